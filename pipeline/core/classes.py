@@ -1,0 +1,67 @@
+"""The classes of a stream: names to small codes, in the order in which they were first seen."""
+
+from __future__ import annotations
+
+from pipeline.core.errors import Unusable
+
+
+class Classes:
+    """Codes 0, 1, 2, … for class names; a name is a string, `true` or `false`, or an integer's digits.
+
+    >>> classes = Classes(limit=2)
+    >>> classes.code("UP"), classes.code(True), classes.code("true")
+    (0, 1, 1)
+    >>> classes.code(7)
+    Traceback (most recent call last):
+    ...
+    pipeline.core.errors.Unusable: class '7' is one too many: limits.classes_per_stream is 2
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.names: list[str] = []
+        #: Class name to code; callers on the hot path look here first.
+        self.codes: dict[str, int] = {}
+
+    def code(self, value: str | int | bool | float) -> int:
+        """The code of a class as it stands in a message; raises Unusable."""
+        name = value if type(value) is str else class_name(value)
+        code = self.codes.get(name)
+        return self._add(name) if code is None else code
+
+    @property
+    def capacity(self) -> int:
+        """Room for classes in confusion matrices: the next power of two, at least 2."""
+        return max(2, 1 << (len(self.names) - 1).bit_length())
+
+    def _add(self, name: str) -> int:
+        code = len(self.names)
+        if code >= self.limit:
+            raise Unusable(
+                f"class {name!r} is one too many: limits.classes_per_stream is {self.limit}"
+            )
+        self.names.append(name)
+        self.codes[name] = code
+        return code
+
+    def snapshot(self) -> list[str]:
+        return list(self.names)
+
+    def restore(self, state: list[str]) -> None:
+        self.names = list(state)
+        self.codes = {name: code for code, name in enumerate(state)}
+
+
+def class_name(value: str | int | bool | float) -> str:
+    """A class as output shows it; raises Unusable for a fraction.
+
+    >>> class_name(True), class_name(3), class_name("3")
+    ('true', '3', '3')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")

@@ -1,0 +1,403 @@
+"""The join: labels that come late meet the predictions that wait for them (contract, section 2).
+
+What is known of an instance is one flat, immutable tuple in the stream's `book`, so a copy of the
+book is a consistent snapshot of it, and the garbage collector has nothing to follow. It begins with
+its state and with the event time after which it runs out:
+
+    WAITING    deadline=t0+horizon, version, (model, ts, prediction)*   a label is awaited
+    REPEATED   the same, with several predictions of some model
+    LABELLED   deadline=t1+horizon, t0, version, t1, y, baselines   predictions are awaited
+    SETTLED    deadline, t1, first y, y, baselines, ordinal, (model, ts, prediction)*   evaluated
+    EXPIRED    deadline=t0+2*horizon   the label's time is over
+
+`version` is None where no instance record has come. A `prediction` is the class code and the
+baselines at the time when it was processed, packed as in `pipeline.core.outcomes`; its low 16 bits are
+0, or 1 + the label's class where an outcome was made after the label had been revised.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from pipeline.config import Limits, StreamConfig
+from pipeline.core.baselines import Baselines
+from pipeline.core.classes import Classes
+from pipeline.core.errors import Unusable
+from pipeline.core.expiry import NEVER, Expiry
+from pipeline.core.model import Model
+from pipeline.core.outcomes import H_MASK, H_SHIFT
+from topics.decoding import INSTANCES, LABELS
+from topics.messages import Instance, Label, Prediction
+
+WAITING, REPEATED, LABELLED, SETTLED, EXPIRED = range(5)
+
+#: A message's time may be ahead of its record's by this much (ms) in moving the stream's clock: one
+#: producer with a wrong clock must not let everything expire.
+CLOCK_TOLERANCE = 3_600_000
+
+#: The calendar of deadlines has at most about this many buckets within one horizon.
+_BUCKETS = 1024
+
+Entry = tuple[int, ...]  # flat; `version` may be None
+
+
+class Join:
+    """Instances, predictions and labels of one stream; completed outcomes go to its models."""
+
+    def __init__(self, config: StreamConfig, limits: Limits) -> None:
+        self.config = config
+        self.limits = limits
+        self.clock = -NEVER  # event time: the largest ts seen, within tolerance
+        self.book: dict[str, Entry] = {}
+        self.classes = Classes(limits.classes_per_stream)
+        self.baselines = Baselines()
+        self.models: dict[str, Model] = {}
+        self.by_code: list[Model] = []
+        self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
+        self.waiting = 0  # predictions
+        self.waiting_labels = 0
+        self.late_label = 0
+        self.unmatched_label = 0
+        self.revisions = 0
+        self.duplicates = [0, 0, 0]  # by kind of record; predictions' are counted by model
+        # The log of completions since the last evaluation: one row for each, in columns.
+        self.log_names: list[str] = []
+        self.log_times = array("q")  # t1
+        self.log_latencies = array("q")  # t1 - t0; -1 where a further model joined a label
+        self.log_ordinals = array("q")  # number of the label
+        self._completed = 0  # labels that met a prediction so far
+        self._expiry = Expiry(max(1, config.label_horizon // _BUCKETS))
+
+    # ---- what `pipeline.core.stream` defines
+
+    def on_full(self, model: Model) -> None:
+        """A model has collected as many outcomes as it has room for."""
+        raise NotImplementedError
+
+    def on_completions(self) -> None:
+        """The first completion since the last evaluation is about to be logged."""
+        raise NotImplementedError
+
+    def on_revision(self, model: Model) -> None:
+        """An outcome of a model was revised."""
+        raise NotImplementedError
+
+    def check_room(self) -> None:
+        """Raise Unusable when the shard remembers as many instances as it may."""
+        raise NotImplementedError
+
+    # ---- records
+
+    def instance(self, record: Instance, time: int) -> None:
+        """Process an instance record with record time `time` (ms)."""
+        ts = time if record.ts is None else record.ts
+        if ts > self.clock or self.clock > self._expiry.next_due:
+            self._advance(ts, time)
+        name = record.instance_id
+        version = record.version or 0
+        entry = self.book.get(name)
+        horizon = self.config.label_horizon
+        if entry is None:
+            self.check_room()
+            self.book[name] = (WAITING, ts + horizon, version)
+            self._expiry.add(ts + horizon, name)
+            return
+        state = entry[0]
+        if state in (SETTLED, EXPIRED):
+            self.duplicates[INSTANCES] += 1
+            return
+        place = 2 if state != LABELLED else 3
+        known = entry[place]
+        t0 = entry[1] - horizon if state != LABELLED else entry[2]
+        if known is not None and ts >= t0 and version <= known:
+            self.duplicates[INSTANCES] += 1
+            return
+        t0 = ts if known is None else min(t0, ts)
+        version = version if known is None else max(version, known)
+        if state != LABELLED:
+            self.book[name] = (state, t0 + horizon, version, *entry[3:])
+            self._expiry.add(t0 + horizon, name)
+        elif entry[4] - t0 > horizon:
+            self._drop_label(name, (WAITING, t0 + horizon, version))
+        else:
+            self.book[name] = (LABELLED, entry[1], t0, version, *entry[4:])
+
+    def prediction(self, record: Prediction, time: int) -> None:
+        """Process a prediction record with record time `time` (ms)."""
+        model = self.models.get(record.model)
+        if model is None:
+            model = self._add_model(record.model)
+        h = self.classes.codes.get(record.y_pred)  # type: ignore[arg-type]
+        if h is None:
+            h = self.classes.code(record.y_pred)
+        ts = time if record.ts is None else record.ts
+        if ts > self.clock or self.clock > self._expiry.next_due:
+            self._advance(ts, time)
+        name = record.instance_id
+        entry = self.book.get(name)
+        if entry is None:
+            self.check_room()
+            deadline = ts + self.config.label_horizon
+            self.book[name] = (
+                WAITING, deadline, None,  # type: ignore[assignment]
+                model.code, ts, h << H_SHIFT | self.baselines.packed,
+            )  # fmt: skip
+            self._expiry.add(deadline, name)
+            self.waiting += 1
+        elif entry[0] <= REPEATED:
+            if entry[2] is not None and model.code not in entry[3::3]:
+                code = h << H_SHIFT | self.baselines.packed
+                self.book[name] = (*entry, model.code, ts, code)
+                self.waiting += 1
+            else:
+                self._further_prediction(name, entry, model, ts, h)
+        else:
+            self._prediction_after_label(name, entry, model, ts, h)
+
+    def label(self, record: Label, time: int) -> None:
+        """Process a label record with record time `time` (ms)."""
+        y = self.classes.codes.get(record.y_true)  # type: ignore[arg-type]
+        if y is None:
+            y = self.classes.code(record.y_true)
+        t1 = time if record.ts is None else record.ts
+        if t1 > self.clock or self.clock > self._expiry.next_due:
+            self._advance(t1, time)
+        name = record.instance_id
+        entry = self.book.get(name)
+        if entry is None or entry[0] <= REPEATED:
+            self._first_label(name, entry, y, t1)
+        elif entry[0] == EXPIRED:
+            self.late_label += 1
+        elif y == entry[5 if entry[0] == LABELLED else 4]:
+            self.duplicates[LABELS] += 1
+        elif entry[0] == LABELLED:
+            self.book[name] = (*entry[:5], y, entry[6])
+            self.revisions += 1
+        else:
+            self._revise(name, entry, y)
+
+    # ---- predictions that need care
+
+    def _further_prediction(
+        self, name: str, entry: Entry, model: Model, ts: int, h: int
+    ) -> None:
+        """A prediction where others wait: of the same model, or without an instance record."""
+        _, deadline, version, *waiting = entry
+        horizon = self.config.label_horizon
+        for code, other_ts, other in _triples(entry, 3):
+            if code == model.code and other_ts == ts and (other & H_MASK) == h << H_SHIFT:
+                model.duplicate += 1
+                return
+        if len(waiting) >= 3 * self.limits.predictions_per_instance:
+            raise Unusable(
+                f"instance {name!r} has {len(waiting) // 3} predictions waiting: "
+                f"limits.predictions_per_instance is {self.limits.predictions_per_instance}"
+            )
+        if version is None and ts + horizon < deadline:
+            deadline = ts + horizon
+            self._expiry.add(deadline, name)
+        state = REPEATED if entry[0] == REPEATED or model.code in waiting[::3] else WAITING
+        code = h << H_SHIFT | self.baselines.packed
+        self.book[name] = (state, deadline, version, *waiting, model.code, ts, code)
+        self.waiting += 1
+
+    def _prediction_after_label(
+        self, name: str, entry: Entry, model: Model, ts: int, h: int
+    ) -> None:
+        """The label is known already, or its time is over."""
+        if entry[0] == EXPIRED:
+            model.expired += 1
+            return
+        if entry[0] == SETTLED:
+            _, deadline, t1, first_y, y, baselines, ordinal, *_ = entry
+            if ts > t1:
+                model.late += 1
+            elif model.code in entry[7::3]:
+                model.duplicate += 1
+            else:
+                code = h << H_SHIFT | baselines
+                judged = 0 if y == first_y else y + 1
+                self.book[name] = (*entry, model.code, ts, code | judged)
+                self._log(name, t1, -1, ordinal)
+                self._complete(y, baselines, ((model.code, code, code),))
+            return
+        _, _, t0, version, t1, y, baselines = entry
+        if ts > t1:
+            model.late += 1
+            return
+        t0 = ts if version is None else t0
+        self.waiting_labels -= 1
+        code = h << H_SHIFT | baselines
+        if t1 - t0 > self.config.label_horizon:
+            deadline = t0 + self.config.label_horizon
+            self.waiting_labels += 1
+            self.waiting += 1
+            self._drop_label(name, (WAITING, deadline, version, model.code, ts, code))
+            return
+        self._settle(name, t1, t0, y, baselines, (model.code, ts, code))
+        self._complete(y, baselines, ((model.code, code, code),))
+
+    # ---- labels
+
+    def _first_label(self, name: str, entry: Entry | None, y: int, t1: int) -> None:
+        baselines = self.baselines.packed
+        horizon = self.config.label_horizon
+        if entry is None:
+            self.check_room()
+            t0 = version = None
+            waiting: Entry = ()
+        else:
+            t0, version, waiting = entry[1] - horizon, entry[2], entry[3:]
+            if t1 - t0 > horizon:
+                self.late_label += 1
+                return
+        self.baselines.update(y)
+        self.waiting -= len(waiting) // 3
+        for ts in waiting[1::3]:
+            if ts > t1:
+                waiting = self._drop_late(waiting, t1)
+                break
+        if waiting:
+            self._settle(name, t1, t0, y, baselines, waiting)  # type: ignore[arg-type]
+            if entry[0] == WAITING:  # type: ignore[index]
+                self._complete(y, baselines, zip(waiting[::3], waiting[2::3], waiting[2::3]))
+            else:
+                self._complete(y, baselines, _first_and_last(waiting))
+        else:
+            t0 = t0 if version is not None else None
+            self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)  # type: ignore[assignment]
+            self._expiry.add(t1 + horizon, name)
+            self.waiting_labels += 1
+
+    def _drop_late(self, waiting: Entry, t1: int) -> Entry:
+        """Count predictions made after the label; returns the others."""
+        kept: list[int] = []
+        for code, ts, prediction in _triples(waiting, 0):
+            if ts > t1:
+                self.by_code[code].late += 1
+            else:
+                kept += (code, ts, prediction)
+        return tuple(kept)
+
+    def _drop_label(self, name: str, entry: Entry) -> None:
+        """A waiting label turned out to be later than the horizon: the instance waits without it."""
+        self.late_label += 1
+        self.waiting_labels -= 1
+        self.book[name] = entry
+        self._expiry.add(entry[1], name)
+
+    def _settle(
+        self, name: str, t1: int, t0: int, y: int, baselines: int, waiting: Entry
+    ) -> None:
+        """Remember an evaluated instance, and log its completion."""
+        deadline = self.clock + self.config.settle
+        ordinal = self._completed
+        self._completed = ordinal + 1
+        self.book[name] = (SETTLED, deadline, t1, y, y, baselines, ordinal, *waiting)
+        self._expiry.add(deadline, name)
+        self._log(name, t1, max(0, t1 - t0), ordinal)
+
+    def _log(self, name: str, t1: int, latency: int, ordinal: int) -> None:
+        if not self.log_names:
+            self.on_completions()
+        self.log_names.append(name)
+        self.log_times.append(t1)
+        self.log_latencies.append(latency)
+        self.log_ordinals.append(ordinal)
+
+    def _complete(
+        self, y: int, baselines: int, predictions: Iterator[Entry] | tuple[Entry, ...]
+    ) -> None:
+        """One outcome for each (model, first prediction, last prediction); the log's last row."""
+        position = len(self.log_names) - 1
+        by_code = self.by_code
+        final = baselines | y
+        for code, first, last in predictions:
+            model = by_code[code]
+            positions = model.positions
+            if not positions:
+                self.dirty.append(model)
+            positions.append(position)
+            model.first.append(first | y)
+            model.last.append(last & H_MASK | final)
+            if len(positions) >= model.room:
+                self.on_full(model)
+
+    def _revise(self, name: str, entry: Entry, y: int) -> None:
+        """A different label within `settle`: move the outcomes, keep what baselines saw."""
+        _, deadline, t1, first_y, old_y, baselines, ordinal, *_ = entry
+        capacity = self.classes.capacity
+        for code, first, last in _first_and_last(entry[7:]):
+            model = self.by_code[code]
+            if model.positions:
+                self.on_full(model)
+            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else first_y
+            seen = {
+                "initial": first & ~0xFFFF | judged,
+                "final": last & H_MASK | baselines | judged,
+            }
+            model.revise(ordinal, old_y, y, seen, capacity)
+            self.on_revision(model)
+        self.book[name] = (SETTLED, deadline, t1, first_y, y, *entry[5:])
+        self.revisions += 1
+
+    # ---- time
+
+    def _advance(self, ts: int, time: int) -> None:
+        """Move the stream's clock to `ts` (at most a tolerance ahead of `time`); let things expire."""
+        self.clock = clock = max(self.clock, min(ts, time + CLOCK_TOLERANCE))
+        if clock > self._expiry.next_due:
+            for name in self._expiry.due(clock, self._deadline):
+                self._expire(name)
+
+    def _deadline(self, name: str) -> int | None:
+        entry = self.book.get(name)
+        return None if entry is None else entry[1]
+
+    def _expire(self, name: str) -> None:
+        entry = self.book[name]
+        state = entry[0]
+        if state <= REPEATED:
+            for code in entry[3::3]:
+                self.by_code[code].expired += 1
+            self.waiting -= len(entry[3::3])
+            deadline = entry[1] + self.config.label_horizon
+            self.book[name] = (EXPIRED, deadline)
+            self._expiry.add(deadline, name)
+            return
+        if state == LABELLED:
+            self.waiting_labels -= 1
+            self.unmatched_label += 1
+        del self.book[name]
+
+    def _add_model(self, name: str) -> Model:
+        if len(self.by_code) >= self.limits.models_per_stream:
+            raise Unusable(
+                f"model {name!r} is one too many: limits.models_per_stream is "
+                f"{self.limits.models_per_stream}"
+            )
+        model = Model(len(self.by_code), name, self.config)
+        self.models[name] = model
+        self.by_code.append(model)
+        return model
+
+
+def _triples(entry: Entry, start: int) -> Iterator[tuple[int, int, int]]:
+    """(model, ts, prediction) of a flat entry from `start` on."""
+    return zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3])
+
+
+def _first_and_last(waiting: Entry) -> tuple[Entry, ...]:
+    """(model, first prediction, last prediction) by ts, ties in order of delivery."""
+    found: dict[int, list[int]] = {}
+    for code, ts, prediction in _triples(waiting, 0):
+        known = found.get(code)
+        if known is None:
+            found[code] = [ts, prediction, ts, prediction]
+        else:
+            if ts < known[0]:
+                known[0:2] = ts, prediction
+            if ts >= known[2]:
+                known[2:4] = ts, prediction
+    return tuple((code, first, last) for code, (_, first, _, last) in found.items())

@@ -1,0 +1,122 @@
+"""The evaluation of one model of a stream: outcomes that wait to be evaluated, and its sequences."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from pipeline.config import StreamConfig
+from pipeline.core.outcomes import H_MASK, Ints
+from pipeline.core.sequence import Raised, Sequence
+
+#: Most outcomes evaluated at once: enough that numpy's cost per call vanishes.
+_CHUNK = 4096
+
+
+class Model:
+    """A model of a stream.
+
+    Every instance whose label met a counting prediction gives one outcome in each stage, so all
+    stages of a model have their outcomes at the same places. They are collected in `positions` (rows
+    of the stream's log of completions), `first` and `last` (packed outcomes of the stages `initial`
+    and `final`), and evaluated in chunks.
+    """
+
+    def __init__(self, code: int, name: str, config: StreamConfig) -> None:
+        self.code = code
+        self.name = name
+        self.sequences = {stage: Sequence(stage, config) for stage in config.stages}
+        self.outcomes = 0  # evaluated
+        self.revisions = 0
+        self.newest_ts = 0  # label time of the newest outcome, ms
+        self.late = 0
+        self.expired = 0
+        self.duplicate = 0
+        #: `outcomes` and `revisions` at the last metrics messages.
+        self.emitted = (0, 0)
+        self.started_empty: list[str] = []
+        self._emit_outcomes = config.emit_outcomes
+        windows = [int(name[7:]) for name in config.estimators if name.startswith("window:")]
+        self._remembered = max(windows, default=0)
+        self._ordinals: Ints = np.zeros(0, dtype=np.int64)  # of the last outcomes' labels
+        self._clear()
+
+    def _clear(self) -> None:
+        self.positions = array("q")
+        self.first = array("Q")
+        self.last = array("Q")
+        emit = self._emit_outcomes
+        #: Evaluate when this many outcomes have been collected.
+        self.room = min(_CHUNK, emit - self.outcomes % emit) if emit else _CHUNK
+
+    @property
+    def emission_due(self) -> bool:
+        """Whether the outcome just evaluated is one after which metrics messages are due."""
+        return self._emit_outcomes is not None and self.outcomes % self._emit_outcomes == 0
+
+    def evaluate(
+        self, ordinals: Ints, times: array[int], capacity: int
+    ) -> list[tuple[int, Raised, int]]:
+        """Evaluate what was collected.
+
+        `ordinals` and `times` are the log's columns; returns (outcome, alarm, row of the log).
+        """
+        positions = np.frombuffer(self.positions, dtype=np.int64)
+        alarms = []
+        for stage, sequence in self.sequences.items():
+            packed = self.first if stage == "initial" else self.last
+            for raised in sequence.update(packed, capacity):
+                row = int(positions[raised.place])
+                alarms.append((self.outcomes + raised.place + 1, raised, row, stage))
+        if self._remembered:
+            known = np.concatenate((self._ordinals, ordinals[positions]))
+            self._ordinals = known[-self._remembered :]
+        self.outcomes += len(positions)
+        self.newest_ts = times[int(positions[-1])]
+        self._clear()
+        return alarms  # type: ignore[return-value]
+
+    def revise(self, ordinal: int, old_y: int, new_y: int, seen: dict[str, int], room: int) -> None:
+        """A label was revised: move its outcome. `seen` has the outcome as packed, by stage."""
+        found = np.flatnonzero(self._ordinals == ordinal)
+        age = len(self._ordinals) - 1 - int(found[-1]) if len(found) else self.outcomes
+        for stage, sequence in self.sequences.items():
+            packed = seen[stage]
+            first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
+            rest = (packed & H_MASK) >> 14 | (per == first_y) << 1 | (maj == first_y)
+            sequence.revise(age, old_y << 18 | rest, new_y << 18 | rest, room)
+        self.revisions += 1
+
+    def snapshot(self) -> dict[str, object]:
+        assert not self.positions, "evaluate before taking a snapshot"
+        return {
+            "name": self.name,
+            "sequences": {stage: s.snapshot() for stage, s in self.sequences.items()},
+            "numbers": [
+                self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
+                self.duplicate, *self.emitted,
+            ],
+            "started_empty": self.started_empty,
+            "ordinals": self._ordinals.tobytes(),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, object]) -> list[str]:
+        """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
+        (
+            self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
+            self.duplicate, *emitted,
+        ) = state["numbers"]  # type: ignore[misc]
+        self.emitted = tuple(emitted)
+        self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)  # type: ignore[call-overload]
+        sequences: dict[str, dict[str, object]] = state["sequences"]  # type: ignore[assignment]
+        missing = []
+        for stage, sequence in self.sequences.items():
+            if stage in sequences:
+                missing += [f"{stage} {what}" for what in sequence.restore(sequences[stage])]
+            else:
+                missing.append(f"stage {stage}")
+        kept: list[str] = state["started_empty"]  # type: ignore[assignment]
+        self.started_empty = sorted({*kept, *missing})
+        self._clear()
+        return missing

@@ -1,0 +1,96 @@
+"""The sequence of outcomes of one (stream, model, stage): its estimators and its detectors."""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+from pipeline.config import StreamConfig
+from pipeline.core.detection import Detection
+from pipeline.core.memories import Memory, build_memory
+from pipeline.core.outcomes import Chunk, joint
+
+
+class Raised(NamedTuple):
+    """An alarm: `place` in the chunk just evaluated."""
+
+    place: int
+    statistic: float
+    detection: Detection
+
+
+class Sequence:
+    """Estimators and detectors over one sequence of outcomes.
+
+    `update / revise` feed it; memories and detections are read by whoever makes messages of them.
+    """
+
+    def __init__(self, stage: str, config: StreamConfig) -> None:
+        self.stage = stage
+        self.outcomes = 0
+        self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
+        self.detections = [Detection(detector) for detector in config.detectors]
+        self.capacity = 2
+
+    def update(self, packed: array[int], capacity: int) -> list[Raised]:
+        """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
+        chunk = Chunk.unpack(packed)
+        self.grow(capacity)
+        places = joint(chunk.cells, self.capacity)
+        for memory in self.memories.values():
+            memory.update(chunk.cells, places)
+        self.outcomes += len(places)
+        return [
+            Raised(place, statistic, detection)
+            for detection in self.detections
+            for place, statistic in detection.update(chunk)
+        ]
+
+    def grow(self, capacity: int) -> None:
+        """Make room for classes."""
+        if capacity > self.capacity:
+            for memory in self.memories.values():
+                memory.grow(capacity)
+            self.capacity = capacity
+
+    def revise(self, age: int, old: int, new: int, capacity: int) -> None:
+        """Move the outcome `age` outcomes back to another cell where memories allow it."""
+        self.grow(capacity)
+        for memory in self.memories.values():
+            memory.revise(age, old, new)
+
+    def snapshot(self) -> dict[str, object]:
+        return {
+            "outcomes": self.outcomes,
+            "capacity": self.capacity,
+            "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
+            "detections": [
+                [_detector_key(detection), detection.snapshot()] for detection in self.detections
+            ],
+        }
+
+    def restore(self, state: dict[str, object]) -> list[str]:
+        """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
+        self.outcomes = state["outcomes"]  # type: ignore[assignment]
+        self.capacity = state["capacity"]  # type: ignore[assignment]
+        missing = []
+        memories: dict[str, list[object]] = state["memories"]  # type: ignore[assignment]
+        for name, memory in self.memories.items():
+            if name in memories:
+                memory.restore(memories[name])
+            else:
+                memory.grow(self.capacity)
+                missing.append(f"estimator {name}")
+        detections = {tuple(key): saved for key, saved in state["detections"]}  # type: ignore[attr-defined]
+        for detection in self.detections:
+            key = _detector_key(detection)
+            if key in detections:
+                detection.restore(detections[key])
+            else:
+                missing.append(f"detector {key[0]} on {key[1]}")
+        return missing
+
+
+def _detector_key(detection: Detection) -> tuple[object, ...]:
+    config = detection.config
+    return (config.detector, config.signal, config.delta, config.threshold, config.min_outcomes)

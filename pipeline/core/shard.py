@@ -1,0 +1,207 @@
+"""The shard: partition p of the three input topics together, and all state that comes of it.
+
+Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay`
+drive this very object, and what comes out depends on the records and their order only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from pipeline.config import Config
+from pipeline.core.errors import Unusable
+from pipeline.core.join import Entry
+from pipeline.core.merge import Batch, Cut, Merge, Run
+from pipeline.core.stream import Stream
+from topics.outputs import DeadLetter, Output
+
+#: Completions collected before they are evaluated although nobody asked: bounds their memory.
+_COLLECT = 1 << 16
+
+#: Entries of a book in one part of a snapshot: encoding one holds the worker up for some ms.
+_PART = 10_000
+
+
+class Shard:
+    """State of one shard.
+
+    `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
+    gives the outputs since the last flush. With `silent` nothing is put out: the state alone moves.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.silent = False
+        self.merge = Merge()
+        #: The order taken since the last flush, as cuts; see `pipeline.core.merge`.
+        self.cuts: list[Cut] = []
+        self.streams: dict[str, Stream] = {}
+        self.dead_letters = [0, 0, 0]
+        # Shared with the streams:
+        self.outputs: list[Output] = []
+        self.touched: list[Stream] = []  # streams with completions since the last flush
+        self.unpublished: dict[Stream, None] = {}  # … with changes since their last messages
+        self._by_index: list[Stream] = []
+        every = {s.emit_every for s in (config.defaults, *config.streams.values())}
+        #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
+        self._ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
+        self._next_tick = -(1 << 62) if self._ticks else 1 << 62
+
+    # ---- records in
+
+    def add(self, batch: Batch) -> int:
+        """Buffer a batch; returns how many of its records are new."""
+        return self.merge.add(batch)
+
+    def advance(self, promises: Sequence[int | None], most: int) -> int:
+        """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
+        runs = self.merge.take(promises, most)
+        if runs:
+            cut: Cut = tuple(self.merge.cut)  # type: ignore[assignment]
+            if self.merge.joins(runs) and self.cuts:
+                self.cuts[-1] = cut
+            else:
+                self.cuts.append(cut)
+        return self._process(runs)
+
+    def follow(self, cut: Cut) -> int:
+        """Process exactly the records below `cut`, as the journal of another life says."""
+        runs = self.merge.take_until(cut)
+        self.merge.joins(runs)
+        return self._process(runs)
+
+    def flush(self) -> tuple[list[Output], list[Cut]]:
+        """Outputs and cuts since the last flush."""
+        self._evaluate()
+        outputs, self.outputs = self.outputs, []
+        cuts, self.cuts = self.cuts, []
+        return outputs, cuts
+
+    def last_set(self) -> None:
+        """Put out metrics messages for every sequence, at the end of a replay."""
+        for stream in self._by_index:
+            stream.last_set()
+
+    # ---- processing
+
+    def _process(self, runs: list[Run]) -> int:
+        processed = 0
+        for batch, start, stop in runs:
+            processed += stop - start
+            times = batch.times
+            while times[stop - 1] >= self._next_tick:
+                middle = bisect_left(times, self._next_tick, start, stop)
+                self._records(batch, start, middle)
+                self._tick(times[middle])
+                start = middle
+            self._records(batch, start, stop)
+            if self.touched and len(self.touched[0].log_names) > _COLLECT:
+                self._evaluate()
+        return processed
+
+    def _records(self, batch: Batch, start: int, stop: int) -> None:
+        kind = batch.kind
+        streams = self.streams
+        take = _TAKE[kind]
+        index = start - 1
+        for record, time in zip(
+            islice(batch.records, start, stop), islice(batch.times, start, stop)
+        ):
+            index += 1
+            try:
+                if record is None:
+                    raise Unusable(batch.reasons[index])
+                stream = streams.get(record.stream)
+                if stream is None:
+                    stream = self._add_stream(record.stream)
+                take(stream, record, time)
+            except Unusable as reason:
+                self.dead_letters[kind] += 1
+                if not self.silent:
+                    self.outputs.append(DeadLetter(kind, batch.offsets[index], str(reason)))
+
+    def _add_stream(self, name: str) -> Stream:
+        limits = self.config.limits
+        if len(self.streams) >= limits.streams_per_shard:
+            raise Unusable(
+                f"stream {name!r} is one too many: limits.streams_per_shard is "
+                f"{limits.streams_per_shard}"
+            )
+        stream = Stream(len(self._by_index), name, self.config.stream(name), limits, self)
+        self.streams[name] = stream
+        self._by_index.append(stream)
+        return stream
+
+    def _evaluate(self) -> None:
+        for stream in self.touched:
+            stream.flush()
+        self.touched.clear()
+
+    def _tick(self, time: int) -> None:
+        """Record time passed the multiples of `emit.every` before `time`."""
+        passed = set()
+        for every, due in self._ticks.items():
+            if due is None or time >= due:
+                if due is not None:
+                    passed.add(every)
+                self._ticks[every] = (time // every + 1) * every
+        self._next_tick = min(self._ticks.values())  # type: ignore[type-var,assignment]
+        if passed:
+            self._evaluate()
+            for stream in sorted(self.unpublished, key=lambda stream: stream.index):
+                if stream.config.emit_every in passed:
+                    stream.tick()
+                    del self.unpublished[stream]
+
+    def instances(self) -> int:
+        """How many instances are remembered."""
+        return sum(len(stream.book) for stream in self._by_index)
+
+    # ---- snapshot
+
+    def snapshot(self) -> Iterator[object]:
+        """The state in parts: the first is small, the rest are pieces of the streams' books.
+
+        Copies are made before the first part is given out, so the shard may go on at once; encode and
+        write the parts at leisure. Only plain lists, dicts, numbers, strings and bytes.
+        """
+        assert not self.outputs and not self.touched, "flush before taking a snapshot"
+        head = {
+            "merge": self.merge.snapshot(),
+            "ticks": list(self._ticks.items()),
+            "next_tick": self._next_tick,
+            "dead_letters": list(self.dead_letters),
+            "streams": [stream.snapshot() for stream in self._by_index],
+        }
+        books = [stream.book.copy() for stream in self._by_index]
+        return self._parts(head, books)
+
+    @staticmethod
+    def _parts(head: object, books: list[dict[str, Entry]]) -> Iterator[object]:
+        yield head
+        for index, book in enumerate(books):
+            entries = iter(book.items())
+            while part := list(islice(entries, _PART)):
+                yield [index, part]
+
+    def restore(self, parts: Iterator[object]) -> list[str]:
+        """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
+        head: dict = next(parts)  # type: ignore[type-arg,assignment]
+        self.merge.restore(head["merge"])
+        saved = {every: due for every, due in head["ticks"]}
+        if set(saved) == set(self._ticks):
+            self._ticks = saved
+            self._next_tick = head["next_tick"]
+        self.dead_letters = list(head["dead_letters"])
+        missing = []
+        for state in head["streams"]:
+            missing += self._add_stream(state["name"]).restore(state)
+        for index, entries in parts:  # type: ignore[misc]
+            self._by_index[index].restore_entries(entries)
+        return missing
+
+
+#: How a stream takes a record of each kind (`topics.decoding.KINDS`).
+_TAKE = (Stream.instance, Stream.prediction, Stream.label)

@@ -1,0 +1,204 @@
+"""One stream of a shard: its join, its models' evaluation, and the messages that come of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from pipeline.config import Limits, StreamConfig
+from pipeline.core.errors import Unusable
+from pipeline.core.join import EXPIRED, SETTLED, Entry, Join
+from pipeline.core.latency import LatencyHistogram
+from pipeline.core.measures import compute
+from pipeline.core.model import Model
+from topics.decoding import INSTANCES, LABELS
+from topics.outputs import Alarm, Metrics, Output, identity
+
+
+class Owner(Protocol):
+    """What a stream needs of its shard."""
+
+    outputs: list[Output]
+    silent: bool
+    touched: list[Stream]
+    unpublished: dict[Stream, None]
+
+    def instances(self) -> int: ...
+
+
+class Stream(Join):
+    """A stream: `instance / prediction / label` take records, messages go to the owner's outputs."""
+
+    def __init__(
+        self, index: int, name: str, config: StreamConfig, limits: Limits, owner: Owner
+    ) -> None:
+        super().__init__(config, limits)
+        self.index = index
+        self.name = name
+        self.latency = LatencyHistogram()
+        self._owner = owner
+        self._unpublished: dict[Model, None] = {}
+
+    # ---- what the join calls
+
+    def on_full(self, model: Model) -> None:
+        self._evaluate(model)
+        if model.emission_due:
+            self._emit(model)
+
+    def on_completions(self) -> None:
+        self._owner.touched.append(self)
+
+    def on_revision(self, model: Model) -> None:
+        self._unpublished[model] = None
+        self._owner.unpublished[self] = None
+
+    def check_room(self) -> None:
+        if self._owner.instances() >= self.limits.instances_per_shard:
+            raise Unusable(
+                "the shard remembers too many instances: limits.instances_per_shard is "
+                f"{self.limits.instances_per_shard}"
+            )
+
+    # ---- evaluation
+
+    def flush(self) -> None:
+        """Evaluate what was collected, and clear the log of completions."""
+        for model in self.dirty:
+            if model.positions:
+                self._evaluate(model)
+        self.dirty.clear()
+        self.latency.update(self.log_latencies)
+        self.log_names = []
+        self.log_times, self.log_latencies, self.log_ordinals = array("q"), array("q"), array("q")
+
+    def _evaluate(self, model: Model) -> None:
+        ordinals = np.frombuffer(self.log_ordinals, dtype=np.int64)
+        for outcome, raised, row, stage in model.evaluate(  # type: ignore[misc]
+            ordinals, self.log_times, self.classes.capacity
+        ):
+            if not self._owner.silent:
+                self._alarm(model, stage, outcome, raised, row)
+        self._unpublished[model] = None
+        self._owner.unpublished[self] = None
+
+    # ---- messages
+
+    def tick(self) -> None:
+        """Record time passed a multiple of `emit.every`: messages for what changed since the last."""
+        self.flush()
+        for model in sorted(self._unpublished, key=lambda model: model.code):
+            if (model.outcomes, model.revisions) != model.emitted:
+                self._emit(model)
+        self._unpublished.clear()
+
+    def last_set(self) -> None:
+        """Messages for every sequence, whatever was sent before."""
+        self.flush()
+        for model in self.by_code:
+            if model.outcomes:
+                self._emit(model)
+
+    def _emit(self, model: Model) -> None:
+        model.emitted = (model.outcomes, model.revisions)
+        self._unpublished.pop(model, None)
+        if not self._owner.silent:
+            self._owner.outputs.extend(self.metrics(model))
+
+    def metrics(self, model: Model) -> Iterable[Metrics]:
+        """The model's metrics messages in its present state."""
+        counts = self.counts(model)
+        for stage, sequence in model.sequences.items():
+            for estimator, memory in sequence.memories.items():
+                measures, undefined = compute(memory, self.config.measures)
+                message = Metrics(
+                    identity(
+                        self.name, model.name, None, stage, estimator,
+                        model.outcomes, model.revisions,
+                    ),
+                    self.name, model.name, None, stage, estimator, memory.n, model.outcomes,
+                    model.newest_ts, measures, undefined, counts, self.config.digest,
+                )  # fmt: skip
+                if f"{stage} estimator {estimator}" in model.started_empty:
+                    message.started_empty = True
+                yield message
+
+    def counts(self, model: Model) -> dict[str, int]:
+        """The `counts` of a model's messages: its own and its stream's, by contract section 2."""
+        return {
+            "late": model.late,
+            "expired": model.expired,
+            "duplicate": model.duplicate + self.duplicates[INSTANCES] + self.duplicates[LABELS],
+            "late_label": self.late_label,
+            "unmatched_label": self.unmatched_label,
+            "revisions": self.revisions,
+        }
+
+    def _alarm(self, model: Model, stage: str, outcome: int, raised: object, row: int) -> None:
+        place, statistic, detection = raised  # type: ignore[misc]
+        config = detection.config
+        about = (self.name, model.name, None, stage, config.detector)
+        self._owner.outputs.append(
+            Alarm(
+                identity(*about, config.signal, detection.params, outcome),
+                *about, config.signal, outcome, self.log_names[row], self.log_times[row],
+                statistic, config.threshold, detection.params,
+            )  # fmt: skip
+        )
+
+    # ---- snapshot
+
+    def snapshot(self) -> dict[str, object]:
+        """State without the book, which is large and is copied by itself (see `Shard.snapshot`)."""
+        assert not self.log_names, "flush before taking a snapshot"
+        return {
+            "name": self.name,
+            "horizon": self.config.label_horizon,
+            "clock": self.clock,
+            "classes": self.classes.snapshot(),
+            "baselines": self.baselines.snapshot(),
+            "numbers": [
+                self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
+                self.revisions, self._completed,
+            ],
+            "duplicates": self.duplicates,
+            "latency": self.latency.snapshot(),
+            "models": [model.snapshot() for model in self.by_code],
+            "unpublished": [model.code for model in self._unpublished],
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, object]) -> list[str]:
+        """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
+        self.clock = state["clock"]  # type: ignore[assignment]
+        self.classes.restore(state["classes"])  # type: ignore[arg-type]
+        self.baselines.restore(state["baselines"])  # type: ignore[arg-type]
+        (
+            self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
+            self.revisions, self._completed,
+        ) = state["numbers"]  # type: ignore[misc]
+        self.duplicates = list(state["duplicates"])  # type: ignore[call-overload]
+        self.latency.restore(state["latency"])  # type: ignore[arg-type]
+        missing = []
+        for saved in state["models"]:  # type: ignore[attr-defined]
+            model = self._add_model(saved["name"])
+            missing += [f"{self.name}/{model.name}: {what}" for what in model.restore(saved)]
+        for code in state["unpublished"]:  # type: ignore[attr-defined]
+            self.on_revision(self.by_code[code])
+        self._moved = self.config.label_horizon - state["horizon"]  # type: ignore[operator]
+        return missing
+
+    def restore_entries(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        """Take part of a book over; a changed horizon moves the deadlines of what waits."""
+        moved, book, add = self._moved, self.book, self._expiry.add
+        for name, entry in entries:
+            entry = tuple(entry)
+            if moved and entry[0] != SETTLED:
+                factor = 2 if entry[0] == EXPIRED else 1
+                entry = (entry[0], entry[1] + factor * moved, *entry[2:])
+            book[name] = entry
+            add(entry[1], name)
+
+

@@ -1,0 +1,67 @@
+"""The Grafana dashboard as Prometheus sees it: its queries, with all variables filled in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "prequential.json"
+
+#: What Grafana itself fills in; here for a short dashboard: four scrapes, a step, an hour.
+_BUILT_IN = {"__rate_interval": "20s", "__interval": "15s", "__range": "1h"}
+
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::\w+)?\})")
+_LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), *(?P<label>\w+)\)")
+
+
+def load() -> dict[str, Any]:
+    """The dashboard's JSON."""
+    content: dict[str, Any] = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    return content
+
+
+def panels() -> list[dict[str, Any]]:
+    """All panels that show something, in order (rows don't)."""
+    return [panel for panel in load()["panels"] if panel["type"] != "row"]
+
+
+def dashboard_queries(
+    stream: str = "elec2",
+    model: str = ".+",
+    stage: str = "final",
+    estimator: str = "window:1000",
+) -> list[str]:
+    """Every PromQL query of the dashboard, once: panels, annotations and variables.
+
+    `model` is a regular expression, the others are names. Grafana's `label_values` isn't PromQL:
+    `count by` asks for the same series and labels.
+
+    >>> expand("up{job='$stream'}[$__range]", {"stream": "elec2"})
+    "up{job='elec2'}[1h]"
+    """
+    values = {"stream": stream, "model": model, "stage": stage, "estimator": estimator}
+    return list(dict.fromkeys(expand(query, values) for query in _templates(load())))
+
+
+def expand(query: str, values: dict[str, str]) -> str:
+    """The query with `$name` and `${name}` replaced; KeyError names an unknown variable."""
+    known = _BUILT_IN | values
+    return _VARIABLE.sub(lambda match: known[match[1] or match[2]], query)
+
+
+def _templates(dashboard: dict[str, Any]) -> Iterator[str]:
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            match = _LABEL_VALUES.fullmatch(variable["query"]["query"])
+            if match is None:
+                raise ValueError(f"{variable['query']['query']!r}: expected label_values(…, …)")
+            yield f"count by ({match['label']}) ({match['series']})"
+    for annotation in dashboard["annotations"]["list"]:
+        yield annotation["expr"]
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield target["expr"]

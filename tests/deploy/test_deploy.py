@@ -1,0 +1,230 @@
+"""What operators take: compose file, image and configuration are well formed and fit together.
+
+The compose file is checked against the Compose specification's JSON schema (the copy that the
+package check-jsonschema brings) and, where Docker's compose command is there, by that too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Hashable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from dashboard import DEPLOY, load
+
+ROOT = DEPLOY.parent
+COMPOSE = ROOT / "docker-compose.yml"
+DOCKERFILE = DEPLOY / "Dockerfile"
+YAML_FILES = [COMPOSE, *sorted(DEPLOY.rglob("*.yml")), *sorted(DEPLOY.rglob("*.yaml"))]
+
+#: A tag that names a version down to the patch: `3.11.15-slim`, `v3.13.2`, `4.1.0`.
+VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[a-z]+)*")
+
+#: Variables that hold secrets are called like this.
+SECRET = re.compile(r"password|passwd|secret|token|api_?key|credential", re.IGNORECASE)
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML in which a key may stand only once in a mapping (PyYAML takes the last one silently)."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        double = {key for key in keys if keys.count(key) > 1}
+        if double:
+            raise yaml.YAMLError(f"{double} stand(s) more than once{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+def read(path: Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), StrictLoader)  # noqa: S506: a SafeLoader
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    content: dict[str, Any] = read(COMPOSE)["services"]
+    return content
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions, each with its arguments on one line."""
+    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines if line]
+
+
+@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_yaml_is_well_formed(path: Path) -> None:
+    assert read(path)
+
+
+def test_compose_file_follows_the_specification() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    pytest.importorskip("check_jsonschema", reason="brings the Compose specification's schema")
+    schemas = resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    schema = json.loads((schemas / "compose-spec.json").read_text(encoding="utf-8"))
+    checker = jsonschema.validators.validator_for(schema)(schema)
+    assert [error.message for error in checker.iter_errors(read(COMPOSE))] == []
+
+
+def test_compose_accepts_the_file() -> None:
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) and not _run(*command, "version").returncode:
+            break
+    else:
+        pytest.skip("neither 'docker compose' nor 'docker-compose' is installed")
+    result = _run(*command, "--file", str(COMPOSE), "config", "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_images_are_pinned_and_services_restart_and_report_health(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        if "build" not in service:
+            assert VERSION.fullmatch(service["image"].partition(":")[2]), name
+        if name != "topics":  # which runs once
+            assert service["restart"] == "unless-stopped", name
+            assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
+    assert services["topics"]["restart"] == "no"
+
+
+def test_no_service_is_privileged_or_open_to_the_network(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not {"privileged", "cap_add", "network_mode", "pid"} & service.keys(), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        assert not any(SECRET.search(key + value) for key, value in _variables(service)), name
+
+
+@pytest.mark.parametrize("name", ["topics", "worker"])
+def test_our_containers_have_no_rights(services: dict[str, Any], name: str) -> None:
+    service = services[name]
+    assert service["user"] == _last("USER") == "10001:10001"
+    assert service["read_only"] is True
+    assert [entry.partition(":")[0] for entry in service["tmpfs"]] == ["/tmp"]
+    assert "ports" not in service
+    assert service["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"}
+
+
+def test_start_order(services: dict[str, Any]) -> None:
+    healthy = {"condition": "service_healthy"}
+    assert services["topics"]["depends_on"] == {"kafka": healthy}
+    assert services["topics"]["command"][:2] == ["topics", "create"]
+    assert services["worker"]["depends_on"] == {
+        "kafka": healthy,
+        "topics": {"condition": "service_completed_successfully"},
+    }
+
+
+def test_mounted_files_exist_and_are_read_only(services: dict[str, Any]) -> None:
+    mounts = [mount for service in services.values() for mount in service.get("volumes", ())]
+    from_here = [mount for mount in mounts if mount.startswith(".")]
+    assert len(from_here) == 6
+    for mount in from_here:
+        source, _, mode = mount.split(":")
+        assert (ROOT / source).exists(), mount
+        assert mode == "ro", mount
+    volumes = {mount.partition(":")[0] for mount in mounts} - {m.split(":")[0] for m in from_here}
+    assert volumes == read(COMPOSE)["volumes"].keys()
+
+
+def test_addresses_and_paths_agree(services: dict[str, Any]) -> None:
+    config = read(DEPLOY / "prequential.yaml")
+    host, _, kafka_port = config["kafka"]["bootstrap_servers"].partition(":")
+    listeners = services[host]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"INTERNAL://{host}:{kafka_port}" in listeners.split(",")
+
+    http = config["http"]
+    assert http["host"] == "0.0.0.0"
+    assert services["worker"]["expose"] == [_last("EXPOSE")] == [str(http["port"])]
+    ready = f"http://127.0.0.1:{http['port']}/ready"
+    assert ready in services["worker"]["healthcheck"]["test"][-1]
+    assert ready in _last("HEALTHCHECK")
+    for name in ("topics", "worker"):
+        path = services[name]["command"][-1]
+        assert f"./deploy/prequential.yaml:{path}:ro" in services[name]["volumes"]
+
+    prometheus = read(DEPLOY / "prometheus" / "prometheus.yml")
+    [discovery] = prometheus["scrape_configs"][0]["dns_sd_configs"]
+    assert discovery["names"] == ["worker"]
+    assert discovery["port"] == http["port"]
+
+
+def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) -> None:
+    provisioning = DEPLOY / "grafana" / "provisioning"
+    [source] = read(provisioning / "datasources" / "prometheus.yaml")["datasources"]
+    url = urlsplit(source["url"])
+    assert services[url.hostname]["ports"] == [f"127.0.0.1:{url.port}:{url.port}"]
+    scrapes = read(DEPLOY / "prometheus" / "prometheus.yml")["global"]
+    assert source["jsonData"]["timeInterval"] == scrapes["scrape_interval"]
+
+    variables = {entry["name"]: entry for entry in load()["templating"]["list"]}
+    assert variables["datasource"]["current"]["value"] == source["uid"]
+
+    [provider] = read(provisioning / "dashboards" / "prequential.yaml")["providers"]
+    folder = provider["options"]["path"]
+    assert f"./deploy/grafana/dashboards:{folder}:ro" in services["grafana"]["volumes"]
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{folder}/prequential.json"
+
+
+def test_configuration_is_read_and_shows_the_defaults() -> None:
+    pytest.importorskip("pipeline.configfile")
+    from pipeline.config import StreamConfig, load_config
+
+    config = load_config(str(DEPLOY / "prequential.yaml"))
+    assert config.defaults == StreamConfig()
+    assert config.stream("elec2").label_horizon == 24 * 3_600_000
+    assert config.kafka.bootstrap_servers == "kafka:9092"
+    assert (config.http.host, config.http.port) == ("0.0.0.0", 9464)
+
+
+def test_image_has_a_pinned_base_and_two_stages() -> None:
+    [(_, base)] = [entry for entry in dockerfile() if entry[0] == "ARG"]
+    name, _, image = base.partition("=")
+    assert VERSION.fullmatch(image.removeprefix("python:")), image
+    assert [rest for word, rest in dockerfile() if word == "FROM"] == [
+        f"${{{name}}} AS build",
+        f"${{{name}}}",
+    ]
+
+
+def test_image_runs_unprivileged_checks_its_health_and_has_no_secrets() -> None:
+    instructions = dockerfile()
+    final = instructions[max(i for i, (word, _) in enumerate(instructions) if word == "FROM") :]
+    words = [word for word, _ in final]
+    assert "HEALTHCHECK" in words
+    assert int(_last("USER").partition(":")[0]) > 0
+    # Nothing is built or installed with the user's rights, or copied from the build context.
+    assert words.index("USER") > max(i for i, word in enumerate(words) if word == "RUN")
+    assert not {"COPY", "ADD"} & set(words)
+    assert "ADD" not in [word for word, _ in instructions]
+    assert not [rest for word, rest in instructions if word in ("ENV", "ARG") and SECRET.search(rest)]
+
+
+def test_image_takes_only_the_package() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    allowed = {rule[1:] for rule in rules if rule.startswith("!")}
+    assert allowed == {"pyproject.toml", "README.md", "LICENSE*", "topics", "pipeline"}
+
+
+def _variables(service: dict[str, Any]) -> list[tuple[str, str]]:
+    return list(service.get("environment", {}).items())
+
+
+def _last(word: str) -> str:
+    """The arguments of the last such instruction of the Dockerfile."""
+    return [rest for found, rest in dockerfile() if found == word][-1]
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

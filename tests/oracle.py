@@ -1,0 +1,350 @@
+"""The test oracle: prequential evaluation as one plain, slow, obviously right loop.
+
+It follows the contract, not the engine: everything is kept in dictionaries and lists, each record
+is handled alone, nothing is batched. Engine and oracle share no code, on purpose.
+
+Covered: task classification, stages `initial` and `final`, the estimators, Page-Hinkley. Not
+covered: segments (the only segment is null), bins, comparisons, unusable records (ValueError).
+
+What one record does, in this order:
+
+1. Messages that the record time has made due are emitted, with the state before the record.
+2. The stream's event clock advances, and what it has passed expires.
+3. The record is handled; an outcome feeds estimators and detectors, and every
+   `emit.outcomes`-th one emits at once.
+4. What the record brought that was overdue already expires.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oracle_measures import Outcome, Sequence
+from oracle_records import (
+    RANK,
+    Record,
+    Settings,
+    class_name,
+    identifier,
+    merge,
+    settings_of,
+    time_of,
+)
+
+__all__ = ["Counts", "Record", "Result", "merge", "run"]
+
+Classes = tuple[str | None, str | None]  # what the persistent and the majority baseline predict
+
+CLOCK_LEAD = 3_600_000  # ms; a ts may push the event clock this far beyond the record time
+
+
+class Counts(dict[tuple[str, str | None], Counter[str]]):
+    """Counters by (stream, model), model None for the stream's own; absent ones read as empty."""
+
+    def __missing__(self, key: tuple[str, str | None]) -> Counter[str]:
+        return Counter()
+
+    def add(self, stream: str, model: str | None, name: str) -> None:
+        """Count one event."""
+        self.setdefault((stream, model), Counter())[name] += 1
+
+
+@dataclass
+class Result:
+    """All that came of a run, each list in order of emission."""
+
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: list[dict[str, Any]] = field(default_factory=list)  # as they were when they came
+    counts: Counts = field(default_factory=Counts)
+
+
+@dataclass
+class Prediction:
+    """A delivered prediction, with the baselines' predictions at the time it was processed."""
+
+    ts: int
+    model: str
+    y_pred: str
+    baselines: Classes
+
+
+@dataclass
+class Label:
+    """An instance's label; t1 and the baselines just before it stay those of the first one."""
+
+    y: str
+    t1: int
+    baselines: Classes
+
+
+@dataclass
+class Memory:
+    """What is remembered of one instance: waiting, then a tombstone, or settled."""
+
+    state: str = "waiting"
+    instance_ts: list[int] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    prediction_ts: list[int] = field(default_factory=list)
+    waiting: list[Prediction] = field(default_factory=list)  # in order of delivery
+    label: Label | None = None
+    outcomes: dict[str, list[tuple[Sequence, Outcome]]] = field(default_factory=dict)  # by model
+    until: int = 0  # event time, of a tombstone or a settled memory
+
+    def t0(self) -> int | None:
+        """Arrival: the smallest ts of instance records, else of predictions delivered so far."""
+        return min(self.instance_ts or self.prediction_ts, default=None)
+
+    def deadline(self, horizon: int) -> int:
+        """The event time beyond which this state ends."""
+        if self.state != "waiting":
+            return self.until
+        if self.label is not None:
+            return self.label.t1 + horizon
+        t0 = self.t0()
+        assert t0 is not None, "a memory without a label has an arrival"
+        return t0 + horizon
+
+    def label_too_late(self, t1: int, horizon: int) -> bool:
+        """Whether a label of time t1 is beyond the horizon of what has arrived."""
+        t0 = self.t0()
+        return t0 is not None and t1 - t0 > horizon
+
+
+class Stream:
+    """One stream: its clock, its labels so far, its instances and its sequences."""
+
+    def __init__(self, name: str, settings: Settings, result: Result) -> None:
+        self.name, self.settings, self.result = name, settings, result
+        self.clock: int | None = None
+        self.soonest: int | None = None  # no deadline is before it; saves looking at every memory
+        self.label_counts: Counter[str] = Counter()  # keeps the order in which classes came
+        self.last_label: str | None = None
+        self.models: list[str] = []  # in order of first sight
+        self.memories: dict[str, Memory] = {}
+        self.sequences: dict[tuple[str, str], Sequence] = {}
+
+    def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
+        """Steps 2 to 4 of the module's docstring."""
+        instance_id = identifier(obj["instance_id"])
+        ts = time_of(obj, record_time)
+        seen = min(ts, record_time + CLOCK_LEAD)
+        self.clock = seen if self.clock is None else max(self.clock, seen)
+        self.expire()
+        memory = self.memories.setdefault(instance_id, Memory())
+        if kind == "instances":
+            self.instance(memory, ts, obj.get("version"))
+        elif kind == "predictions":
+            model = identifier(obj["model"])
+            if model not in self.models:
+                self.models.append(model)
+            baselines = self.baselines()
+            prediction = Prediction(ts, model, class_name(obj["y_pred"]), baselines)
+            self.prediction(instance_id, memory, prediction)
+        elif kind == "labels":
+            self.label(instance_id, memory, ts, class_name(obj["y_true"]))
+        else:
+            raise ValueError(f"unknown kind {kind!r}; known: {', '.join(RANK)}")
+        deadline = memory.deadline(self.settings.horizon)
+        self.soonest = deadline if self.soonest is None else min(self.soonest, deadline)
+        self.expire()
+
+    def count(self, name: str, model: str | None = None) -> None:
+        """Count one event of the stream, or of one of its models."""
+        self.result.counts.add(self.name, model, name)
+
+    def baselines(self) -> Classes:
+        """What the persistent and the majority baseline predict now; ties: the class seen first."""
+        if self.last_label is None:
+            return None, None
+        most = max(self.label_counts.values())
+        return self.last_label, next(y for y, n in self.label_counts.items() if n == most)
+
+    def expire(self) -> None:
+        """End every state whose deadline the clock has passed."""
+        assert self.clock is not None
+        if self.soonest is None or self.clock <= self.soonest:
+            return
+        horizon = self.settings.horizon
+        for instance_id, memory in list(self.memories.items()):
+            while self.clock > memory.deadline(horizon):
+                if memory.state == "waiting" and memory.label is None:
+                    for prediction in memory.waiting:
+                        self.count("expired", prediction.model)
+                    memory.waiting = []
+                    memory.until = memory.deadline(horizon) + horizon  # t0 + 2 horizons
+                    memory.state = "tombstone"
+                    continue
+                if memory.state == "waiting":
+                    self.count("unmatched_label")
+                del self.memories[instance_id]
+                break
+        self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
+
+    def instance(self, memory: Memory, ts: int, version: int | None) -> None:
+        """An instance record."""
+        if memory.state == "tombstone":
+            self.count("duplicate")
+            return
+        new_version = version is not None and version not in memory.versions
+        if memory.instance_ts and ts >= min(memory.instance_ts) and not new_version:
+            self.count("duplicate")
+            return
+        memory.instance_ts.append(ts)
+        if version is not None:
+            memory.versions.append(version)
+        self.drop_waiting_label_if_late(memory)
+
+    def drop_waiting_label_if_late(self, memory: Memory) -> None:
+        """A label may have come first, and what arrives then shows that it was too late."""
+        label = memory.label
+        if memory.state != "waiting" or label is None:
+            return
+        if memory.label_too_late(label.t1, self.settings.horizon):
+            memory.label = None
+            self.count("late_label")
+
+    def prediction(self, instance_id: str, memory: Memory, new: Prediction) -> None:
+        """A prediction record."""
+        if memory.state == "tombstone":
+            self.count("expired", new.model)
+            return
+        if memory.label is not None and new.ts > memory.label.t1:
+            memory.prediction_ts.append(new.ts)
+            self.count("late", new.model)
+            return
+        if memory.state == "settled":
+            if new.model in memory.outcomes:
+                self.count("duplicate", new.model)
+            else:
+                self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
+            return
+        memory.prediction_ts.append(new.ts)
+        self.drop_waiting_label_if_late(memory)
+        if memory.label is not None:
+            self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
+            return
+        same = (new.model, new.ts, new.y_pred)
+        if same in [(old.model, old.ts, old.y_pred) for old in memory.waiting]:
+            self.count("duplicate", new.model)
+            return
+        memory.waiting.append(new)
+
+    def label(self, instance_id: str, memory: Memory, t1: int, y: str) -> None:
+        """A label record."""
+        if memory.state == "tombstone":
+            self.count("late_label")
+        elif memory.label is not None:
+            self.further_label(memory, memory.label, y)
+        elif memory.label_too_late(t1, self.settings.horizon):
+            self.count("late_label")
+        else:
+            memory.label = Label(y, t1, self.baselines())
+            self.label_counts[y] += 1
+            self.last_label = y
+            waiting, memory.waiting = memory.waiting, []
+            for model in self.models:
+                own = [prediction for prediction in waiting if prediction.model == model]
+                counting = [prediction for prediction in own if prediction.ts <= t1]
+                for _ in range(len(own) - len(counting)):
+                    self.count("late", model)
+                if counting:
+                    self.evaluate(instance_id, memory, model, counting, label_was_first=False)
+
+    def further_label(self, memory: Memory, label: Label, y: str) -> None:
+        """A second label of an instance: a redelivery, or a revision of what there is."""
+        if y == label.y:
+            self.count("duplicate")
+            return
+        self.count("revisions")
+        label.y = y
+        for revised in memory.outcomes.values():
+            for sequence, outcome in revised:
+                outcome.truth = y
+                sequence.dirty = True
+
+    def evaluate(
+        self,
+        instance_id: str,
+        memory: Memory,
+        model: str,
+        counting: list[Prediction],
+        *,
+        label_was_first: bool,
+    ) -> None:
+        """A model's outcomes of an instance, one for each stage."""
+        label = memory.label
+        assert label is not None and self.clock is not None
+        if memory.state == "waiting":
+            memory.state = "settled"
+            memory.until = self.clock + self.settings.settle
+        in_order = sorted(counting, key=lambda prediction: prediction.ts)  # stable: delivery order
+        memory.outcomes[model] = []
+        for stage in self.settings.stages:
+            chosen = in_order[0] if stage == "initial" else in_order[-1]
+            early = stage == "initial" and not label_was_first
+            persistent, majority = chosen.baselines if early else label.baselines
+            outcome = Outcome(
+                instance_id, label.t1, label.y, chosen.y_pred,
+                persistent == label.y, majority == label.y,
+            )  # fmt: skip
+            key = (model, stage)
+            if key not in self.sequences:
+                self.sequences[key] = Sequence(self.name, model, stage, self.settings)
+            sequence = self.sequences[key]
+            memory.outcomes[model].append((sequence, outcome))
+            self.result.alarms += sequence.add(outcome)
+            self.result.outcomes.append({
+                "stream": self.name, "model": model, "stage": stage,
+                "outcome": len(sequence.outcomes), "instance_id": instance_id,
+                "y_true": label.y, "y_pred": chosen.y_pred,
+                "persistent": persistent, "majority": majority, "ts": label.t1,
+            })  # fmt: skip
+            every = self.settings.emit_outcomes
+            if every is not None and len(sequence.outcomes) % every == 0:
+                self.emit(sequence)
+
+    def emit(self, sequence: Sequence) -> None:
+        """Emit a sequence's messages."""
+        counts = self.result.counts
+        merged = counts[self.name, None] + counts[self.name, sequence.model]
+        self.result.metrics += sequence.messages(dict(merged))
+
+    def emit_all(self, *, only_dirty: bool) -> None:
+        """Emit all sequences, or those with news, in order of model and stage."""
+        for model in self.models:
+            for stage in self.settings.stages:
+                sequence = self.sequences.get((model, stage))
+                if sequence is not None and (sequence.dirty or not only_dirty):
+                    self.emit(sequence)
+
+
+def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:
+    """Evaluate records that are in processing order.
+
+    `config` is the parsed YAML of the contract's section 5, a record is (kind, object, record time
+    in ms). With `final`, each sequence emits once more at the end. ValueError: something is not
+    covered, or a record cannot be used.
+    """
+    result = Result()
+    streams: dict[str, Stream] = {}  # in order of first sight
+    newest: int | None = None
+    for kind, obj, record_time in records:
+        before = newest
+        newest = record_time if before is None else max(before, record_time)
+        if before is not None:
+            for stream in streams.values():
+                every = stream.settings.emit_every
+                if every is not None and newest // every > before // every:
+                    stream.emit_all(only_dirty=True)
+        name = identifier(obj["stream"])
+        if name not in streams:
+            streams[name] = Stream(name, settings_of(config, name), result)
+        streams[name].process(kind, obj, record_time)
+    if final:
+        for stream in streams.values():
+            stream.emit_all(only_dirty=False)
+    return result

@@ -1,0 +1,143 @@
+"""What the test oracle reads: records (times, ids, classes, order of files) and configuration.
+
+Literal readings of the contract's sections 1, 5 and 6. What cannot be used is a ValueError: the
+oracle is given only what the engine should accept.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+Record = tuple[str, dict[str, Any], int]
+
+RANK = {"instances": 0, "predictions": 1, "labels": 2}  # ties of time are taken in this order
+UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # ms
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+DEFAULTS: dict[str, Any] = {  # contract, section 5
+    "task": "classification",
+    "estimators": ["all", "window:1000", "fading:0.999"],
+    "stages": ["initial", "final"],
+    "label_horizon": "7d",
+    "settle": "5m",
+    "detectors": [
+        {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 50},
+        {
+            "detector": "page-hinkley",
+            "signal": "fading:0.997/fading:0.9994",
+            "delta": 0.1,
+            "lambda": 100,
+        },
+    ],
+    "emit": {"outcomes": 1000, "every": "1s"},
+}
+
+
+@dataclass
+class Settings:
+    """The configuration of one stream, durations in ms."""
+
+    stages: list[str]
+    estimators: list[str]
+    detectors: list[dict[str, Any]]
+    horizon: int
+    settle: int
+    emit_outcomes: int | None
+    emit_every: int | None
+
+
+def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
+    """The settings of one stream: its own section over `defaults` over the contract's defaults."""
+    merged = copy.deepcopy(DEFAULTS)
+    for section in (config.get("defaults"), (config.get("streams") or {}).get(stream)):
+        for key, value in (section or {}).items():
+            merged[key] = {**merged["emit"], **value} if key == "emit" else value
+    if merged["task"] != "classification" or set(merged["stages"]) - {"initial", "final"}:
+        raise ValueError(f"the oracle knows classification, initial and final, not {merged!r}")
+    every = merged["emit"]["every"]
+    return Settings(
+        stages=list(merged["stages"]),
+        estimators=list(merged["estimators"]),
+        detectors=list(merged["detectors"]),
+        horizon=duration(merged["label_horizon"]),
+        settle=duration(merged["settle"]),
+        emit_outcomes=merged["emit"]["outcomes"],
+        emit_every=None if every is None else duration(every),
+    )
+
+
+def merge(
+    instances: Iterable[dict[str, Any]],
+    predictions: Iterable[dict[str, Any]],
+    labels: Iterable[dict[str, Any]],
+) -> list[Record]:
+    """The records of three files in order of (ts, topic, place in the file); record time = ts.
+
+    >>> merge([], [{"ts": 5, "n": 1}, {"ts": 4, "n": 2}], [{"ts": 4, "n": 3}])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('predictions', {'ts': 4, 'n': 2}, 4), ('labels', {'ts': 4, 'n': 3}, 4),
+     ('predictions', {'ts': 5, 'n': 1}, 5)]
+    """
+    records = []
+    for kind, objects in zip(RANK, (instances, predictions, labels), strict=True):
+        for obj in objects:
+            if obj.get("ts") is None:
+                raise ValueError(f"a record of a file needs a ts to be merged by: {obj!r}")
+            records.append((kind, obj, time_of(obj, 0)))
+    return sorted(records, key=lambda record: (record[2], RANK[record[0]]))  # stable: file order
+
+
+def duration(text: str) -> int:
+    """Milliseconds of a duration.
+
+    >>> duration("7d"), duration("250ms")
+    (604800000, 250)
+    """
+    found = re.fullmatch(r"(\d+)(ms|s|m|h|d)", str(text))
+    if found is None:
+        raise ValueError(f"bad duration {text!r}; expected a whole number and ms, s, m, h or d")
+    return int(found[1]) * UNIT[found[2]]
+
+
+def time_of(obj: Mapping[str, Any], record_time: int) -> int:
+    """A record's `ts` in ms since the epoch (finer fractions are cut off), else its record time.
+
+    >>> time_of({"ts": "1970-01-01T01:00:01.0029+01:00"}, 7), time_of({"ts": 5}, 7), time_of({}, 7)
+    (1002, 5, 7)
+    """
+    ts = obj.get("ts")
+    if ts is None:
+        return record_time
+    if isinstance(ts, int) and not isinstance(ts, bool):
+        return ts
+    found = re.fullmatch(
+        r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", str(ts)
+    )
+    if found is None:
+        raise ValueError(f"bad ts {ts!r}; expected whole milliseconds or an RFC 3339 string")
+    day, clock, fraction, sign, hours, minutes = found.groups()
+    moment = datetime.fromisoformat(f"{day}T{clock}+00:00")
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    since = moment - EPOCH + (offset if sign == "-" else -offset)
+    return since // timedelta(milliseconds=1) + int((fraction or "0")[:3].ljust(3, "0"))
+
+
+def identifier(value: object) -> str:
+    """An id or a name: a string, or an integer, which is the same id as its decimal string."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"bad id {value!r}; expected a string or an integer")
+    return str(value)
+
+
+def class_name(value: object) -> str:
+    """A label or class as output names it: a string, an integer's decimals, `true` or `false`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int):
+        raise ValueError(f"bad class {value!r}; expected a string, an integer or a boolean")
+    return str(value)

@@ -1,0 +1,286 @@
+"""The model servers' producer, against the mock broker inside librdkafka: no Kafka is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from topics.clients import KafkaConfig
+from topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
+from topics.errors import UsageError, WorkError
+from topics.messages import MAX_VALUE_BYTES
+from topics.producer import DeliveryError, StreamProducer
+
+#: The mock broker gives every topic this many partitions.
+PARTITIONS = 4
+
+
+class Received(NamedTuple):
+    partition: int
+    key: bytes
+    value: bytes
+
+
+class Mock:
+    """A producer whose librdkafka plays broker, and what arrived there."""
+
+    def __init__(self, **settings: Any) -> None:
+        # With a mock broker, the configured servers are not contacted.
+        kafka = KafkaConfig(security={"test.mock.num.brokers": "1"})
+        self.producer = StreamProducer(kafka, log_level=0, **settings)
+        brokers = self.producer._producer.list_topics(timeout=10).brokers
+        self._servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers.values())
+
+    def received(self, topic: str) -> list[Received]:
+        """All records of a topic, partition by partition."""
+        self.producer.flush()
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "test",
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        records = []
+        try:
+            consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+            ended = 0
+            while ended < PARTITIONS:
+                message = consumer.poll(10)
+                assert message is not None, "the mock broker fell silent"
+                if message.error():
+                    ended += 1
+                else:
+                    records.append(Received(message.partition(), message.key(), message.value()))
+        finally:
+            consumer.close()
+        return records
+
+
+@pytest.fixture
+def mock() -> Iterator[Mock]:
+    mock = Mock()
+    with mock.producer:
+        yield mock
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's own 32-bit hash (`org.apache.kafka.common.utils.Utils.murmur2`), unsigned."""
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = (0x9747B28C ^ len(data)) & mask
+    whole = len(data) // 4 * 4
+    for start in range(0, whole, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * factor & mask
+        k = (k ^ k >> 24) * factor & mask
+        h = h * factor & mask ^ k
+    if rest := data[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * factor & mask
+    h = (h ^ h >> 13) * factor & mask
+    return h ^ h >> 15
+
+
+@pytest.mark.parametrize(
+    ("key", "java"),  # the values that Kafka's UtilsTest.testMurmur2 expects
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_the_plain_murmur2_is_javas(key: bytes, java: int) -> None:
+    assert murmur2(key) == java & 0xFFFFFFFF
+
+
+def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
+    streams = [f"stream-{i}" for i in range(40)] + ["é", "日本", "x" * 256]
+    for stream in streams:
+        mock.producer.label(stream, 1, True)
+    places = {record.key.decode(): record.partition for record in mock.received("labels")}
+    positive = 0x7FFFFFFF  # Java's Utils.toPositive
+    assert places == {s: (murmur2(s.encode()) & positive) % PARTITIONS for s in streams}
+    assert set(places.values()) == set(range(PARTITIONS))
+
+
+def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock) -> None:
+    moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    mock.producer.instance("s", 17)
+    mock.producer.instance("s", "a", ts=5, version=2, segments={"region": "north"})
+    mock.producer.prediction("s", "nb", 17, "UP")
+    mock.producer.prediction(
+        "s",
+        "nb",
+        17,
+        True,
+        ts=moment,
+        y_proba={True: 0.75, False: 0.25},
+        segments={},
+        model_version=3,
+    )
+    mock.producer.label("s", 17, 1.5, ts=-1)
+    assert [json.loads(record.value) for record in mock.received("instances")] == [
+        {"stream": "s", "instance_id": "17"},
+        {
+            "stream": "s",
+            "instance_id": "a",
+            "ts": 5,
+            "version": 2,
+            "segments": {"region": "north"},
+        },
+    ]
+    assert [json.loads(record.value) for record in mock.received("predictions")] == [
+        {"stream": "s", "model": "nb", "instance_id": "17", "y_pred": "UP"},
+        {
+            "stream": "s",
+            "model": "nb",
+            "instance_id": "17",
+            "y_pred": True,
+            "ts": 1704063600000,
+            "y_proba": {"true": 0.75, "false": 0.25},
+            "segments": {},
+            "model_version": "3",
+        },
+    ]
+    assert [json.loads(record.value) for record in mock.received("labels")] == [
+        {"stream": "s", "instance_id": "17", "y_true": 1.5, "ts": -1}
+    ]
+
+
+def test_numpys_scalars_are_understood(mock: Mock) -> None:
+    mock.producer.prediction(
+        "s",
+        "nb",
+        np.int64(7),  # type: ignore[arg-type]
+        np.str_("UP"),
+        y_proba={np.int32(1): np.float32(0.5), np.bool_(False): np.float64(0.5)},
+        ts=np.int64(3),  # type: ignore[arg-type]
+    )
+    mock.producer.label("s", "7", np.bool_(True))  # type: ignore[arg-type]
+    assert json.loads(mock.received("predictions")[0].value) == {
+        "stream": "s",
+        "model": "nb",
+        "instance_id": "7",
+        "y_pred": "UP",
+        "ts": 3,
+        "y_proba": {"1": 0.5, "false": 0.5},
+    }
+    assert json.loads(mock.received("labels")[0].value)["y_true"] is True
+
+
+def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
+    longest = "é" * 128  # 256 bytes
+    for ts in (None, 8_640_000_000_000_000, datetime.max.replace(tzinfo=timezone.utc)):
+        mock.producer.instance(longest, longest, ts=ts, version=-1, segments={longest: longest})
+        for target in (longest, 2**63 - 1, -(2**63) + 1, 1e308, False):
+            mock.producer.prediction(longest, longest, 2**63 - 1, target, ts=ts)
+            mock.producer.label(longest, longest, target, ts=ts)
+    for kind, topic in ((INSTANCES, "instances"), (PREDICTIONS, "predictions"), (LABELS, "labels")):
+        values = [record.value for record in mock.received(topic)]
+        assert decode(kind, values).reasons == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "quoted"),
+    [
+        (lambda p: p.label(7, 1, "UP"), "stream is 7"),
+        (lambda p: p.label("s" * 257, 1, "UP"), "stream 'sss"),
+        (lambda p: p.label("s", "é" * 129, "UP"), "instance_id 'ééé.*258 bytes"),
+        (lambda p: p.label("\ud800", 1, "UP"), r"stream is '\\ud800'"),
+        (lambda p: p.label("s", True, "UP"), "instance_id is True"),
+        (lambda p: p.label("s", 1.0, "UP"), r"instance_id is 1\.0"),
+        (lambda p: p.label("s", 2**63, "UP"), "instance_id is 9223372036854775808"),
+        (lambda p: p.label("s", 1, float("nan")), "y_true is nan"),
+        (lambda p: p.label("s", 1, np.float32("inf")), "y_true is inf"),
+        (lambda p: p.label("s", 1, None), "y_true is None"),
+        (lambda p: p.label("s", 1, 2**63), "y_true is 9223372036854775808"),
+        (lambda p: p.label("s", 1, "c" * 257), "y_true 'ccc"),
+        (lambda p: p.label("s", 1, "UP", ts=1.5), r"ts is 1\.5"),
+        (lambda p: p.label("s", 1, "UP", ts=True), "ts is True"),
+        (lambda p: p.label("s", 1, "UP", ts=datetime(2024, 1, 1)), "ts is datetime"),
+        (lambda p: p.label("s", 1, "UP", ts=8_640_000_000_000_001), "ts is 8640000000000001"),
+        (lambda p: p.prediction("s", None, 1, "UP"), "model is None"),
+        (lambda p: p.prediction("s", "m", 1, [1]), r"y_pred is \[1\]"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={1: float("nan")}), "y_proba of '1'"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": "b"}), "y_proba of 'a' is 'b'"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={None: 1}), "a class of y_proba is None"),
+        (lambda p: p.prediction("s", "m", 1, 1, model_version=1.5), r"model_version is 1\.5"),
+        (lambda p: p.instance("s", 1, version="2"), "version is '2'"),
+        (lambda p: p.instance("s", 1, segments={"region": 1}), "segment 'region' is 1"),
+        (lambda p: p.instance("s", 1, segments={1: "north"}), "a segment's name is 1"),
+    ],
+)
+def test_what_would_be_a_dead_letter_is_refused(mock: Mock, call: Any, quoted: str) -> None:
+    with pytest.raises(ValueError, match=quoted):
+        call(mock.producer)
+
+
+def test_a_message_over_the_limit_is_refused(mock: Mock) -> None:
+    many = {f"class-{i}": 0.0 for i in range(60_000)}
+    with pytest.raises(ValueError, match=f"at most {MAX_VALUE_BYTES} are allowed"):
+        mock.producer.prediction("s", "m", 1, 1, y_proba=many)
+
+
+def test_a_full_queue_waits() -> None:
+    mock = Mock(**{"queue.buffering.max.messages": 10})
+    for i in range(500):
+        mock.producer.label("s", i, "UP")
+    assert len(mock.received("labels")) == 500
+
+
+def nobody_listens() -> StreamProducer:
+    kafka = KafkaConfig("127.0.0.1:1", prefix="eu.")
+    return StreamProducer(kafka, log_level=0, **{"message.timeout.ms": 100})
+
+
+def test_a_failed_delivery_shows_at_flush_and_only_once() -> None:
+    producer = nobody_listens()
+    producer.label("a", 1, "UP")
+    producer.label("b", 2, "UP")
+    with pytest.raises(DeliveryError, match=r"key 'a' .* topic 'eu\.labels' \(nor 1 others\)") as e:
+        producer.flush(10)
+    assert (e.value.topic, e.value.key, e.value.others) == ("eu.labels", b"a", 1)
+    assert e.value.reason
+    producer.flush(10)
+
+
+def test_a_failed_delivery_shows_at_the_next_call() -> None:
+    producer = nobody_listens()
+    producer.label("a", 1, "UP")
+    producer._producer.flush(10)  # as if time had passed
+    with pytest.raises(DeliveryError, match="key 'a'"):
+        producer.label("a", 2, "UP")
+
+
+def fail_after_sending() -> None:
+    with nobody_listens() as producer:
+        producer.label("a", 1, "UP")
+        raise KeyError
+
+
+def test_leaving_the_context_flushes_but_keeps_an_error_that_is_on_its_way() -> None:
+    with pytest.raises(DeliveryError), nobody_listens() as producer:
+        producer.label("a", 1, "UP")
+    with pytest.raises(KeyError):
+        fail_after_sending()
+
+
+def test_flush_gives_up_in_time() -> None:
+    producer = StreamProducer(KafkaConfig("127.0.0.1:1"), log_level=0)
+    producer.label("a", 1, "UP")
+    with pytest.raises(WorkError, match=r"127\.0\.0\.1:1 did not take 1 records within 0\.1 s"):
+        producer.flush(0.1)
+
+
+def test_refused_settings_are_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"\"no\.such\""):
+        StreamProducer(KafkaConfig(), **{"no.such": 1})

@@ -1,0 +1,1 @@
+"""What crosses the wire: topics, messages, and the clients that carry them."""

@@ -1,0 +1,132 @@
+"""From a record's value to a typed message, or to the reason why it can't be used.
+
+Three tries, each slower and more lenient than the one before: the whole batch in the pipeline's own
+form; the whole batch in every form that the contract allows; and, only when something in the batch is
+unusable, each record by itself. So bad input and rare forms cost nothing where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from topics.messages import (
+    MAX_NAME_BYTES,
+    MAX_VALUE_BYTES,
+    Instance,
+    Label,
+    Prediction,
+    Record,
+    WireInstance,
+    WireLabel,
+    WirePrediction,
+)
+from topics.times import milliseconds
+
+#: Input topics in the order in which records of the same time are processed (contract, section 2).
+KINDS = ("instances", "predictions", "labels")
+INSTANCES, PREDICTIONS, LABELS = range(3)
+
+_STRICT = tuple(msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label))
+_LENIENT = tuple(
+    msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
+)
+
+#: What decoding foreign bytes may raise; anything else is a bug and must end the process.
+#: (`MsgspecError` for JSON and types, TypeError for a record without a value.)
+_UNUSABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+
+
+class Decoded(NamedTuple):
+    """A decoded batch: `records[i]` is None where `reasons[i]` says why record i is unusable."""
+
+    records: list[Record | None]
+    reasons: dict[int, str]
+
+
+def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
+    """Decode the values of one topic's records.
+
+    >>> decode(LABELS, [b'{"stream":"s","instance_id":7,"y_true":"UP"}']).records
+    [WireLabel(stream='s', instance_id='7', y_true='UP', ts=None)]
+    >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
+    {0: 'object missing required field `y_true`', 1: 'the record has no value'}
+    """
+    try:
+        strict = _STRICT[kind]
+        candidates: list[Record] = [strict(value) for value in values]  # type: ignore[arg-type]
+        if not _plain(values):
+            for value, candidate in zip(values, candidates):
+                _check_value_length(value)  # type: ignore[arg-type]
+                _check_name_lengths(candidate)
+        return Decoded(candidates, {})  # type: ignore[arg-type]
+    except _UNUSABLE:
+        pass
+    try:
+        return Decoded([_lenient(kind, value) for value in values], {})
+    except _UNUSABLE:
+        pass
+    records: list[Record | None] = []
+    reasons = {}
+    for index, value in enumerate(values):
+        record = None
+        try:
+            record = _lenient(kind, value)
+        except _UNUSABLE as error:
+            reasons[index] = _sentence(error)
+        records.append(record)
+    return Decoded(records, reasons)
+
+
+def _plain(values: Sequence[bytes | None]) -> bool:
+    """Whether characters are bytes (ASCII, no escapes) and no value is too long."""
+    text = b"".join(values)  # type: ignore[arg-type]
+    return (
+        text.isascii()
+        and b"\\" not in text
+        and (len(text) <= MAX_VALUE_BYTES or max(map(len, values)) <= MAX_VALUE_BYTES)  # type: ignore[arg-type]
+    )
+
+
+def _lenient(kind: int, value: bytes | None) -> Record:
+    """Decode one value in any allowed form, and bring ids and times to the pipeline's form."""
+    if value is None:
+        raise ValueError("the record has no value")
+    _check_value_length(value)
+    record: Record = _LENIENT[kind](value)
+    if type(record.instance_id) is not str:
+        record.instance_id = str(record.instance_id)
+    if type(record.ts) is str:
+        record.ts = milliseconds(record.ts)
+    _check_name_lengths(record)
+    return record
+
+
+_NAMES = ("stream", "model", "instance_id", "y_pred", "y_true", "model_version")
+
+
+def _check_value_length(value: bytes) -> None:
+    if len(value) > MAX_VALUE_BYTES:
+        raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+
+
+def _check_name_lengths(record: Record) -> None:
+    for field in _NAMES:
+        value = getattr(record, field, None)
+        if isinstance(value, str) and len(value.encode()) > MAX_NAME_BYTES:
+            raise ValueError(
+                f"{field} {value[:24]!r}… has {len(value.encode())} bytes: "
+                f"at most {MAX_NAME_BYTES} are allowed"
+            )
+
+
+def _sentence(error: Exception) -> str:
+    """One line for the `error` header of a dead letter."""
+    if isinstance(error, RecursionError):
+        return "JSON is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded"
+    text = " ".join(str(error).split())
+    return text[:1].lower() + text[1:] if text.startswith(("Expected", "Object")) else text

@@ -1,0 +1,79 @@
+"""What crosses the wire outwards: metrics, drift alarms, dead letters, and their ids.
+
+An id is a function of what the message is about, so a repeat has the id of the original.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+#: Hex digits of an id: 128 bits, so that ids never collide by chance.
+_ID_DIGITS = 32
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Metrics(msgspec.Struct, gc=False):
+    """State of one estimator of one sequence (contract, section 3)."""
+
+    id: str
+    stream: str
+    model: str
+    segment: str | None
+    stage: str
+    estimator: str
+    n: float
+    outcomes: int
+    ts: int
+    measures: dict[str, float]
+    undefined: dict[str, str]
+    counts: dict[str, int]
+    config: str
+    #: True while an estimator that a new configuration added hasn't seen the whole sequence.
+    started_empty: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Alarm(msgspec.Struct, gc=False):
+    """A detector's alarm (contract, section 4)."""
+
+    id: str
+    stream: str
+    model: str
+    segment: str | None
+    stage: str
+    detector: str
+    signal: str
+    outcome: int
+    instance_id: str
+    ts: int
+    statistic: float
+    threshold: float
+    params: dict[str, float]
+
+
+class DeadLetter(msgspec.Struct, gc=False):
+    """A record that can't be used: where it stands in its input topic, and why."""
+
+    kind: int
+    offset: int
+    reason: str
+
+
+Output = Metrics | Alarm | DeadLetter
+
+
+def identity(*what: Any) -> str:
+    """The id of a message about `what`: the same on every machine and in every run.
+
+    >>> identity("elec2", "nb", None, "final", "all", 1000, 0)
+    'e5b0254e6993f9c4a75737b102fb5653'
+    """
+    return hashlib.sha256(_encode(what)).hexdigest()[:_ID_DIGITS]
+
+
+def encode(message: Metrics | Alarm) -> bytes:
+    """A message as the JSON object of the contract."""
+    return _encode(message)

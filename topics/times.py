@@ -1,0 +1,36 @@
+"""Event times: epoch milliseconds from what a message's `ts` holds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+_rfc3339 = msgspec.json.Decoder(datetime)
+
+
+def milliseconds(ts: str) -> int:
+    """Epoch milliseconds of an RFC 3339 string; digits below the millisecond are cut off.
+
+    Raises ValueError, quoting the string, if it is no RFC 3339 time or has no offset.
+
+    >>> milliseconds("1970-01-01T00:00:01.5Z")
+    1500
+    >>> milliseconds("1970-01-01T01:00:00+01:00")
+    0
+    >>> milliseconds("yesterday")
+    Traceback (most recent call last):
+    ...
+    ValueError: ts is 'yesterday': expected epoch milliseconds or an RFC 3339 time with offset
+    """
+    try:
+        moment = _rfc3339.decode(msgspec.json.encode(ts))
+    except msgspec.ValidationError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(
+            f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset"
+        )
+    return (moment - _EPOCH) // _MILLISECOND
