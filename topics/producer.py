@@ -98,15 +98,22 @@ class RecordProducer:
     def send(self, topic: str, key: bytes | None, value: bytes) -> None:
         """Queue one record for a topic (its name without prefix), waiting while the queue is full.
 
-        Raises DeliveryError for records that failed since the last call, or for this one if it is
-        larger than `message.max.bytes`.
+        Raises DeliveryError for records that failed since the last call, or for this one: it may be
+        larger than `message.max.bytes`, or the producer may be unable to go on.
         """
         self._raise_failures()
         name = self.kafka.topic(topic)
-        with plain_errors(self.kafka):
-            while not self._queued(name, key, value):
+        while True:
+            try:
+                self._producer.produce(name, value, key)
+                break
+            except BufferError:
                 self._producer.poll(_ROOM_SECONDS)
-            self._producer.poll(0)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise DeliveryError(name, key, f"its value has {len(value)} bytes") from error
+                raise DeliveryError(name, key, error.args[0].str()) from error
+        self._producer.poll(0)
 
     def flush(self, timeout: float = _FLUSH_SECONDS) -> None:
         """Wait until every record is delivered, at most `timeout` seconds.
@@ -136,18 +143,6 @@ class RecordProducer:
         except WorkError:
             if error is None:
                 raise
-
-    def _queued(self, name: str, key: bytes | None, value: bytes) -> bool:
-        """Whether the local queue had room for the record."""
-        try:
-            self._producer.produce(name, value, key)
-        except BufferError:
-            return False
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
-                raise
-            raise DeliveryError(name, key, f"its value has {len(value)} bytes") from error
-        return True
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -31,7 +31,7 @@ _MEASURES = ("accuracy", "kappa", "kappa_per", "kappa_plus")
 #: sequences, and no more than some 5 MB.
 _TAIL_RECORDS = 10_000
 
-#: Alarms shown below the table: what fits a screen beside it.
+#: Alarms shown above the table: what leaves room for it on a screen.
 _ALARMS = 8
 
 #: Records taken at once, and seconds to wait for them: the table moves four times a second.
@@ -260,7 +260,7 @@ def table(view: View, trouble: str | None = None) -> Group:
     """All that is known, for a terminal; a measure below zero (worse than its baseline) is red."""
     rows = view.rows()
     segments = any(row.segment is not None for row in rows)
-    grid = Table(title="metrics", title_justify="left", expand=False)
+    grid = Table()
     for name in ("stream", "model", *(["segment"] if segments else []), "stage", "estimator"):
         grid.add_column(name, overflow="fold")
     for name in ("n", "outcomes", *_MEASURES, "time (UTC)"):
@@ -273,12 +273,14 @@ def table(view: View, trouble: str | None = None) -> Group:
             *(_measure_text(row.measures.get(name)) for name in _MEASURES),
             Text(_clock(row.ts)),
         )
-    parts: list[Table | Text] = [grid] if rows else [Text("no metrics yet")]
-    parts += [Text(line(alarm), style="yellow") for alarm in reversed(view.alarms)]
-    if view.unreadable:
-        parts.append(Text(f"{view.unreadable} unreadable messages", style="red"))
+    # A long table is cut at the screen's end: what must be seen stands above it.
+    parts: list[Table | Text] = []
     if trouble:
         parts.append(Text(_printable(trouble), style="red"))
+    if view.unreadable:
+        parts.append(Text(f"{view.unreadable} unreadable messages", style="red"))
+    parts += [Text(line(alarm), style="yellow") for alarm in reversed(view.alarms)]
+    parts.append(grid if rows else Text("no metrics yet"))
     return Group(*parts)
 
 

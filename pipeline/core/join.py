@@ -83,8 +83,8 @@ class Join:
         """An outcome of a model was revised."""
         raise NotImplementedError
 
-    def check_room(self) -> None:
-        """Raise Unusable when the shard remembers as many instances as it may."""
+    def remember(self, more: int) -> None:
+        """The book has `more` entries; raises Unusable when the shard remembers as many as it may."""
         raise NotImplementedError
 
     # ---- records
@@ -99,7 +99,7 @@ class Join:
         entry = self.book.get(name)
         horizon = self.config.label_horizon
         if entry is None:
-            self.check_room()
+            self.remember(1)
             self.book[name] = (WAITING, ts + horizon, version)
             self._expiry.add(ts + horizon, name)
             return
@@ -137,7 +137,7 @@ class Join:
         name = record.instance_id
         entry = self.book.get(name)
         if entry is None:
-            self.check_room()
+            self.remember(1)
             deadline = ts + self.config.label_horizon
             self.book[name] = (
                 WAITING, deadline, None,  # type: ignore[assignment]
@@ -244,7 +244,7 @@ class Join:
         baselines = self.baselines.packed
         horizon = self.config.label_horizon
         if entry is None:
-            self.check_room()
+            self.remember(1)
             t0 = version = None
             waiting: Entry = ()
         else:
@@ -370,6 +370,7 @@ class Join:
             self.waiting_labels -= 1
             self.unmatched_label += 1
         del self.book[name]
+        self.remember(-1)
 
     def _add_model(self, name: str) -> Model:
         if len(self.by_code) >= self.limits.models_per_stream:

@@ -14,10 +14,13 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate, islice
-from operator import gt
+from operator import gt, le
 from typing import NamedTuple
 
-from topics.decoding import KINDS, Decoded
+import numpy as np
+
+from topics.decoding import Decoded
+from topics.messages import Record
 
 _EARLIEST = -(1 << 62)
 
@@ -39,12 +42,22 @@ class Batch:
         self.records, self.reasons = decoded
 
 
-class Run(NamedTuple):
-    """Records `start` … `stop`-1 of a batch, to be processed in this order."""
+class Round(NamedTuple):
+    """Records in the order in which they are to be processed."""
 
-    batch: Batch
-    start: int
-    stop: int
+    records: list[Record | None]
+    times: list[int]
+    #: Where each record came from, as places in `sources` laid end to end.
+    origins: Sequence[int]
+    sources: list[tuple[Batch, int, int]]
+
+    def locate(self, origin: int) -> tuple[Batch, int]:
+        """Batch and index of a record, of which only `origin` is known."""
+        for batch, start, stop in self.sources:
+            if origin < stop - start:
+                return batch, start + origin
+            origin -= stop - start
+        raise IndexError(origin)
 
 
 class Merge:
@@ -90,64 +103,83 @@ class Merge:
         self._latest[kind] = times[-1]
         return len(batch.offsets)
 
-    def take(self, promises: Sequence[int | None], most: int) -> list[Run]:
-        """Records whose turn has come, at most about `most`.
+    def take(self, promises: Sequence[int | None], most: int) -> Round | None:
+        """Records whose turn has come, at most `most` of each topic; None if there are none.
 
         `promises[kind]`: nothing with a smaller time will come from that topic, as far as the caller
         knows; None: nothing is known beyond what is buffered.
         """
-        bounds = [
-            latest if promise is None else max(latest, promise)
-            for latest, promise in zip(self._latest, promises)
-        ]
-        runs = []
-        while most > 0:
-            run = self._next_run(bounds, most, None)
-            if run is None:
-                break
-            runs.append(run)
-            most -= run.stop - run.start
-        return runs
+        if not any(self.buffered):
+            return None
+        bounds = []  # the smallest time that the next record beyond those looked at can have
+        for kind, promise in enumerate(promises):
+            if self.buffered[kind] > most:
+                bounds.append(self._time_at(kind, most - 1))
+            else:
+                latest = self._latest[kind]
+                bounds.append(latest if promise is None else max(latest, promise))
+        sources: list[tuple[Batch, int, int]] = []
+        for kind in range(3):
+            limit = min((bounds[other], other) for other in range(3) if other != kind)
+            within = bisect_right if kind < limit[1] else bisect_left
+            left = most
+            while left and (queue := self._queues[kind]):
+                batch, start = queue[0], self._start[kind]
+                end = min(len(batch.times), start + left)
+                stop = within(batch.times, limit[0], start, end)
+                if stop == start:
+                    break
+                sources.append((batch, start, stop))
+                self._advance(kind, batch, stop)
+                left -= stop - start
+                if stop < end:
+                    break
+        return self._round(sources)
 
-    def take_until(self, cut: Cut) -> list[Run]:
+    def take_until(self, cut: Cut) -> Round | None:
         """Exactly the records below `cut`; all of them must have been added (see `covers`)."""
-        bounds = [1 << 62] * 3
-        runs = []
-        while (run := self._next_run(bounds, 1 << 62, cut)) is not None:
-            runs.append(run)
+        sources: list[tuple[Batch, int, int]] = []
+        for kind, end in enumerate(cut):
+            while (queue := self._queues[kind]) and self.cut[kind] < end:
+                batch, start = queue[0], self._start[kind]
+                stop = bisect_left(batch.offsets, end, start)
+                if stop == start:
+                    break
+                sources.append((batch, start, stop))
+                self._advance(kind, batch, stop)
         self.cut = list(map(max, self.cut, cut))
-        return runs
+        return self._round(sources)
 
     def covers(self, cut: Cut) -> bool:
         """Whether everything below `cut` has been added."""
         return all(added >= end for added, end in zip(self.added, cut))
 
-    def _next_run(self, bounds: list[int], most: int, cut: Cut | None) -> Run | None:
-        best: tuple[int, int] | None = None  # (time, kind) of the earliest head …
-        limit = (1 << 62, 3)  # … and of what must come before anything later than it
-        for kind in range(3):
-            queue = self._queues[kind]
-            start = self._start[kind]
-            if queue and (cut is None or queue[0].offsets[start] < cut[kind]):
-                key = (queue[0].times[start], kind)
-                if best is None or key < best:
-                    if best is not None:
-                        limit = min(limit, best)
-                    best = key
-                else:
-                    limit = min(limit, key)
-            else:
-                limit = min(limit, (bounds[kind], kind))
-        if best is None or best > limit:
+    def _time_at(self, kind: int, place: int) -> int:
+        """Time of the record that is `place` behind the head."""
+        place += self._start[kind]
+        for batch in self._queues[kind]:
+            if place < len(batch.times):
+                return batch.times[place]
+            place -= len(batch.times)
+        raise IndexError(place)
+
+    @staticmethod
+    def _round(sources: list[tuple[Batch, int, int]]) -> Round | None:
+        """The records of `sources` (by kind, in order) merged by time, ties by kind."""
+        if not sources:
             return None
-        kind = best[1]
-        batch, start = self._queues[kind][0], self._start[kind]
-        within = bisect_right if kind < limit[1] else bisect_left
-        stop = within(batch.times, limit[0], start, min(len(batch.times), start + most))
-        if cut is not None:
-            stop = min(stop, bisect_left(batch.offsets, cut[kind], start))
-        self._advance(kind, batch, stop)
-        return Run(batch, start, stop)
+        records: list[Record | None] = []
+        times: list[int] = []
+        for batch, start, stop in sources:
+            records += batch.records[start:stop]
+            times += batch.times[start:stop]
+        # Sources lie in order of kind, and each kind's times don't decrease: a stable sort by time
+        # alone is the merge, and where nothing interleaves there is nothing to do.
+        if all(map(le, times, islice(times, 1, None))):
+            return Round(records, times, range(len(times)), sources)
+        order = np.argsort(np.array(times, dtype=np.int64), kind="stable").tolist()
+        get_record, get_time = records.__getitem__, times.__getitem__
+        return Round(list(map(get_record, order)), list(map(get_time, order)), order, sources)
 
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]
@@ -158,17 +190,14 @@ class Merge:
             stop = 0
         self._start[kind] = stop
 
-    def joins(self, runs: list[Run]) -> bool:
-        """Whether these runs, just taken, continue in order of time what was taken before.
+    def joins(self, taken: Round) -> bool:
+        """Whether this round, just taken, continues in order of time what was taken before.
 
         If so the cut between them needn't be written down.
         """
-        if not runs:
-            return True
-        first, last = runs[0], runs[-1]
-        begins = (first.batch.times[first.start], first.batch.kind)
-        continues = begins >= self._last
-        self._last = (last.batch.times[last.stop - 1], last.batch.kind)
+        first, last = taken.locate(taken.origins[0])[0], taken.locate(taken.origins[-1])[0]
+        continues = (taken.times[0], first.kind) >= self._last
+        self._last = (taken.times[-1], last.kind)
         return continues
 
     def head_time(self) -> int | None:
@@ -186,6 +215,3 @@ class Merge:
         self.cut, self.added = list(cut), list(cut)  # type: ignore[call-overload]
         self._taken, self._latest = list(taken), list(taken)  # type: ignore[call-overload]
         self._last = tuple(last)  # type: ignore[arg-type]
-
-
-__all__ = ["Batch", "Cut", "KINDS", "Merge", "Run"]

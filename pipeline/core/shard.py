@@ -13,8 +13,16 @@ from itertools import islice
 from pipeline.config import Config
 from pipeline.core.errors import Unusable
 from pipeline.core.join import Entry
-from pipeline.core.merge import Batch, Cut, Merge, Run
+from pipeline.core.merge import Batch, Cut, Merge, Round
 from pipeline.core.stream import Stream
+from topics.messages import (
+    Instance,
+    Label,
+    Prediction,
+    WireInstance,
+    WireLabel,
+    WirePrediction,
+)
 from topics.outputs import DeadLetter, Output
 
 #: Completions collected before they are evaluated although nobody asked: bounds their memory.
@@ -43,6 +51,7 @@ class Shard:
         self.outputs: list[Output] = []
         self.touched: list[Stream] = []  # streams with completions since the last flush
         self.unpublished: dict[Stream, None] = {}  # … with changes since their last messages
+        self.remembered = 0  # instances in the streams' books
         self._by_index: list[Stream] = []
         every = {s.emit_every for s in (config.defaults, *config.streams.values())}
         #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
@@ -57,20 +66,23 @@ class Shard:
 
     def advance(self, promises: Sequence[int | None], most: int) -> int:
         """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
-        runs = self.merge.take(promises, most)
-        if runs:
-            cut: Cut = tuple(self.merge.cut)  # type: ignore[assignment]
-            if self.merge.joins(runs) and self.cuts:
-                self.cuts[-1] = cut
-            else:
-                self.cuts.append(cut)
-        return self._process(runs)
+        taken = self.merge.take(promises, most)
+        if taken is None:
+            return 0
+        cut: Cut = tuple(self.merge.cut)  # type: ignore[assignment]
+        if self.merge.joins(taken) and self.cuts:
+            self.cuts[-1] = cut
+        else:
+            self.cuts.append(cut)
+        return self._process(taken)
 
     def follow(self, cut: Cut) -> int:
         """Process exactly the records below `cut`, as the journal of another life says."""
-        runs = self.merge.take_until(cut)
-        self.merge.joins(runs)
-        return self._process(runs)
+        taken = self.merge.take_until(cut)
+        if taken is None:
+            return 0
+        self.merge.joins(taken)
+        return self._process(taken)
 
     def flush(self) -> tuple[list[Output], list[Cut]]:
         """Outputs and cuts since the last flush."""
@@ -86,41 +98,43 @@ class Shard:
 
     # ---- processing
 
-    def _process(self, runs: list[Run]) -> int:
-        processed = 0
-        for batch, start, stop in runs:
-            processed += stop - start
-            times = batch.times
-            while times[stop - 1] >= self._next_tick:
-                middle = bisect_left(times, self._next_tick, start, stop)
-                self._records(batch, start, middle)
-                self._tick(times[middle])
-                start = middle
-            self._records(batch, start, stop)
-            if self.touched and len(self.touched[0].log_names) > _COLLECT:
-                self._evaluate()
-        return processed
+    def _process(self, taken: Round) -> int:
+        times = taken.times
+        start = 0
+        while times[-1] >= self._next_tick:
+            middle = bisect_left(times, self._next_tick, start)
+            self._records(taken, start, middle)
+            self._tick(times[middle])
+            start = middle
+        self._records(taken, start, len(times))
+        if sum(len(stream.log_names) for stream in self.touched) > _COLLECT:
+            self._evaluate()
+        return len(times)
 
-    def _records(self, batch: Batch, start: int, stop: int) -> None:
-        kind = batch.kind
+    def _records(self, taken: Round, start: int, stop: int) -> None:
         streams = self.streams
-        take = _TAKE[kind]
-        index = start - 1
-        for record, time in zip(
-            islice(batch.records, start, stop), islice(batch.times, start, stop)
-        ):
-            index += 1
+        take = _TAKE
+        place = start - 1
+        for record, time in zip(taken.records[start:stop], taken.times[start:stop]):
+            place += 1
             try:
                 if record is None:
-                    raise Unusable(batch.reasons[index])
+                    self._unusable(taken, place, None)
+                    continue
                 stream = streams.get(record.stream)
                 if stream is None:
                     stream = self._add_stream(record.stream)
-                take(stream, record, time)
+                take[record.__class__](stream, record, time)
             except Unusable as reason:
-                self.dead_letters[kind] += 1
-                if not self.silent:
-                    self.outputs.append(DeadLetter(kind, batch.offsets[index], str(reason)))
+                self._unusable(taken, place, str(reason))
+
+    def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
+        """A dead letter; the reason is the batch's where decoding had failed."""
+        batch, index = taken.locate(taken.origins[place])
+        self.dead_letters[batch.kind] += 1
+        if not self.silent:
+            why = batch.reasons[index] if reason is None else reason
+            self.outputs.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
     def _add_stream(self, name: str) -> Stream:
         limits = self.config.limits
@@ -154,10 +168,6 @@ class Shard:
                 if stream.config.emit_every in passed:
                     stream.tick()
                     del self.unpublished[stream]
-
-    def instances(self) -> int:
-        """How many instances are remembered."""
-        return sum(len(stream.book) for stream in self._by_index)
 
     # ---- snapshot
 
@@ -200,8 +210,13 @@ class Shard:
             missing += self._add_stream(state["name"]).restore(state)
         for index, entries in parts:  # type: ignore[misc]
             self._by_index[index].restore_entries(entries)
+            self.remembered += len(entries)
         return missing
 
 
-#: How a stream takes a record of each kind (`topics.decoding.KINDS`).
-_TAKE = (Stream.instance, Stream.prediction, Stream.label)
+#: How a stream takes a record of each type.
+_TAKE = {
+    Instance: Stream.instance, WireInstance: Stream.instance,
+    Prediction: Stream.prediction, WirePrediction: Stream.prediction,
+    Label: Stream.label, WireLabel: Stream.label,
+}  # fmt: skip

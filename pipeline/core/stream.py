@@ -25,8 +25,7 @@ class Owner(Protocol):
     silent: bool
     touched: list[Stream]
     unpublished: dict[Stream, None]
-
-    def instances(self) -> int: ...
+    remembered: int
 
 
 class Stream(Join):
@@ -56,12 +55,14 @@ class Stream(Join):
         self._unpublished[model] = None
         self._owner.unpublished[self] = None
 
-    def check_room(self) -> None:
-        if self._owner.instances() >= self.limits.instances_per_shard:
+    def remember(self, more: int) -> None:
+        owner = self._owner
+        if owner.remembered + more > self.limits.instances_per_shard:
             raise Unusable(
                 "the shard remembers too many instances: limits.instances_per_shard is "
                 f"{self.limits.instances_per_shard}"
             )
+        owner.remembered += more
 
     # ---- evaluation
 

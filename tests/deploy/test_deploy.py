@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Hashable
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from dashboard import DEPLOY, load
+
+from pipeline.config import StreamConfig, load_config
 
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"
@@ -32,19 +34,21 @@ VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[a-z]+)*")
 SECRET = re.compile(r"password|passwd|secret|token|api_?key|credential", re.IGNORECASE)
 
 
-class StrictLoader(yaml.SafeLoader):
-    """YAML in which a key may stand only once in a mapping (PyYAML takes the last one silently)."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        double = {key for key in keys if keys.count(key) > 1}
-        if double:
-            raise yaml.YAMLError(f"{double} stand(s) more than once{node.start_mark}")
-        return super().construct_mapping(node, deep)
-
-
 def read(path: Path) -> Any:
-    return yaml.load(path.read_text(encoding="utf-8"), StrictLoader)  # noqa: S506: a SafeLoader
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def double_keys(node: Any) -> Iterator[str]:
+    """Keys that stand more than once in one mapping, with their lines (PyYAML takes the last)."""
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value]
+        for key, value in node.value:
+            if keys.count(key.value) > 1:
+                yield f"{key.value!r} in line {key.start_mark.line + 1}"
+            yield from double_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from double_keys(item)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,7 @@ def dockerfile() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_yaml_is_well_formed(path: Path) -> None:
     assert read(path)
+    assert list(double_keys(yaml.compose(path.read_text(encoding="utf-8")))) == []
 
 
 def test_compose_file_follows_the_specification() -> None:
@@ -176,9 +181,7 @@ def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) ->
 
 
 def test_configuration_is_read_and_shows_the_defaults() -> None:
-    pytest.importorskip("pipeline.configfile")
-    from pipeline.config import StreamConfig, load_config
-
+    pytest.importorskip("pipeline.configfile", reason="reads the configuration")
     config = load_config(str(DEPLOY / "prequential.yaml"))
     assert config.defaults == StreamConfig()
     assert config.stream("elec2").label_horizon == 24 * 3_600_000
@@ -206,7 +209,8 @@ def test_image_runs_unprivileged_checks_its_health_and_has_no_secrets() -> None:
     assert words.index("USER") > max(i for i, word in enumerate(words) if word == "RUN")
     assert not {"COPY", "ADD"} & set(words)
     assert "ADD" not in [word for word, _ in instructions]
-    assert not [rest for word, rest in instructions if word in ("ENV", "ARG") and SECRET.search(rest)]
+    settings = [rest for word, rest in instructions if word in ("ENV", "ARG")]
+    assert not [setting for setting in settings if SECRET.search(setting)]
 
 
 def test_image_takes_only_the_package() -> None:

@@ -228,21 +228,13 @@ def _series_labels() -> dict[str, tuple[str, ...]]:
 def _selectors(query: str) -> Iterator[tuple[str, set[str]]]:
     """The series that a query selects: name, and labels between its braces.
 
-    Label lists (`by (…)`), strings and functions (a bracket follows) are no series. What remains
-    may still be a keyword.
+    Lists of labels (`by (…)`), ranges, strings and functions (a bracket follows) are no series.
     """
-    strings = re.sub(r'"(?:[^"\\]|\\.)*"', '""', query)
-    bare = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", " ", strings)
-    bare = re.sub(r"\[[^\]]*\]|\boffset\s+\w+", " ", bare)
-    keywords = {"and", "or", "unless", "bool"}
-    for match in re.finditer(r"\b([a-zA-Z_]\w*)\b(?!\s*\()(?:\{([^}]*)\})?", _outside_braces(bare)):
-        if match[1] not in keywords:
-            found = re.search(rf"\b{match[1]}\{{([^}}]*)\}}", bare)
-            yield match[1], set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", found[1] if found else ""))
-
-
-def _outside_braces(query: str) -> str:
-    return re.sub(r"\{[^}]*\}", "", query)
+    rest = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
+    rest = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)|\[[^\]]*\]|\boffset\s+\w+", " ", rest)
+    for name, labels in re.findall(r"\b([a-zA-Z_]\w*)\b(?!\s*\()(?:\{([^}]*)\})?", rest):
+        if name not in ("and", "or", "unless", "bool"):
+            yield name, set(re.findall(r"(\w+)\s*[=!]", labels))
 
 
 def _example_series() -> Iterator[str]:
