@@ -189,13 +189,13 @@ class Stream:
         if memory.state == "tombstone":
             self.count("duplicate")
             return
-        new_version = version is not None and version not in memory.versions
-        if memory.instance_ts and ts >= min(memory.instance_ts) and not new_version:
-            self.count("duplicate")
-            return
+        version = version or 0
+        if memory.instance_ts and version <= max(memory.versions):
+            if memory.state == "settled" or ts >= min(memory.instance_ts):
+                self.count("duplicate")
+                return
         memory.instance_ts.append(ts)
-        if version is not None:
-            memory.versions.append(version)
+        memory.versions.append(version)
         self.drop_waiting_label_if_late(memory)
 
     def drop_waiting_label_if_late(self, memory: Memory) -> None:

@@ -22,6 +22,7 @@ from pipeline.cli.common import add_kafka_options, kafka_from
 from topics.admin import partition_counts
 from topics.clients import REACH_SECONDS, KafkaConfig, plain_errors
 from topics.errors import WorkError
+from topics.outputs import Alarm, Metrics
 from topics.specs import DRIFT_ALARMS, METRICS
 
 #: Measures that are shown, in order.
@@ -42,35 +43,6 @@ _BATCH_SECONDS = 0.25
 _SILENCE_SECONDS = 30.0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-class Metrics(msgspec.Struct):
-    """The fields of a metrics message that are shown."""
-
-    stream: str
-    model: str
-    stage: str
-    estimator: str
-    n: float
-    outcomes: int
-    ts: int
-    segment: Any = None
-    measures: dict[str, float] = {}
-
-
-class Alarm(msgspec.Struct):
-    """The fields of a drift alarm that are shown."""
-
-    stream: str
-    model: str
-    stage: str
-    detector: str
-    signal: str
-    outcome: int
-    ts: int
-    statistic: float
-    threshold: float
-    segment: Any = None
 
 
 _decode_metrics = msgspec.json.Decoder(Metrics).decode
@@ -99,7 +71,7 @@ class View:
         if isinstance(message, Alarm):
             self.alarms.append(message)
         else:
-            names = (message.stream, message.model, _segment(message.segment))
+            names = (message.stream, message.model, message.segment or "")
             self._newest[(*names, message.stage, message.estimator)] = message
         return message
 
@@ -268,7 +240,7 @@ def table(view: View, trouble: str | None = None) -> Group:
     for row in rows:
         grid.add_row(
             *map(_text, (row.stream, row.model)),
-            *([_text(_segment(row.segment))] if segments else []),
+            *([_text(row.segment or "")] if segments else []),
             *map(_text, (row.stage, row.estimator, f"{row.n:,.0f}", f"{row.outcomes:,}")),
             *(_measure_text(row.measures.get(name)) for name in _MEASURES),
             Text(_clock(row.ts)),
@@ -287,13 +259,13 @@ def table(view: View, trouble: str | None = None) -> Group:
 def line(message: Metrics | Alarm) -> str:
     """One message as plain text; `-` stands for a measure without a value.
 
-    >>> line(Metrics("elec2", "nb", "final", "all", 2, 2, 1000, measures={"accuracy": 0.5}))
-    '1970-01-01T00:00:01Z elec2 nb final all n=2 outcomes=2 accuracy=0.5000 kappa=- kappa_per=- \
+    >>> line(Metrics("id", "s", "nb", None, "final", "all", 2, 2, 0, {"kappa": 0.5}, {}, {}, ""))
+    '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- \
 kappa_plus=-'
     """
     names = [message.stream, message.model]
     if message.segment is not None:
-        names.append(_segment(message.segment))
+        names.append(message.segment)
     names.append(message.stage)
     if isinstance(message, Alarm):
         details: Iterable[str] = (
@@ -309,12 +281,6 @@ kappa_plus=-'
             *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
         )
     return _printable(" ".join((_clock(message.ts), *names, *details)))
-
-
-def _segment(segment: object) -> str:
-    if segment is None or isinstance(segment, str):
-        return segment or ""
-    return msgspec.json.encode(segment).decode()
 
 
 def _measure_text(value: float | None) -> Text:

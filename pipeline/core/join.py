@@ -7,7 +7,7 @@ its state and with the event time after which it runs out:
     WAITING    deadline=t0+horizon, version, (model, ts, prediction)*   a label is awaited
     REPEATED   the same, with several predictions of some model
     LABELLED   deadline=t1+horizon, t0, version, t1, y, baselines   predictions are awaited
-    SETTLED    deadline, t1, first y, y, baselines, ordinal, (model, ts, prediction)*   evaluated
+    SETTLED    deadline, version, t1, first y, y, baselines, ordinal, (model, ts, prediction)*
     EXPIRED    deadline=t0+2*horizon   the label's time is over
 
 `version` is None where no instance record has come. A `prediction` is the class code and the
@@ -92,7 +92,7 @@ class Join:
     def instance(self, record: Instance, time: int) -> None:
         """Process an instance record with record time `time` (ms)."""
         ts = time if record.ts is None else record.ts
-        if ts > self.clock or self.clock > self._expiry.next_due:
+        if ts > self.clock:
             self._advance(ts, time)
         name = record.instance_id
         version = record.version or 0
@@ -101,11 +101,14 @@ class Join:
         if entry is None:
             self.remember(1)
             self.book[name] = (WAITING, ts + horizon, version)
-            self._expiry.add(ts + horizon, name)
+            self._run_out(ts + horizon, name)
             return
         state = entry[0]
-        if state in (SETTLED, EXPIRED):
+        if state == EXPIRED or (state == SETTLED and entry[2] is not None and version <= entry[2]):
             self.duplicates[INSTANCES] += 1
+            return
+        if state == SETTLED:
+            self.book[name] = (*entry[:2], version, *entry[3:])
             return
         place = 2 if state != LABELLED else 3
         known = entry[place]
@@ -117,7 +120,7 @@ class Join:
         version = version if known is None else max(version, known)
         if state != LABELLED:
             self.book[name] = (state, t0 + horizon, version, *entry[3:])
-            self._expiry.add(t0 + horizon, name)
+            self._run_out(t0 + horizon, name)
         elif entry[4] - t0 > horizon:
             self._drop_label(name, (WAITING, t0 + horizon, version))
         else:
@@ -132,7 +135,7 @@ class Join:
         if h is None:
             h = self.classes.code(record.y_pred)
         ts = time if record.ts is None else record.ts
-        if ts > self.clock or self.clock > self._expiry.next_due:
+        if ts > self.clock:
             self._advance(ts, time)
         name = record.instance_id
         entry = self.book.get(name)
@@ -143,7 +146,7 @@ class Join:
                 WAITING, deadline, None,  # type: ignore[assignment]
                 model.code, ts, h << H_SHIFT | self.baselines.packed,
             )  # fmt: skip
-            self._expiry.add(deadline, name)
+            self._run_out(deadline, name)
             self.waiting += 1
         elif entry[0] <= REPEATED:
             if entry[2] is not None and model.code not in entry[3::3]:
@@ -161,7 +164,7 @@ class Join:
         if y is None:
             y = self.classes.code(record.y_true)
         t1 = time if record.ts is None else record.ts
-        if t1 > self.clock or self.clock > self._expiry.next_due:
+        if t1 > self.clock:
             self._advance(t1, time)
         name = record.instance_id
         entry = self.book.get(name)
@@ -169,7 +172,7 @@ class Join:
             self._first_label(name, entry, y, t1)
         elif entry[0] == EXPIRED:
             self.late_label += 1
-        elif y == entry[5 if entry[0] == LABELLED else 4]:
+        elif y == entry[5]:
             self.duplicates[LABELS] += 1
         elif entry[0] == LABELLED:
             self.book[name] = (*entry[:5], y, entry[6])
@@ -194,13 +197,14 @@ class Join:
                 f"instance {name!r} has {len(waiting) // 3} predictions waiting: "
                 f"limits.predictions_per_instance is {self.limits.predictions_per_instance}"
             )
-        if version is None and ts + horizon < deadline:
-            deadline = ts + horizon
-            self._expiry.add(deadline, name)
+        earlier = version is None and ts + horizon < deadline
+        deadline = ts + horizon if earlier else deadline
         state = REPEATED if entry[0] == REPEATED or model.code in waiting[::3] else WAITING
         code = h << H_SHIFT | self.baselines.packed
         self.book[name] = (state, deadline, version, *waiting, model.code, ts, code)
         self.waiting += 1
+        if earlier:
+            self._run_out(deadline, name)
 
     def _prediction_after_label(
         self, name: str, entry: Entry, model: Model, ts: int, h: int
@@ -210,10 +214,10 @@ class Join:
             model.expired += 1
             return
         if entry[0] == SETTLED:
-            _, deadline, t1, first_y, y, baselines, ordinal, *_ = entry
+            _, _, _, t1, first_y, y, baselines, ordinal, *_ = entry
             if ts > t1:
                 model.late += 1
-            elif model.code in entry[7::3]:
+            elif model.code in entry[8::3]:
                 model.duplicate += 1
             else:
                 code = h << H_SHIFT | baselines
@@ -235,7 +239,7 @@ class Join:
             self.waiting += 1
             self._drop_label(name, (WAITING, deadline, version, model.code, ts, code))
             return
-        self._settle(name, t1, t0, y, baselines, (model.code, ts, code))
+        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code))
         self._complete(y, baselines, ((model.code, code, code),))
 
     # ---- labels
@@ -259,7 +263,7 @@ class Join:
                 waiting = self._drop_late(waiting, t1)
                 break
         if waiting:
-            self._settle(name, t1, t0, y, baselines, waiting)  # type: ignore[arg-type]
+            self._settle(name, t1, t0, version, y, baselines, waiting)  # type: ignore[arg-type]
             if entry[0] == WAITING:  # type: ignore[index]
                 self._complete(y, baselines, zip(waiting[::3], waiting[2::3], waiting[2::3]))
             else:
@@ -267,7 +271,7 @@ class Join:
         else:
             t0 = t0 if version is not None else None
             self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)  # type: ignore[assignment]
-            self._expiry.add(t1 + horizon, name)
+            self._run_out(t1 + horizon, name)
             self.waiting_labels += 1
 
     def _drop_late(self, waiting: Entry, t1: int) -> Entry:
@@ -285,17 +289,24 @@ class Join:
         self.late_label += 1
         self.waiting_labels -= 1
         self.book[name] = entry
-        self._expiry.add(entry[1], name)
+        self._run_out(entry[1], name)
 
     def _settle(
-        self, name: str, t1: int, t0: int, y: int, baselines: int, waiting: Entry
+        self,
+        name: str,
+        t1: int,
+        t0: int,
+        version: int | None,
+        y: int,
+        baselines: int,
+        waiting: Entry,
     ) -> None:
         """Remember an evaluated instance, and log its completion."""
         deadline = self.clock + self.config.settle
         ordinal = self._completed
         self._completed = ordinal + 1
-        self.book[name] = (SETTLED, deadline, t1, y, y, baselines, ordinal, *waiting)
-        self._expiry.add(deadline, name)
+        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, *waiting)  # type: ignore[assignment]
+        self._run_out(deadline, name)
         self._log(name, t1, max(0, t1 - t0), ordinal)
 
     def _log(self, name: str, t1: int, latency: int, ordinal: int) -> None:
@@ -326,9 +337,9 @@ class Join:
 
     def _revise(self, name: str, entry: Entry, y: int) -> None:
         """A different label within `settle`: move the outcomes, keep what baselines saw."""
-        _, deadline, t1, first_y, old_y, baselines, ordinal, *_ = entry
+        _, _, _, _, first_y, old_y, baselines, ordinal, *_ = entry
         capacity = self.classes.capacity
-        for code, first, last in _first_and_last(entry[7:]):
+        for code, first, last in _first_and_last(entry[8:]):
             model = self.by_code[code]
             if model.positions:
                 self.on_full(model)
@@ -339,17 +350,26 @@ class Join:
             }
             model.revise(ordinal, old_y, y, seen, capacity)
             self.on_revision(model)
-        self.book[name] = (SETTLED, deadline, t1, first_y, y, *entry[5:])
+        self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
 
     # ---- time
+
+    def _run_out(self, deadline: int, name: str) -> None:
+        """Let `name` expire once the clock is above `deadline`, which may be now."""
+        self._expiry.add(deadline, name)
+        if deadline < self.clock:
+            self._expire_due()
 
     def _advance(self, ts: int, time: int) -> None:
         """Move the stream's clock to `ts` (at most a tolerance ahead of `time`); let things expire."""
         self.clock = clock = max(self.clock, min(ts, time + CLOCK_TOLERANCE))
         if clock > self._expiry.next_due:
-            for name in self._expiry.due(clock, self._deadline):
-                self._expire(name)
+            self._expire_due()
+
+    def _expire_due(self) -> None:
+        for name in self._expiry.due(self.clock, self._deadline):
+            self._expire(name)
 
     def _deadline(self, name: str) -> int | None:
         entry = self.book.get(name)

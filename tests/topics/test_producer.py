@@ -162,7 +162,7 @@ def test_numpys_scalars_are_understood(mock: Mock) -> None:
         "nb",
         np.int64(7),  # type: ignore[arg-type]
         np.str_("UP"),
-        y_proba={np.int32(1): np.float32(0.5), np.bool_(False): np.float64(0.5)},
+        y_proba={np.int32(1): np.float32(0.5), np.bool_(False): np.float64(0.5)},  # type: ignore[dict-item]
         ts=np.int64(3),  # type: ignore[arg-type]
     )
     mock.producer.label("s", "7", np.bool_(True))  # type: ignore[arg-type]

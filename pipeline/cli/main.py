@@ -1,0 +1,52 @@
+"""The program `prequential`: one file a command, and the exit status that each error means."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+from pipeline import __version__
+from topics.errors import UsageError, WorkError
+
+_COMMANDS = ("demo", "worker", "topics", "broker", "produce", "replay", "watch", "bench")
+
+#: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
+_INTERRUPTED = 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; returns its exit status: 0 done, 1 the work failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="prequential",
+        description="Live evaluation of streaming machine learning: how good are the predictions, "
+        "although labels come late, classes are imbalanced and the data drift?",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in _COMMANDS:
+        importlib.import_module(f"pipeline.cli.{name}").add_parser(subparsers)
+    args = parser.parse_args(argv)
+    try:
+        status = args.run(args)
+        sys.stdout.flush()
+        return int(status)
+    except UsageError as error:
+        return _complain(error, 2)
+    except WorkError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _complain(error: Exception, status: int) -> int:
+    print(f"prequential: {error}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

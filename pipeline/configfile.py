@@ -1,0 +1,320 @@
+"""Reads the configuration from YAML: what is wrong is said with file, line and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.config import (
+    KNOWN_MEASURES,
+    STAGES,
+    Config,
+    ConfigError,
+    DetectorConfig,
+    HttpConfig,
+    Limits,
+    StreamConfig,
+    WorkerConfig,
+    duration,
+)
+from pipeline.core.measures import MEASURES
+from pipeline.core.memories import build_memory
+from pipeline.core.outcomes import MAX_CLASSES
+from pipeline.core.signals import build_signal
+from topics.clients import KafkaConfig
+from topics.errors import UsageError
+
+#: What the contract names and a later version brings.
+_LATER_STAGES = ("bins", "intermediate")
+
+Parser = Callable[[Any], Any]
+
+
+class _Constructor(yaml.constructor.SafeConstructor):
+    """Makes Python values of nodes."""
+
+
+def read(path: str | None, overrides: Mapping[str, object]) -> Config:
+    """The configuration of a file (None: defaults), with dotted `overrides` such as `http.port`."""
+    reader = _Reader(path or "defaults")
+    node = None
+    if path is not None:
+        try:
+            node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            raise ConfigError(f"{path} line {line}: not YAML: {error.problem}") from error
+    config = reader.config(node)
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+    return config
+
+
+class _Reader:
+    """Walks the nodes of one file, so that every complaint can name its line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def config(self, node: yaml.Node | None) -> Config:
+        sections = self._mapping(
+            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker")
+        )
+        kafka = self._section(sections.get("kafka"), "kafka", KafkaConfig(), _KAFKA)
+        defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
+        streams = {
+            name: self._stream(child, f"streams.{name}", defaults)
+            for name, child in self._mapping(sections.get("streams"), "streams", None).items()
+        }
+        return Config(
+            kafka=kafka,
+            defaults=defaults,
+            streams=streams,
+            limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
+            http=self._section(
+                sections.get("http"), "http", HttpConfig(), {"host": _text, "port": _port}
+            ),
+            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
+        )
+
+    def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
+        keys = {**_STREAM, "detectors": None, "emit": None}
+        children = self._mapping(node, where, tuple(keys))
+        changes = {
+            key: self._value(child, f"{where}.{key}", parser)
+            for key, child in children.items()
+            if (parser := keys[key]) is not None
+        }
+        if "detectors" in children:
+            changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
+        if "emit" in children:
+            emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
+            for key, child in emit.items():
+                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+        return replace(base, **changes)
+
+    def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node, f"{where} is {_value(node)!r}: expected a list of detectors")
+        detectors = []
+        for place, child in enumerate(node.value):
+            parsed = self._mapping(child, f"{where}[{place}]", tuple(_DETECTOR))
+            values = {
+                "threshold" if key == "lambda" else key: self._value(
+                    value, f"{where}[{place}].{key}", _DETECTOR[key]
+                )
+                for key, value in parsed.items()
+            }
+            if "signal" not in values:
+                self._fail(child, f"{where}[{place}] has no signal: expected e.g. signal: error")
+            detectors.append(DetectorConfig(**values))
+        return tuple(detectors)
+
+    def _section(
+        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
+    ) -> Any:
+        children = self._mapping(node, where, tuple(parsers))
+        values = {
+            key: self._value(child, f"{where}.{key}", parsers[key])
+            for key, child in children.items()
+        }
+        try:
+            return replace(base, **values)
+        except UsageError as error:
+            raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
+
+    def _mapping(
+        self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
+    ) -> dict[str, yaml.Node]:
+        if node is None or (isinstance(node, yaml.ScalarNode) and _value(node) is None):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            self._fail(node, f"{where} is {_value(node)!r}: expected keys and values")
+        found: dict[str, yaml.Node] = {}
+        for key_node, child in node.value:
+            key = str(_value(key_node))
+            if known is not None and key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                self._fail(
+                    key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}"
+                    if near else f"unknown key {key!r} in {where}; known: {', '.join(known)}",
+                )  # fmt: skip
+            if key in found:
+                self._fail(key_node, f"{where} has the key {key!r} twice")
+            found[key] = child
+        return found
+
+    def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
+        value = _value(node)
+        try:
+            return parser(value)
+        except (ValueError, TypeError) as error:
+            self._fail(node, f"{where}: {error}")
+
+    def _fail(self, node: yaml.Node, what: str) -> Any:
+        raise ConfigError(f"{self._path} line {_line(node)}: {what}")
+
+
+def _line(node: yaml.Node | None) -> int:
+    return 1 if node is None else node.start_mark.line + 1
+
+
+def _value(node: yaml.Node) -> Any:
+    return _Constructor().construct_document(node)
+
+
+def _expected(value: object, what: str) -> ValueError:
+    return ValueError(f"{value!r}: expected {what}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _expected(value, "a string")
+    return value
+
+
+def _prefix(value: Any) -> str:
+    return "" if value in (None, "") else _text(value)
+
+
+def _integer(least: int, most: int = 1 << 40) -> Parser:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise _expected(value, f"an integer from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _number(least: float, strictly: bool) -> Parser:
+    def parse(value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not (value > least if strictly else value >= least) or value == float("inf"):
+            raise _expected(value, f"a number {'above' if strictly else 'of at least'} {least:g}")
+        return float(value)
+
+    return parse
+
+
+def _duration(value: Any) -> int:
+    milliseconds = duration(value)
+    if milliseconds < 1:
+        raise _expected(value, "a duration above 0")
+    return milliseconds
+
+
+def _optional(parser: Parser) -> Parser:
+    return lambda value: None if value is None else parser(value)
+
+
+def _list_of(parser: Parser) -> Parser:
+    def parse(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not value:
+            raise _expected(value, "a list with at least one entry")
+        if len(set(map(str, value))) < len(value):
+            raise _expected(value, "a list without repeats")
+        return tuple(parser(entry) for entry in value)
+
+    return parse
+
+
+def _task(value: Any) -> str:
+    if value == "regression":
+        raise ValueError("'regression' isn't available in this version: expected classification")
+    if value != "classification":
+        raise _expected(value, "classification")
+    return str(value)
+
+
+def _class(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise _expected(value, "a class: a string, an integer or a boolean")
+
+
+def _estimator(value: Any) -> str:
+    build_memory(_text(value))
+    return str(value)
+
+
+def _measure(value: Any) -> str:
+    if value in MEASURES:
+        return str(value)
+    known = ", ".join(MEASURES)
+    if value in KNOWN_MEASURES:
+        raise ValueError(f"measure {value!r} isn't available in this version; available: {known}")
+    raise ValueError(f"unknown measure {value!r}; known: {known}")
+
+
+def _stage(value: Any) -> str:
+    if value in STAGES:
+        return str(value)
+    if value in _LATER_STAGES:
+        raise ValueError(f"stage {value!r} isn't available in this version; available: initial, final")
+    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
+
+
+def _signal(value: Any) -> str:
+    build_signal(_text(value))
+    return str(value)
+
+
+def _detector(value: Any) -> str:
+    if value != "page-hinkley":
+        raise _expected(value, "page-hinkley")
+    return str(value)
+
+
+def _strings(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise _expected(value, "librdkafka settings, such as security.protocol: SSL")
+    return {
+        key: ("true" if entry else "false") if isinstance(entry, bool) else str(entry)
+        for key, entry in value.items()
+    }
+
+
+def _port(value: Any) -> int:
+    return int(_integer(0, 65_535)(value))
+
+
+def _positive_fields(section: type) -> dict[str, Parser]:
+    parsers = {field.name: _integer(1) for field in fields(section)}
+    parsers["classes_per_stream"] = _integer(2, MAX_CLASSES)
+    return parsers
+
+
+_KAFKA: dict[str, Parser] = {
+    "bootstrap_servers": _text, "prefix": _prefix, "partitions": _integer(1, 100_000),
+    "replication": _integer(1, 1000), "security": _strings,
+}  # fmt: skip
+
+_WORKER: dict[str, Parser] = {
+    "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
+    "snapshot_every": _duration,
+}  # fmt: skip
+
+_STREAM: dict[str, Parser] = {
+    "task": _task, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
+    "measures": _list_of(_measure), "stages": _list_of(_stage), "bins": _integer(1, 10_000),
+    "alpha": _number(0, strictly=True), "label_horizon": _duration, "settle": _duration,
+}  # fmt: skip
+
+_EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_DETECTOR: dict[str, Parser] = {
+    "detector": _detector, "signal": _signal, "delta": _number(0, strictly=False),
+    "lambda": _number(0, strictly=True), "min_outcomes": _integer(1),
+}  # fmt: skip
