@@ -190,10 +190,10 @@ class Stream:
             self.count("duplicate")
             return
         version = version or 0
-        if memory.instance_ts and version <= max(memory.versions):
-            if memory.state == "settled" or ts >= min(memory.instance_ts):
-                self.count("duplicate")
-                return
+        nothing_newer = memory.instance_ts and version <= max(memory.versions)
+        if nothing_newer and (memory.state == "settled" or ts >= min(memory.instance_ts)):
+            self.count("duplicate")
+            return
         memory.instance_ts.append(ts)
         memory.versions.append(version)
         self.drop_waiting_label_if_late(memory)
@@ -277,7 +277,8 @@ class Stream:
     ) -> None:
         """A model's outcomes of an instance, one for each stage."""
         label = memory.label
-        assert label is not None and self.clock is not None
+        assert label is not None
+        assert self.clock is not None
         if memory.state == "waiting":
             memory.state = "settled"
             memory.until = self.clock + self.settings.settle

@@ -50,7 +50,7 @@ def measures(memory: Mapping[Kind, float]) -> tuple[dict[str, float], dict[str, 
     weights = {kind: Fraction(weight) for kind, weight in memory.items()}
     total = sum(weights.values(), ZERO)
     if total == 0:
-        return {}, {name: "empty" for name in MEASURES}
+        return {}, dict.fromkeys(MEASURES, "empty")
 
     p = sum((w for k, w in weights.items() if k.y_true == k.y_pred), ZERO) / total
     p_per = sum((w for k, w in weights.items() if k.persistent_right), ZERO) / total

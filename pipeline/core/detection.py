@@ -30,11 +30,10 @@ class Detection:
     def params(self) -> dict[str, float]:
         """The detector's parameters under the names of the alarm message."""
         config = self.config
-        return {
-            "delta": config.delta,
-            "lambda": config.threshold,
-            "min_outcomes": config.min_outcomes,
-        }
+        params: dict[str, float] = {"delta": config.delta, "lambda": config.threshold}
+        if config.min_outcomes != DetectorConfig.min_outcomes:
+            params["min_outcomes"] = config.min_outcomes
+        return params
 
     def snapshot(self) -> list[object]:
         return [self.alarms, self._signal.snapshot(), self._detector.snapshot()]

@@ -131,6 +131,7 @@ def load(
             "compression.type": "lz4",
             "enable.idempotence": True,  # keeps the order when something is sent again
             "linger.ms": 5,
+            "delivery.report.only.error": True,  # `note` needn't hear of all the others
         }
     )
     counts: Counter[str] = Counter()

@@ -72,7 +72,10 @@ def test_yaml_is_well_formed(path: Path) -> None:
 
 def test_compose_file_follows_the_specification() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    pytest.importorskip("check_jsonschema", reason="brings the Compose specification's schema")
+    pytest.importorskip(
+        "check_jsonschema",
+        reason="check-jsonschema (it has the Compose schema) is not installed",
+    )
     schemas = resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
     schema = json.loads((schemas / "compose-spec.json").read_text(encoding="utf-8"))
     checker = jsonschema.validators.validator_for(schema)(schema)
@@ -181,7 +184,6 @@ def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) ->
 
 
 def test_configuration_is_read_and_shows_the_defaults() -> None:
-    pytest.importorskip("pipeline.configfile", reason="reads the configuration")
     config = load_config(str(DEPLOY / "prequential.yaml"))
     assert config.defaults == StreamConfig()
     assert config.stream("elec2").label_horizon == 24 * 3_600_000

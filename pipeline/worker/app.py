@@ -1,0 +1,303 @@
+"""The worker: one Faust app, whose agents feed the shards that the group gives to this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterable, Awaitable
+from concurrent.futures import TimeoutError as Late
+from typing import Any
+
+import faust
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from pipeline.config import Config
+from pipeline.worker.exporter import Exporter
+from pipeline.worker.fetching import Fetched, Fetcher
+from pipeline.worker.http import TEXT, Answer, Endpoint, exposition
+from pipeline.worker.runner import ShardRunner
+from topics.clients import connect
+from topics.errors import WorkError
+from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a clean end may take; then the process ends all the same.
+_STOP_SECONDS = 10.0
+
+#: Seconds within which the loop must answer for the worker to be alive and its metrics readable.
+_ANSWER_SECONDS = 5.0
+
+
+class BatchSchema(faust.Schema):
+    """Events carry `Fetched` batches as they are: nothing is to be decoded by Faust."""
+
+    def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
+        return None
+
+    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Fetched:
+        return message.value  # type: ignore[no-any-return]
+
+
+class Worker:
+    """Everything of one worker process. `run` is the process's main coroutine."""
+
+    def __init__(self, config: Config, *, rebuild: bool = False) -> None:
+        self.config = config
+        self.runners: dict[int, ShardRunner] = {}
+        self._rebuild = rebuild
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._assigned: frozenset[int] | None = None
+        self._fetcher = Fetcher(config, self._on_partitions)
+        self._exporter = Exporter(config, self._fetcher, self.runners)
+        self.endpoint: Endpoint | None = None
+        self.app = self._build_app()
+
+    # ---- Faust
+
+    def _build_app(self) -> Any:
+        kafka = self.config.kafka
+        app: Any = faust.App(
+            self.config.worker.group,
+            broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
+            store="memory://",
+            web_enabled=False,  # no table or router pages; see `pipeline.worker.http`
+            topic_disable_leader=True,
+            topic_allow_declare=False,
+            stream_wait_empty=False,
+            autodiscover=False,
+        )
+        app.fetcher = self._fetcher
+        app.input_topics = [kafka.topic(name) for name in INPUTS]
+        app.shard_count = 0  # known once the cluster has answered
+
+        def source(name: str) -> Any:
+            return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
+
+        @app.agent(source("instances"))
+        async def instances(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        @app.agent(source("predictions"))
+        async def predictions(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        @app.agent(source("labels"))
+        async def labels(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        return app
+
+    def _feed(self, batch: Fetched) -> None:
+        runner = self.runners.get(batch.partition)
+        if runner is None:
+            return  # the shard went elsewhere while its batch was on the way
+        try:
+            runner.feed(batch)
+        except Exception:
+            # Faust would acknowledge the batch and start the agent again: the batch would be lost.
+            first = batch.messages[0].offset() if batch.messages else batch.end
+            _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+
+    # ---- shards
+
+    def _on_partitions(self, partitions: frozenset[int]) -> None:
+        """The group has decided; called in the fetching thread."""
+        self._loop.call_soon_threadsafe(self._assign, partitions)
+
+    def _assign(self, partitions: frozenset[int]) -> None:
+        log.info("shards of this worker: %s", sorted(partitions))
+        self._assigned = partitions
+        for partition in set(self.runners) - partitions:
+            runner = self.runners.pop(partition)
+            self._fetcher.close(partition)
+            runner.abandon()
+        for partition in sorted(partitions - set(self.runners)):
+            self._open(partition)
+
+    def _open(self, partition: int) -> None:
+        runner = ShardRunner(
+            self.config,
+            partition,
+            self._fetcher,
+            rebuild=self._rebuild,
+            on_lost=self._on_lost,
+        )
+        self.runners[partition] = runner
+        task = asyncio.ensure_future(runner.run())
+        self._tasks[partition] = task
+        task.add_done_callback(lambda done: self._on_done(partition, done))
+
+    def _on_lost(self, partition: int, why: str) -> None:
+        """Fenced: another worker holds the shard. If the group says it is ours, take it anew."""
+        log.warning("shard %d: lost to another worker (%s)", partition, why)
+        runner = self.runners.pop(partition, None)
+        if runner is not None:
+            self._fetcher.close(partition)
+            runner.abandon()
+        asyncio.get_running_loop().call_later(
+            _REJOIN_SECONDS, lambda: self._reopen(partition)
+        )
+
+    def _reopen(self, partition: int) -> None:
+        if self._assigned and partition in self._assigned and partition not in self.runners:
+            self._open(partition)
+
+    def _on_done(self, partition: int, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _die(f"shard {partition}", error)
+
+    # ---- the process
+
+    async def run(self) -> int:
+        """Work until told to stop; returns the exit status.
+
+        1. Check that the cluster answers and its topics fit.
+        2. Serve `/live`, `/ready` and `/metrics`.
+        3. Start the Faust app; the group gives shards to us.
+        4. On SIGTERM or SIGINT: last transactions and snapshots, leave the group; a second signal
+           ends the process at once.
+        """
+        self._loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+
+        def on_signal() -> None:
+            if stop.is_set():
+                _exit(1)
+            log.info("stopping")
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, on_signal)
+        self.app.shard_count = await asyncio.to_thread(self._check_topics)  # step 1
+        http = self.config.http
+        self.endpoint = Endpoint(  # step 2
+            http.host,
+            http.port,
+            {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready},
+        )
+        log.info("metrics: http://%s:%d/metrics", self.endpoint.host, self.endpoint.port)
+        await self.app.start()  # step 3
+        stopping = asyncio.ensure_future(stop.wait())
+        crashed = asyncio.ensure_future(self._crashed())
+        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        if crashed.done():
+            _die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
+        await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        await self.app.stop()
+        self.endpoint.stop()
+        return 0
+
+    async def _crashed(self) -> None:
+        while not self.app.crashed:
+            await asyncio.sleep(0.2)
+
+    def _check_topics(self) -> int:
+        kafka = self.config.kafka
+        connect(kafka)
+        names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
+        counts = {kafka.topic(name): self._fetcher.partitions(kafka.topic(name)) for name in names}
+        missing = [name for name, found in counts.items() if not found]
+        if missing:
+            raise WorkError(
+                f"topics are missing: {', '.join(missing)}; `prequential topics create` makes them"
+            )
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{name} has {found}" for name, found in counts.items())
+            raise WorkError(f"all topics must have the same number of partitions: {shown}")
+        return next(iter(counts.values()))
+
+    # ---- HTTP, in threads of its own
+
+    def _ask(self, question: Awaitable[Any]) -> Any:
+        """Ask the loop that runs the shards; raises TimeoutError when it doesn't answer."""
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)  # type: ignore[arg-type]
+
+    def _metrics(self) -> Answer:
+        try:
+            families = self._ask(self._collect())
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(families))  # type: ignore[arg-type]
+        return exposition(registry)
+
+    async def _collect(self) -> list[Metric]:
+        return list(self._exporter.collect())
+
+    def _live(self) -> Answer:
+        try:
+            self._ask(asyncio.sleep(0))
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        return 200, TEXT, b"alive\n"
+
+    def _ready(self) -> Answer:
+        try:
+            ready, text = self._ask(self._readiness())
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        return (200 if ready else 503), TEXT, text.encode()
+
+    async def _readiness(self) -> tuple[bool, str]:
+        """Ready: the group has decided, and every shard that is ours is running."""
+        if self._assigned is None:
+            return False, "waiting for the group\n"
+        lines = [
+            f"shard {partition}: {runner.progress}\n"
+            for partition, runner in sorted(self.runners.items())
+        ]
+        running = [not runner.recovering for runner in self.runners.values()]
+        ready = all(running) and set(self.runners) == set(self._assigned)
+        return ready, "".join(lines) or "no shards\n"
+
+
+#: Seconds after which a shard that was lost, though the group still says that it is ours, is taken
+#: again: the group's own decision, if there is one on the way, comes first.
+_REJOIN_SECONDS = 5.0
+
+
+class _Collected:
+    """Families that have been collected already, as a collector."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def run_worker(config: Config, *, rebuild: bool = False) -> int:
+    """Run a worker in this process until it is told to stop; returns the exit status."""
+    status = asyncio.run(_main(config, rebuild))
+    # Threads of clients may linger; everything that must be written has been.
+    return _exit(status)
+
+
+async def _main(config: Config, rebuild: bool) -> int:
+    return await Worker(config, rebuild=rebuild).run()
+
+
+def _die(where: str, error: BaseException | None = None) -> None:
+    """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
+    error = error or sys.exc_info()[1]
+    if isinstance(error, WorkError):
+        print(f"prequential: {error}", file=sys.stderr, flush=True)
+    else:
+        log.critical("%s: %r: ending the process", where, error, exc_info=error)
+    _exit(1)
+
+
+def _exit(status: int) -> int:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,226 @@
+"""The worker's state as Prometheus metrics, read at scrape time: what has moved away vanishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from pipeline import __version__
+from pipeline.config import Config
+from pipeline.core.latency import BOUNDS
+from pipeline.core.measures import compute
+from pipeline.core.stream import Stream
+from pipeline.worker.fetching import Fetcher
+from pipeline.worker.statistics import DURATION_BOUNDS, Durations
+from topics.decoding import INSTANCES, LABELS, PREDICTIONS
+from topics.specs import INPUTS
+
+if TYPE_CHECKING:
+    from pipeline.worker.runner import ShardRunner
+
+_MEASURE_HELP = {
+    "error": "Share of outcomes that are wrong",
+    "accuracy": "Share of outcomes that are right",
+    "kappa": "Cohen's kappa",
+    "p_per": "Accuracy of the persistent baseline",
+    "kappa_per": "Kappa against the persistent baseline",
+    "p_maj": "Accuracy of the majority baseline",
+    "kappa_maj": "Kappa against the majority baseline",
+    "kappa_plus": "Geometric mean of kappa and kappa_per where both are positive",
+}
+
+_SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
+
+
+class Exporter:
+    """Makes metric families of a worker's shards; a custom collector of prometheus_client."""
+
+    def __init__(self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner]) -> None:
+        self._config = config
+        self._fetcher = fetcher
+        self._runners = runners
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; to be called in the loop that runs the shards."""
+        runners = list(self._runners.values())
+        # While a shard is restored its numbers are those of the past: a counter would seem to fall.
+        streams = [
+            stream
+            for runner in runners
+            if not runner.recovering
+            for stream in runner.shard.streams.values()
+        ]
+        yield from self._measures(streams)
+        yield from self._models(streams)
+        yield from self._streams(streams)
+        yield from self._shards(runners)
+
+    def _measures(self, streams: list[Stream]) -> Iterator[Metric]:
+        families = {
+            name: GaugeMetricFamily(f"prequential_{name}", text, labels=_SEQUENCE)
+            for name, text in _MEASURE_HELP.items()
+        }
+        for stream in streams:
+            for model in stream.by_code:
+                for stage, sequence in model.sequences.items():
+                    for estimator, memory in sequence.memories.items():
+                        labels = (stream.name, model.name, "", stage, estimator)
+                        for name, value in compute(memory, stream.config.measures)[0].items():
+                            families[name].add_metric(labels, value)
+        yield from families.values()
+
+    def _models(self, streams: list[Stream]) -> Iterator[Metric]:
+        outcomes = CounterMetricFamily(
+            "prequential_outcomes", "Outcomes evaluated", labels=("stream", "model", "stage")
+        )
+        newest = GaugeMetricFamily(
+            "prequential_newest_outcome_timestamp_seconds",
+            "Label time of the newest outcome, as Unix time",
+            labels=("stream", "model"),
+        )
+        late = CounterMetricFamily(
+            "prequential_late_predictions",
+            "Predictions made after their label",
+            labels=("stream", "model"),
+        )
+        expired = CounterMetricFamily(
+            "prequential_expired_predictions",
+            "Predictions whose label didn't come within the horizon",
+            labels=("stream", "model"),
+        )
+        alarms = CounterMetricFamily(
+            "prequential_drift_alarms",
+            "Drift alarms raised",
+            labels=("stream", "model", "stage", "detector", "signal"),
+        )
+        for stream in streams:
+            for model in stream.by_code:
+                labels = (stream.name, model.name)
+                late.add_metric(labels, model.late)
+                expired.add_metric(labels, model.expired)
+                if model.outcomes:
+                    newest.add_metric(labels, model.newest_ts / 1000)
+                for stage, sequence in model.sequences.items():
+                    outcomes.add_metric((*labels, stage), sequence.outcomes)
+                    for detection in sequence.detections:
+                        config = detection.config
+                        alarms.add_metric(
+                            (*labels, stage, config.detector, config.signal), detection.alarms
+                        )
+        yield from (outcomes, newest, late, expired, alarms)
+
+    def _streams(self, streams: list[Stream]) -> Iterator[Metric]:
+        waiting = GaugeMetricFamily(
+            "prequential_waiting_predictions", "Predictions awaiting a label", labels=("stream",)
+        )
+        labels_waiting = GaugeMetricFamily(
+            "prequential_waiting_labels", "Labels awaiting a prediction", labels=("stream",)
+        )
+        late = CounterMetricFamily(
+            "prequential_late_labels", "Labels later than the horizon", labels=("stream",)
+        )
+        revisions = CounterMetricFamily(
+            "prequential_revisions", "Labels that were revised", labels=("stream",)
+        )
+        unmatched = CounterMetricFamily(
+            "prequential_unmatched_labels",
+            "Labels that no prediction came for within the horizon",
+            labels=("stream",),
+        )
+        duplicates = CounterMetricFamily(
+            "prequential_duplicates", "Records delivered again", labels=("stream", "topic")
+        )
+        latency = HistogramMetricFamily(
+            "prequential_label_latency_seconds",
+            "Time from an instance to its label",
+            labels=("stream",),
+        )
+        for stream in streams:
+            name = (stream.name,)
+            waiting.add_metric(name, stream.waiting)
+            labels_waiting.add_metric(name, stream.waiting_labels)
+            late.add_metric(name, stream.late_label)
+            revisions.add_metric(name, stream.revisions)
+            unmatched.add_metric(name, stream.unmatched_label)
+            counts = list(stream.duplicates)
+            counts[PREDICTIONS] = sum(model.duplicate for model in stream.by_code)
+            for kind in (INSTANCES, PREDICTIONS, LABELS):
+                duplicates.add_metric((*name, INPUTS[kind]), counts[kind])
+            histogram = stream.latency
+            latency.add_metric(name, _buckets(BOUNDS, histogram.counts), histogram.total / 1000)
+        yield from (waiting, labels_waiting, late, revisions, unmatched, duplicates, latency)
+
+    def _shards(self, runners: list[ShardRunner]) -> Iterator[Metric]:
+        at = ("topic", "partition")
+        records = CounterMetricFamily("prequential_records", "Records fetched", labels=at)
+        lag = GaugeMetricFamily(
+            "prequential_lag_records", "Records that are there but not processed", labels=at
+        )
+        dead = CounterMetricFamily("prequential_dead_letters", "Records not usable", labels=at)
+        for runner in runners:
+            for kind, topic in enumerate(INPUTS):
+                where = (self._config.kafka.topic(topic), str(runner.partition))
+                records.add_metric(where, runner.statistics.records[kind])
+                end = self._fetcher.ends.get((kind, runner.partition))
+                if end is not None:
+                    lag.add_metric(where, max(0, end - runner.shard.merge.cut[kind]))
+                if not runner.recovering:
+                    dead.add_metric(where, runner.shard.dead_letters[kind])
+        yield from (records, lag, dead)
+        for name, text in (
+            ("processing", "Processing a batch of records"),
+            ("transactions", "Publishing outputs and journal in a transaction"),
+            ("snapshots", "Writing a snapshot, beside the processing"),
+            ("stall", "Copying the state for a snapshot, which holds processing up"),
+        ):
+            yield _durations(
+                _DURATION_NAMES[name], text, [getattr(r.statistics, name) for r in runners]
+            )
+        size = GaugeMetricFamily(
+            "prequential_snapshot_bytes", "Size of the newest snapshot", labels=("partition",)
+        )
+        for runner in runners:
+            size.add_metric((str(runner.partition),), runner.statistics.snapshot_bytes)
+        yield size
+        shards = GaugeMetricFamily("prequential_shards", "Shards held", labels=("state",))
+        recovering = sum(runner.recovering for runner in runners)
+        shards.add_metric(("running",), len(runners) - recovering)
+        shards.add_metric(("recovering",), recovering)
+        yield shards
+        build = GaugeMetricFamily("prequential_build_info", "The version", labels=("version",))
+        build.add_metric((__version__,), 1)
+        yield build
+
+
+_DURATION_NAMES = {
+    "processing": "prequential_batch_processing_seconds",
+    "transactions": "prequential_transaction_seconds",
+    "snapshots": "prequential_snapshot_seconds",
+    "stall": "prequential_snapshot_stall_seconds",
+}
+
+
+def _durations(name: str, text: str, durations: Iterable[Durations]) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    counts, total = [0] * (len(DURATION_BOUNDS) + 1), 0.0
+    for one in durations:
+        counts = [a + b for a, b in zip(counts, one.counts)]
+        total += one.total
+    family.add_metric((), _buckets(DURATION_BOUNDS, counts), total)
+    return family
+
+
+def _buckets(bounds: Iterable[float], counts: list[int]) -> list[tuple[str, float]]:
+    """Cumulative counts as Prometheus wants them."""
+    rows, so_far = [], 0
+    for bound, count in zip((*map(str, bounds), "+Inf"), counts):
+        so_far += count
+        rows.append((bound, float(so_far)))
+    return rows

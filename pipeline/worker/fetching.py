@@ -1,0 +1,253 @@
+"""Fetching: records in batches from the partitions that this worker holds, by librdkafka.
+
+Two clients. The *member* joins the group and says which partitions are ours; it fetches nothing. The
+*fetcher* belongs to no group: each partition is assigned to it with the very offset that the shard
+wants, when the shard wants it, so a rebalance disturbs no shard that stays. All calls come from one
+thread; librdkafka fetches, decompresses and keeps the group alive in threads of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from pipeline.config import Config
+from topics.errors import WorkError
+from topics.specs import INPUTS
+
+log = logging.getLogger(__name__)
+
+#: Settings that make librdkafka keep up with a fast reader (the defaults starve it: it waits 1 s
+#: before it fetches more once its queue is full).
+FETCH_SETTINGS: Mapping[str, object] = {
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 131_072,
+    # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
+    "fetch.wait.max.ms": 100,
+}
+
+#: Most records taken from librdkafka at once: some ms of work, and the cost of a call vanishes.
+_MOST = 10_000
+
+#: Seconds between looks at the ends of the partitions (they come with fetches: no request).
+_LAG_SECONDS = 1.0
+
+
+class Fetched(NamedTuple):
+    """A batch of one partition of one input topic, as it was fetched."""
+
+    kind: int
+    partition: int
+    messages: list[Message]
+    #: Where the partition ended when it was read to its end; None: there may be more at once.
+    end: int | None
+
+
+class Fetcher:
+    """Reads the input topics of the shards that are asked for."""
+
+    def __init__(
+        self, config: Config, on_partitions: Callable[[frozenset[int]], None]
+    ) -> None:
+        kafka = config.kafka
+        self._config = config
+        self._on_partitions = on_partitions
+        self._kinds = {kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
+        self._topics = tuple(self._kinds)
+        self._member = Consumer(
+            kafka.client(
+                **{
+                    "group.id": config.worker.group,
+                    "enable.auto.commit": False,
+                    # The same sorted members get the same partition numbers of every topic.
+                    "partition.assignment.strategy": "range",
+                    "session.timeout.ms": config.worker.session_timeout,
+                    "error_cb": _note,
+                }
+            )
+        )
+        self._fetcher = Consumer(
+            kafka.client(
+                **{
+                    **FETCH_SETTINGS,
+                    # Needed by the client, never joined.
+                    "group.id": f"{config.worker.group}-fetch",
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "enable.partition.eof": True,
+                    # An offset that is gone must be noticed, not skipped.
+                    "auto.offset.reset": "error",
+                    "error_cb": _note,
+                }
+            )
+        )
+        self._assigned: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+        self._wanted: list[Callable[[], None]] = []  # calls to be made in the fetching thread
+        self._paused: set[tuple[str, int]] = set()
+        #: High watermarks by (kind, partition), for the lag.
+        self.ends: dict[tuple[int, int], int] = {}
+        self._ends_at = 0.0
+
+    # ---- from any thread
+
+    def open(self, partition: int, offsets: Iterable[int]) -> None:
+        """Begin to read a shard's three partitions at `offsets`."""
+        parts = [
+            TopicPartition(topic, partition, offset)
+            for topic, offset in zip(self._topics, offsets)
+        ]
+        self._later(lambda: self._fetcher.incremental_assign(parts))
+
+    def close(self, partition: int) -> None:
+        """Stop reading a shard."""
+        parts = [TopicPartition(topic, partition) for topic in self._topics]
+
+        def unassign() -> None:
+            self._paused -= {(part.topic, part.partition) for part in parts}
+            self._fetcher.incremental_unassign(parts)
+
+        self._later(unassign)
+
+    def hold(self, kind: int, partition: int, on: bool) -> None:
+        """Back-pressure: hold a partition while its shard has enough of it."""
+        part = TopicPartition(self._topics[kind], partition)
+
+        def switch() -> None:
+            key = (part.topic, part.partition)
+            if on and key not in self._paused:
+                self._fetcher.pause([part])
+                self._paused.add(key)
+            elif not on and key in self._paused:
+                self._fetcher.resume([part])
+                self._paused.discard(key)
+
+        self._later(switch)
+
+    def commit(self, partition: int, offsets: Iterable[int]) -> None:
+        """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
+        parts = [
+            TopicPartition(topic, partition, offset)
+            for topic, offset in zip(self._topics, offsets)
+        ]
+        self._later(lambda: self._member.commit(offsets=parts, asynchronous=True))
+
+    def _later(self, call: Callable[[], None]) -> None:
+        with self._lock:
+            self._wanted.append(call)
+
+    # ---- in the fetching thread
+
+    def subscribe(self) -> None:
+        """Join the group."""
+        self._member.subscribe(
+            list(self._topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def partitions(self, topic: str, timeout: float = 10.0) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        try:
+            metadata = self._member.list_topics(topic, timeout=timeout).topics[topic]
+        except KafkaException as error:
+            raise WorkError(
+                f"no Kafka broker answered at {self._config.kafka.bootstrap_servers}: "
+                f"{error.args[0].str()}"
+            ) from error
+        return 0 if metadata.error is not None else len(metadata.partitions)
+
+    def fetch(self, timeout: float, now: float) -> list[Fetched]:
+        """What has come, after waiting for at most `timeout` seconds; `now` is monotonic."""
+        with self._lock:
+            calls, self._wanted = self._wanted, []
+        for call in calls:
+            call()
+        self._member.poll(0)  # serves rebalances
+        first = self._fetcher.poll(timeout)
+        if first is None:
+            messages = []
+        else:
+            messages = [first, *self._fetcher.consume(_MOST - 1, 0)]
+        if now - self._ends_at > _LAG_SECONDS:
+            self._ends_at = now
+            self._look_at_ends()
+        return self._batches(messages)
+
+    def stop(self) -> None:
+        """Leave the group at once, so that others take over without waiting."""
+        self._member.close()
+        self._fetcher.close()
+
+    def _batches(self, messages: list[Message]) -> list[Fetched]:
+        kinds = self._kinds
+        batches = []
+        for (topic, partition), group in groupby(messages, key=_origin):
+            run = list(group)
+            end = None
+            if any(map(Message.error, run)):
+                good = []
+                for message in run:
+                    error = message.error()
+                    if error is None:
+                        good.append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        end = message.offset()
+                    else:
+                        self._fail(message, error)
+                run = good
+            batches.append(Fetched(kinds[topic], partition, run, end))
+        return batches
+
+    def _fail(self, message: Message, error: KafkaError) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise WorkError(
+                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed "
+                "it, or the topic was made anew; `prequential worker --rebuild` starts from what "
+                "there is"
+            )
+        if error.retriable():
+            log.warning("%s/%d: %s", topic, partition, error.str())
+            return
+        raise WorkError(f"{topic}/{partition} offset {offset}: {error.str()}")
+
+    def _look_at_ends(self) -> None:
+        for part in self._fetcher.assignment():
+            low, high = self._fetcher.get_watermark_offsets(part, cached=True)
+            if high >= 0:
+                self.ends[self._kinds[part.topic], part.partition] = high
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        consumer.assign([])  # membership only: the fetcher reads
+        by_topic: dict[str, set[int]] = {topic: set() for topic in self._topics}
+        for part in parts:
+            by_topic[part.topic].add(part.partition)
+        numbers = set(map(frozenset, by_topic.values()))
+        if len(numbers) > 1:
+            raise WorkError(
+                "the group gave this worker different partitions of "
+                + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
+                + ": expected the same of all three (`prequential topics check` says why)"
+            )
+        self._on_partitions(numbers.pop())
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        # Nothing to do: a shard that goes elsewhere is fenced by whoever takes it, and one that
+        # comes back goes on as if nothing had been. What is ours is said by the next assignment.
+        consumer.unassign()
+
+
+def _origin(message: Message) -> tuple[str, int]:
+    return message.topic(), message.partition()  # type: ignore[return-value]
+
+
+def _note(error: KafkaError) -> None:
+    log.warning("Kafka: %s", error.str())

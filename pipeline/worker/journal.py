@@ -1,0 +1,58 @@
+"""The journal: in which order a shard's records were really taken, one record a transaction.
+
+Time alone can't decide everything (see `pipeline.core.merge`), so the cuts that a worker made are
+published in the transaction that carries the outputs which came of them. Recovery and
+`replay --from-topics` follow them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from pipeline.core.merge import Cut
+from topics.errors import WorkError
+
+#: Version of the journal's and the snapshots' form.
+FORMAT = 1
+
+
+class JournalEntry(NamedTuple):
+    """The cuts of one transaction; `number` counts a shard's entries from 1."""
+
+    number: int
+    cuts: list[Cut]
+
+
+def encode_entry(entry: JournalEntry) -> bytes:
+    """MessagePack: [format, number, first cut, differences of the others to the one before].
+
+    >>> decode_entry(encode_entry(JournalEntry(7, [(1, 2, 3), (4, 2, 9)])))
+    JournalEntry(number=7, cuts=[(1, 2, 3), (4, 2, 9)])
+    """
+    steps: list[int] = []
+    last: Cut = (0, 0, 0)
+    for cut in entry.cuts:
+        steps += (now - before for now, before in zip(cut, last))
+        last = cut
+    return msgspec.msgpack.encode([FORMAT, entry.number, steps])
+
+
+def decode_entry(value: bytes) -> JournalEntry:
+    """The entry of a journal record; raises WorkError for a foreign one."""
+    try:
+        version, number, steps = msgspec.msgpack.decode(value, type=tuple[int, int, list[int]])
+    except msgspec.MsgspecError as error:
+        raise WorkError(f"the journal holds something that is no journal entry: {error}") from error
+    if version != FORMAT:
+        raise WorkError(f"the journal has format {version}: this version reads format {FORMAT}")
+    return JournalEntry(number, list(_cuts(steps)))
+
+
+def _cuts(steps: list[int]) -> Iterator[Cut]:
+    a = b = c = 0
+    for place in range(0, len(steps), 3):
+        a, b, c = a + steps[place], b + steps[place + 1], c + steps[place + 2]
+        yield a, b, c

@@ -1,0 +1,106 @@
+"""What a shard's topics say about it: the newest snapshot, and the journal after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from pipeline.config import Config
+from pipeline.worker.fetching import FETCH_SETTINGS
+from pipeline.worker.journal import JournalEntry, decode_entry
+from pipeline.worker.snapshots import Manifest, SnapshotReader
+from topics.clients import KafkaConfig
+from topics.errors import WorkError
+from topics.specs import JOURNAL, SNAPSHOTS
+
+#: Seconds without a record or the end of the partition after which reading is given up.
+_SILENCE_SECONDS = 60.0
+
+#: Name of the header that says to which snapshot a chunk belongs.
+GENERATION = "generation"
+
+
+class Known(NamedTuple):
+    """Where a shard stands according to its topics."""
+
+    manifest: Manifest | None
+    parts: Iterator[Any]
+    journal: list[JournalEntry]  # after the snapshot
+    journal_offset: int  # after the last entry
+
+
+def read_partition(
+    kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool]
+) -> Iterator[Message]:
+    """The committed records of a partition from `offset` up to its present end, in no group."""
+    consumer = Consumer(
+        kafka.client(
+            **{
+                **FETCH_SETTINGS,
+                "group.id": "prequential-read",  # needed by the client, never joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            }
+        )
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        silence = 0.0
+        while not stopped():
+            message = consumer.poll(1.0)
+            if message is None:
+                silence += 1.0
+                if silence > _SILENCE_SECONDS:
+                    raise WorkError(f"{topic}/{partition}: nothing came for {silence:.0f} s")
+                continue
+            silence = 0.0
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            elif not error.retriable():
+                raise WorkError(f"{topic}/{partition}: {error.str()}")
+    finally:
+        consumer.close()
+
+
+def read_known(
+    config: Config, partition: int, rebuild: bool, stopped: Callable[[], bool]
+) -> Known:
+    """Snapshot and journal of a shard, both read to their ends; `rebuild` passes over snapshots."""
+    kafka = config.kafka
+    reader = SnapshotReader()
+    if not rebuild:
+        topic = kafka.topic(SNAPSHOTS)
+        for message in read_partition(kafka, topic, partition, OFFSET_BEGINNING, stopped):
+            if message.value() is not None:
+                headers = dict(message.headers() or ())
+                generation = int(headers.get(GENERATION, b"-1"))
+                reader.add(message.key() or b"", message.value(), generation)
+    newest = reader.newest()
+    manifest, parts = newest if newest is not None else (None, iter(()))
+    start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
+    journal = []
+    journal_offset = 0 if manifest is None else manifest.journal_offset
+    for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
+        entry = decode_entry(message.value() or b"")
+        journal_offset = message.offset() + 1  # type: ignore[operator]
+        if manifest is None or entry.number > manifest.journal_number:
+            journal.append(entry)
+    _check_numbers(journal, 0 if manifest is None else manifest.journal_number, partition)
+    return Known(manifest, parts, journal, journal_offset)
+
+
+def _check_numbers(journal: list[JournalEntry], last: int, partition: int) -> None:
+    for entry in journal:
+        if entry.number != last + 1:
+            raise WorkError(
+                f"the journal of shard {partition} goes from entry {last} to {entry.number}: entries "
+                "are missing; was its retention shorter than the snapshots' age?"
+            )
+        last = entry.number

@@ -1,0 +1,382 @@
+"""Running one shard: batches in, transactions out, recovery before and snapshots between.
+
+The shard itself is pure; this is where it meets the clock and the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+import msgspec
+from confluent_kafka import Message
+
+from pipeline.config import Config
+from pipeline.core.merge import Batch, Cut
+from pipeline.core.shard import Shard
+from pipeline.worker.fetching import Fetched, Fetcher
+from pipeline.worker.journal import FORMAT, JournalEntry, encode_entry
+from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
+from pipeline.worker.recovery import GENERATION, Known, read_known
+from pipeline.worker.snapshots import MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
+from pipeline.worker.statistics import ShardStatistics
+from topics.decoding import decode
+from topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
+from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+
+log = logging.getLogger(__name__)
+
+#: Most records of each topic processed without a look at anything else: some 10 ms.
+_ROUND = 4_000
+
+#: Records buffered of one topic at which its fetching is held, and at which it goes on: the topics
+#: needn't be fetched in step, and some 100 MB bound what a shard buffers.
+_HOLD, _RESUME = 200_000, 50_000
+
+#: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
+_TICK_SECONDS = 0.05
+
+#: Offsets meaning the partition's first record, as librdkafka has it.
+_BEGINNING = (-2, -2, -2)
+
+#: A snapshot may take this share of a worker's time: the interval grows with its cost.
+_SNAPSHOT_SHARE = 0.05
+
+#: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
+_SNAPSHOT_TRANSACTION = 8
+
+
+class ShardRunner:
+    """One shard of a worker, from taking it over until it is lost or closed."""
+
+    def __init__(
+        self,
+        config: Config,
+        partition: int,
+        fetcher: Fetcher,
+        *,
+        rebuild: bool,
+        on_lost: Callable[[int, str], None],
+    ) -> None:
+        self.partition = partition
+        self.shard = Shard(config)
+        self.statistics = ShardStatistics()
+        self.recovering = True
+        self.progress = "waiting"
+        self._config = config
+        self._fetcher = fetcher
+        self._rebuild = rebuild
+        self._on_lost = on_lost
+        self._publisher = Publisher(config, partition)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{partition}")
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._ends: list[int | None] = [None, None, None]
+        self._arrivals: deque[tuple[float, int]] = deque()
+        self._quiet_time: int | None = None  # record time of what arrived a grace period ago
+        self._held = [False, False, False]
+        self._raw: tuple[deque[list[Message]], ...] = (deque(), deque(), deque())
+        self._journal: deque[Cut] = deque()  # cuts yet to be followed
+        self._journal_number = 0
+        self._journal_offset = 0
+        self._generation = 0
+        self._committed_at = monotonic()
+        self._committing: asyncio.Future[None] | None = None
+        self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
+        self._snapshotting = False
+        self._changed = False  # processed anything since the last snapshot
+
+    # ---- records in
+
+    def feed(self, fetched: Fetched) -> None:
+        """Take a fetched batch; called by the agents."""
+        kind, messages = fetched.kind, fetched.messages
+        if fetched.end is not None:
+            self._ends[kind] = fetched.end
+        if messages:
+            first, last = messages[0].offset(), messages[-1].offset()
+            whole = last - first == len(messages) - 1  # type: ignore[operator]
+            offsets = range(first, last + 1) if whole else [m.offset() for m in messages]  # type: ignore[operator,arg-type]
+            times = [message.timestamp()[1] for message in messages]
+            decoded = decode(kind, [message.value() for message in messages])
+            self.shard.add(Batch(kind, offsets, times, decoded))  # type: ignore[arg-type]
+            self._raw[kind].append(messages)
+            self._arrivals.append((monotonic(), max(times)))
+            self.statistics.records[kind] += len(messages)
+            if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
+                self._held[kind] = True
+                self._fetcher.hold(kind, self.partition, True)
+        self._wake.set()
+
+    # ---- the shard's life
+
+    async def run(self) -> None:
+        """Recover, then process until closed.
+
+        1. Fence the former holder and abort what it had open.
+        2. Read the newest snapshot and the journal after it, to their ends.
+        3. Restore the state, and fetch the inputs from the snapshot's offsets.
+        4. Follow the journal silently: its outputs have been published already.
+        5. Go on freely, aloud.
+        """
+        try:
+            await self._in_thread(self._publisher.take_over)  # step 1
+            self.progress = "reading snapshot and journal"
+            known = await self._in_thread(
+                read_known, self._config, self.partition, self._rebuild, lambda: self._stopping
+            )  # step 2
+            await self._restore(known)  # step 3
+            while not self._stopping:
+                await self._step()
+        except ShardLost as why:
+            if not self._stopping:
+                self._on_lost(self.partition, str(why))
+
+    async def _restore(self, known: Known) -> None:
+        started = monotonic()
+        if known.manifest is not None:
+            missing = self.shard.restore(known.parts)
+            for what in missing:
+                log.warning("shard %d: %s is new and starts empty", self.partition, what)
+            self._journal_number = known.manifest.journal_number
+            self._generation = known.manifest.generation
+        self._journal_offset = known.journal_offset
+        self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
+        if known.journal:
+            self._journal_number = known.journal[-1].number
+        self.shard.silent = bool(self._journal)
+        fresh = known.manifest is None
+        log.info(
+            "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
+            self.partition,
+            "no snapshot" if fresh else f"snapshot {self._generation} with "
+            f"{self.shard.remembered} instances",
+            len(self._journal),
+            monotonic() - started,
+        )
+        self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
+        if not self._journal:
+            self._recovered()
+
+    def _recovered(self) -> None:
+        self.shard.flush()
+        self.shard.silent = False
+        self.recovering = False
+        self.progress = "running"
+        log.info("shard %d: running", self.partition)
+
+    async def _step(self) -> None:
+        """One round: process what is in turn, publish when it is time."""
+        processed = self._follow() if self._journal else self._advance()
+        if processed:
+            self._changed = True
+            self._resume_fetching()
+            await asyncio.sleep(0)
+        self._maybe_commit()
+        if not processed:
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), _TICK_SECONDS)
+            except asyncio.TimeoutError:
+                pass
+
+    def _follow(self) -> int:
+        """Step 4: process up to the journal's next cut, if all of it is here."""
+        cut = self._journal[0]
+        if not self.shard.merge.covers(cut):
+            self._release_for(cut)
+            return 0
+        self._journal.popleft()
+        processed = self.shard.follow(cut)
+        self._drop_raw()
+        self.progress = f"following the journal: {len(self._journal)} cuts to go"
+        if not self._journal:
+            self._recovered()
+        return max(1, processed)
+
+    def _advance(self) -> int:
+        started = monotonic()
+        merge = self.shard.merge
+        grace = self._config.worker.grace / 1000
+        while self._arrivals and self._arrivals[0][0] <= started - grace:
+            _, time = self._arrivals.popleft()
+            self._quiet_time = time if self._quiet_time is None else max(time, self._quiet_time)
+        quiet = None if self._quiet_time is None else self._quiet_time + 1
+        promises = [
+            quiet if end is not None and added <= end else None
+            for end, added in zip(self._ends, merge.added)
+        ]
+        processed = self.shard.advance(promises, _ROUND)
+        if processed:
+            self.statistics.processing.observe(monotonic() - started)
+        return processed
+
+    # ---- back-pressure
+
+    def _resume_fetching(self) -> None:
+        for kind, held in enumerate(self._held):
+            if held and self.shard.merge.buffered[kind] < _RESUME:
+                self._held[kind] = False
+                self._fetcher.hold(kind, self.partition, False)
+
+    def _release_for(self, cut: Cut) -> None:
+        """A cut may need more of a topic than is buffered otherwise."""
+        for kind, held in enumerate(self._held):
+            if held and self.shard.merge.added[kind] < cut[kind]:
+                self._held[kind] = False
+                self._fetcher.hold(kind, self.partition, False)
+
+    # ---- transactions out
+
+    def _maybe_commit(self) -> None:
+        """Publish outputs and cuts, one transaction at a time, `commit_every` apart."""
+        if self._committing is not None and self._committing.done():
+            self._committing.result()  # an error ends the shard
+            self._committing = None
+        now = monotonic()
+        due = now - self._committed_at >= self._config.worker.commit_every / 1000
+        if self._committing is None and due and self.shard.cuts and not self.recovering:
+            self._committed_at = now
+            self._committing = asyncio.ensure_future(self._commit(now >= self._snapshot_at))
+
+    async def _commit(self, with_snapshot: bool = False) -> None:
+        """Publish everything since the last transaction; maybe take a snapshot of the state then.
+
+        1. Take outputs and cuts from the shard; from here on it may go on.
+        2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
+        3. Publish outputs and journal entry in one transaction.
+        4. Write the snapshot's chunks and, last, its manifest in transactions of their own.
+        5. Commit the input offsets that the snapshot covers.
+        """
+        outputs, cuts = self.shard.flush()  # step 1
+        messages = self._encoded(outputs)
+        self._drop_raw()
+        started = monotonic()
+        parts = None
+        if with_snapshot and not self._snapshotting and self._changed:  # step 2
+            self._changed = False
+            self._snapshotting = True
+            cut: Cut = tuple(self.shard.merge.cut)  # type: ignore[assignment]
+            parts = self.shard.snapshot()
+            self.statistics.stall.observe(monotonic() - started)
+        self._journal_number += 1
+        entry = JournalEntry(self._journal_number, cuts)
+        topic = self._config.kafka.topic(JOURNAL)
+        messages.append(Outgoing(topic, None, encode_entry(entry)))
+        started = monotonic()
+        offsets = await self._in_thread(self._publisher.publish, messages)  # step 3
+        self.statistics.transactions.observe(monotonic() - started)
+        self._journal_offset = offsets[topic] + 1
+        if parts is not None:
+            await self._write_snapshot(parts, cut, entry.number, self._journal_offset)
+
+    async def _write_snapshot(
+        self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
+    ) -> None:
+        """Steps 4 and 5 of `_commit`."""
+        started = monotonic()
+        self._generation += 1
+        generation = self._generation
+        topic = self._config.kafka.topic(SNAPSHOTS)
+        header = [(GENERATION, b"%d" % generation)]
+        writer = ChunkWriter()
+        chunks = writer.chunks_of(parts)
+        place = 0
+        while batch := await self._in_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
+            messages = [
+                Outgoing(topic, chunk_key(generation, place + i), chunk, header)
+                for i, chunk in enumerate(batch)
+            ]
+            place += len(batch)
+            await self._in_thread(self._publisher.publish, messages)
+        manifest = Manifest(
+            FORMAT, generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
+            self._config.defaults.digest,
+        )  # fmt: skip
+        value = msgspec.msgpack.encode(manifest)
+        await self._in_thread(
+            self._publisher.publish, [Outgoing(topic, MANIFEST_KEY, value, header)]
+        )
+        cost = monotonic() - started
+        self._fetcher.commit(self.partition, cut)
+        self.statistics.snapshots.observe(cost)
+        self.statistics.snapshot_bytes = writer.size
+        pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
+        self._snapshot_at = monotonic() + pause
+        self._snapshotting = False
+
+    def _encoded(self, outputs: list[Output]) -> list[Outgoing]:
+        kafka = self._config.kafka
+        metrics, alarms = kafka.topic(METRICS), kafka.topic(DRIFT_ALARMS)
+        messages = []
+        for output in outputs:
+            if isinstance(output, Metrics):
+                messages.append(Outgoing(metrics, output.stream.encode(), encode(output)))
+            elif isinstance(output, Alarm):
+                messages.append(Outgoing(alarms, output.stream.encode(), encode(output)))
+                log.warning(
+                    "drift: %s/%s %s on %s at outcome %d (%.1f > %g)",
+                    output.stream, output.model, output.detector, output.signal, output.outcome,
+                    output.statistic, output.threshold,
+                )  # fmt: skip
+            else:
+                messages.append(self._dead_letter(output))
+        return messages
+
+    def _dead_letter(self, letter: DeadLetter) -> Outgoing:
+        """The original record, with the reason and its origin in headers."""
+        message = self._find_raw(letter.kind, letter.offset)
+        kafka = self._config.kafka
+        headers = [
+            ("error", letter.reason.encode()),
+            ("topic", kafka.topic(INPUTS[letter.kind]).encode()),
+            ("partition", b"%d" % self.partition),
+            ("offset", b"%d" % letter.offset),
+        ]
+        return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)  # type: ignore[arg-type]
+
+    def _find_raw(self, kind: int, offset: int) -> Message:
+        for messages in self._raw[kind]:
+            if messages[0].offset() <= offset <= messages[-1].offset():  # type: ignore[operator]
+                return messages[bisect_left(messages, offset, key=Message.offset)]  # type: ignore[arg-type,type-var]
+        raise LookupError(f"{INPUTS[kind]} offset {offset} isn't buffered any more")
+
+    def _drop_raw(self) -> None:
+        for messages, cut in zip(self._raw, self.shard.merge.cut):
+            while messages and messages[0][-1].offset() < cut:  # type: ignore[operator]
+                messages.popleft()
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """Publish what is processed, take a last snapshot, and let the shard go."""
+        self._stopping = True
+        self._wake.set()
+        try:
+            if self._committing is not None:
+                await self._committing
+                self._committing = None
+            if not self.recovering and self._changed:
+                await self._commit(with_snapshot=True)
+        except ShardLost:
+            pass  # whoever has it now goes on from the journal
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let the shard go at once; nothing more is published."""
+        self._stopping = True
+        self._publisher.stopping = True
+        self._wake.set()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+

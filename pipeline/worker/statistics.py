@@ -1,0 +1,39 @@
+"""What a worker measures of itself, per shard."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+#: Upper bounds in seconds, from a round of a few records to a broker that is hardly there.
+DURATION_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Durations:
+    """A histogram of durations in seconds.
+
+    >>> durations = Durations()
+    >>> durations.observe(0.02)
+    >>> durations.counts[:4], durations.total
+    ([0, 0, 0, 1], 0.02)
+    """
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(DURATION_BOUNDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(DURATION_BOUNDS, seconds)] += 1
+        self.total += seconds
+
+
+class ShardStatistics:
+    """Counts and durations of one shard since this worker took it."""
+
+    def __init__(self) -> None:
+        self.records = [0, 0, 0]  # fetched, by kind
+        self.processing = Durations()  # a round
+        self.transactions = Durations()
+        self.snapshots = Durations()  # from the copy until the manifest is committed
+        self.stall = Durations()  # the copy: what a snapshot holds processing up
+        self.snapshot_bytes = 0

@@ -1,0 +1,110 @@
+"""What the peers share: their command line, the topics' names, the stopwatch and the report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from uuid import uuid4
+
+from topics.specs import INPUTS
+
+
+@dataclass
+class Peer:
+    """One run of a peer: what it was asked to do, and how long that took.
+
+    `start` is called at the first record received, `stop` after the last one was processed.
+    """
+
+    name: str
+    bootstrap_servers: str
+    prefix: str
+    records: int
+    as_json: bool
+    group: str = field(default_factory=lambda: f"bench-{uuid4().hex[:8]}")
+    _began: tuple[float, float] | None = None
+    _took: tuple[float, float] | None = None
+
+    @classmethod
+    def from_command_line(cls, name: str, description: str | None) -> Peer:
+        """The run that `sys.argv` asks for."""
+        parser = argparse.ArgumentParser(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--bootstrap-servers", required=True, metavar="ADDR")
+        parser.add_argument("--prefix", default="", metavar="P", help="before all topics' names")
+        parser.add_argument("--records", type=int, required=True, metavar="N", help="expected")
+        parser.add_argument("--limit", type=int, metavar="R", help="stop after the first R of them")
+        parser.add_argument("--json", action="store_true", help="for machines")
+        args = parser.parse_args()
+        records = min(args.records, args.limit or args.records)
+        return cls(name, args.bootstrap_servers, args.prefix, records, args.json)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The three input topics' full names, by kind."""
+        return {kind: self.prefix + kind for kind in INPUTS}
+
+    @property
+    def output(self) -> str:
+        """The topic for this run's metrics messages."""
+        return f"{self.prefix}{self.group}-metrics"
+
+    def start(self) -> None:
+        """The first record came."""
+        self._began = perf_counter(), _cpu_seconds()
+
+    def stop(self) -> None:
+        """The last record was processed."""
+        if self._began is None:
+            raise RuntimeError(f"peer {self.name!r} stopped without a record")
+        self._took = perf_counter() - self._began[0], _cpu_seconds() - self._began[1]
+
+    def report(self, outcomes: int, accuracy: Mapping[str, float]) -> None:
+        """Print the result: `outcomes` of all models, and each model's accuracy of final predictions.
+
+        `cpu_seconds` are user and system time of the process with all its threads.
+        """
+        if self._took is None:
+            raise RuntimeError(f"peer {self.name!r} has nothing to report: it was not stopped")
+        seconds, cpu_seconds = self._took
+        result = {
+            "peer": self.name,
+            "records": self.records,
+            "seconds": round(seconds, 3),
+            "cpu_seconds": round(cpu_seconds, 3),
+            "peak_rss_mb": round(_peak_rss_mb(), 1),
+            "outcomes": outcomes,
+            "accuracy": {model: accuracy[model] for model in sorted(accuracy)},
+        }
+        if self.as_json:
+            print(json.dumps(result), flush=True)
+        else:
+            rate = self.records / seconds
+            print(*(f"{key}: {value}" for key, value in result.items()), sep="\n")
+            print(f"records per second: {rate:,.0f}", flush=True)
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def _peak_rss_mb() -> float:
+    """The process's largest resident set so far, in MB (10^6 bytes).
+
+    (Not getrusage where /proc can tell: a process inherits its parent's peak on Linux.)
+    """
+    if sys.platform == "linux":
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes of getrusage's number
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
