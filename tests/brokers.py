@@ -160,13 +160,13 @@ class DockerBroker(Broker):
             raise Unavailable(f"the Python package {error.name} is not installed") from error
         try:
             docker.from_env(timeout=_DOCKER_SECONDS).ping()
-        except docker.errors.DockerException as error:
+        except (docker.errors.DockerException, OSError) as error:
             raise Unavailable(f"Docker does not answer: {error}") from error
 
         # Inside and outside the same ports, so that the broker can advertise them.
-        client, internal, controller = (pick_port() for _ in range(3))
+        client, internal, controller = _ports()
         self.bootstrap_servers = f"127.0.0.1:{client}"
-        self._container = DockerContainer(f"apache/kafka:{KAFKA}")
+        self._container, self._removed = DockerContainer(f"apache/kafka:{KAFKA}"), False
         listeners = _listeners("0.0.0.0", client, internal, controller)
         listeners["log.dirs"] = "/var/lib/kafka/data"
         for key, value in {**SINGLE_NODE, **listeners, **properties}.items():
@@ -174,26 +174,30 @@ class DockerBroker(Broker):
         # Ports are opened to the loopback interface only: the broker knows no authentication.
         for port in (client, internal):
             self._container.ports[f"{port}/tcp"] = ("127.0.0.1", port)  # type: ignore[assignment]
+        self._internal = internal
         try:
             self._container.start()
-            self._wait(internal)
-        except Exception as error:
+            self._wait()
+        except (docker.errors.DockerException, OSError) as error:
             self.stop()
             raise Unavailable(f"Docker can't run apache/kafka:{KAFKA}: {error}") from error
-        self._internal = internal
+        except BaseException:
+            self.stop()
+            raise
 
     def restart(self) -> None:
         """Restart the container."""
         self._container.get_wrapped_container().restart(timeout=int(_STOP_SECONDS))
-        self._wait(self._internal)
+        self._wait()
 
     def stop(self) -> None:
         """Stop and remove the container with its volumes."""
-        self._container.stop(force=True, delete_volume=True)
+        if not self._removed:
+            self._removed = True
+            self._container.stop(force=True, delete_volume=True)
 
-    @staticmethod
-    def _wait(port: int) -> None:
-        connect(KafkaConfig(f"127.0.0.1:{port}"), timeout=_DOCKER_START_SECONDS)
+    def _wait(self) -> None:
+        connect(KafkaConfig(f"127.0.0.1:{self._internal}"), timeout=_DOCKER_START_SECONDS)
 
 
 class JavaBroker(Broker):
@@ -208,7 +212,7 @@ class JavaBroker(Broker):
         self._folder = Path(tempfile.mkdtemp(prefix="prequential-kafka-"))
         self._process: GuardedProcess | None = None
         try:
-            client, self._internal, controller = (pick_port() for _ in range(3))
+            client, self._internal, controller = _ports()
             self.bootstrap_servers = f"127.0.0.1:{client}"
             listeners = _listeners("127.0.0.1", client, self._internal, controller)
             listeners["log.dirs"] = f"{self._folder}/data"
@@ -329,6 +333,15 @@ def used() -> list[str]:
     return list(_used)
 
 
+def _ports() -> tuple[int, int, int]:
+    """Three different ports that are free now."""
+    ports: set[int] = set()
+    while len(ports) < 3:
+        ports.add(pick_port())
+    first, second, third = ports
+    return first, second, third
+
+
 def _listeners(host: str, client: int, internal: int, controller: int) -> dict[str, str]:
     """The properties with a single node's addresses; `host` is where it listens."""
     ports = {"CLIENT": client, "INTERNAL": internal}
@@ -343,7 +356,7 @@ def _listeners(host: str, client: int, internal: int, controller: int) -> dict[s
 
 def _variable(key: str) -> str:
     """The environment variable by which the official image takes a property."""
-    return "KAFKA_" + key.replace("-", "___").replace("_", "__").replace(".", "_").upper()
+    return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def _write_properties(path: Path, settings: Mapping[str, str]) -> None:

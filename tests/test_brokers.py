@@ -195,9 +195,7 @@ def test_a_taken_port_is_refused() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(
-            WorkError, match=rf"port {port} on .*: another program has it"
-        ):
+        with pytest.raises(WorkError, match=rf"port {port} on .*: another program has it"):
             EmbeddedBroker(port).start()
 
 
@@ -362,6 +360,18 @@ def test_the_last_resort_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown kind of broker 'redpanda': expected kafka, ext"):
         launch("redpanda")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("log.dirs", "KAFKA_LOG_DIRS"),
+        ("a_b.c", "KAFKA_A__B_C"),
+        ("listener.name.my-own.x", "KAFKA_LISTENER_NAME_MY___OWN_X"),
+    ],
+)
+def test_the_image_takes_properties_as_variables(key: str, expected: str) -> None:
+    assert brokers._variable(key) == expected
 
 
 # Apache Kafka's jars: a shell script plays Maven.

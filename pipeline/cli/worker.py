@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     # Faust tells of its services at a level of detail that is of no use here.
-    for name in ("faust", "mode"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, _LEVELS[args.log_level]))
+    for name in ("faust", "mode", "pipeline.worker.transport"):
+        logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
     from pipeline.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     gc.freeze()

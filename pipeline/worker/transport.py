@@ -126,11 +126,15 @@ class BatchConsumer(ThreadDelegateConsumer):
     def _message(self, tp: TP, fetched: Fetched) -> ConsumerMessage:
         number = next(self._deliveries)
         return ConsumerMessage(
-            tp.topic, tp.partition, number, 0.0, 0, [], None, fetched, None, 0, 0, tp
-        )
+            tp.topic, tp.partition, number, 0.0, 0, [], None, fetched, None, 0, 0, tp,
+            generation_id=self.app.consumer_generation_id,  # another one's messages are passed over
+        )  # fmt: skip
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         return self._message(tp, record)
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None:
+        pass  # `prequential topics create` does
 
 
 class NoProducer(base.Producer):

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bench.settings import EMIT_OUTCOMES, FADING
+from tests.bench.settings import EMIT_OUTCOMES, FADING, WINDOW
 
 Counts = dict[str, Any]
 
-#: An outcome in a confusion matrix: label and initial prediction, label and final prediction.
-Cells = list[str]
+#: Classes get one character each, in the order in which they are seen, from this one on. So the cell
+#: of a confusion matrix is two characters, label and prediction, and the window is one string.
+_FIRST_CLASS = ord("A")
 
-_STAGES = ("initial", "final")
+#: Characters of an outcome in the window: label, initial prediction, final prediction.
+_OUTCOME = 3
 
 
 def new_counts() -> Counts:
@@ -25,39 +27,32 @@ def new_counts() -> Counts:
         "persistent": 0,
         "faded_errors": 0.0,
         "faded_outcomes": 0.0,
+        "classes": {},
+        "window": "",
         "initial": {"all": {}, "window": {}},
         "final": {"all": {}, "window": {}},
     }
 
 
-def cells(y_true: str, first: str, last: str) -> Cells:
-    """What an outcome adds to the matrices of the stages.
-
-    >>> cells("up", "down", "up")
-    ['up|down', 'up|up']
-    """
-    return [f"{y_true}|{first}", f"{y_true}|{last}"]
-
-
-def add(counts: Counts, entering: Cells, leaving: Cells | None, persistent: bool) -> None:
-    """Count an outcome; `leaving` is the one that leaves the window for it, `persistent` whether the
-    persistent baseline was right.
+def add(counts: Counts, y_true: str, previous: str | None, first: str, last: str) -> None:
+    """Count an outcome: label, the label before it, initial and final prediction.
 
     >>> counts = new_counts()
-    >>> add(counts, cells("up", "down", "up"), None, False)
-    >>> add(counts, cells("up", "up", "up"), cells("up", "down", "up"), True)
-    >>> counts["initial"]
-    {'all': {'up|down': 1, 'up|up': 1}, 'window': {'up|down': 0, 'up|up': 1}}
+    >>> add(counts, "up", None, "down", "up")
+    >>> add(counts, "down", "up", "down", "down")
+    >>> counts["window"], counts["initial"]["all"], counts["final"]["all"]
+    ('ABABBB', {'AB': 1, 'BB': 1}, {'AA': 1, 'BB': 1})
     """
-    for stage, cell in zip(_STAGES, entering, strict=True):
-        for matrix in counts[stage].values():
-            matrix[cell] = matrix.get(cell, 0) + 1
-    for stage, cell in zip(_STAGES, leaving or (), strict=False):
-        counts[stage]["window"][cell] -= 1
+    classes = counts["classes"]
+    for name in (y_true, first, last):
+        counts["window"] += classes.setdefault(name, chr(_FIRST_CLASS + len(classes)))
+    _enter(counts, counts["window"][-_OUTCOME:])
+    if len(counts["window"]) > _OUTCOME * WINDOW:
+        _leave(counts, counts["window"][:_OUTCOME])
+        counts["window"] = counts["window"][_OUTCOME:]
     counts["outcomes"] += 1
-    counts["persistent"] += persistent
-    wrong = not _right(entering[1])
-    counts["faded_errors"] = wrong + FADING * counts["faded_errors"]
+    counts["persistent"] += y_true == previous
+    counts["faded_errors"] = (y_true != last) + FADING * counts["faded_errors"]
     counts["faded_outcomes"] = 1 + FADING * counts["faded_outcomes"]
 
 
@@ -69,25 +64,26 @@ def is_due(counts: Counts) -> bool:
 def accuracy(matrix: dict[str, int]) -> float:
     """The share of right predictions.
 
-    >>> accuracy({"up|up": 3, "down|up": 1})
+    >>> accuracy({"AA": 3, "BA": 1})
     0.75
     """
-    return sum(n for cell, n in matrix.items() if _right(cell)) / sum(matrix.values())
+    return sum(n for (label, prediction), n in matrix.items() if label == prediction) / sum(
+        matrix.values()
+    )
 
 
 def kappa(matrix: dict[str, int]) -> float:
     """Cohen's kappa; 0 where chance agreement is certain, as in River.
 
-    >>> kappa({"up|up": 3, "down|up": 1, "down|down": 4})
+    >>> kappa({"AA": 3, "BA": 1, "BB": 4})
     0.75
     """
-    total = sum(matrix.values())
     labels: dict[str, int] = {}
     predictions: dict[str, int] = {}
-    for cell, n in matrix.items():
-        y_true, y_pred = cell.split("|")
-        labels[y_true] = labels.get(y_true, 0) + n
-        predictions[y_pred] = predictions.get(y_pred, 0) + n
+    for (label, prediction), n in matrix.items():
+        labels[label] = labels.get(label, 0) + n
+        predictions[prediction] = predictions.get(prediction, 0) + n
+    total = sum(matrix.values())
     chance = sum(n * predictions.get(name, 0) for name, n in labels.items()) / total**2
     return (accuracy(matrix) - chance) / (1 - chance) if chance < 1 else 0.0
 
@@ -98,21 +94,30 @@ def message(stream: str, model: str, counts: Counts) -> dict[str, Any]:
         "stream": stream,
         "model": model,
         "outcomes": counts["outcomes"],
-        **{stage: _stage(counts[stage]) for stage in _STAGES},
+        "initial": _measures(counts["initial"]),
+        "final": _measures(counts["final"]),
         "persistent_accuracy": counts["persistent"] / counts["outcomes"],
         "faded_error": counts["faded_errors"] / counts["faded_outcomes"],
     }
 
 
-def _stage(matrices: dict[str, dict[str, int]]) -> dict[str, float]:
+def _measures(stage: dict[str, dict[str, int]]) -> dict[str, float]:
     return {
-        "accuracy": accuracy(matrices["all"]),
-        "kappa": kappa(matrices["all"]),
-        "window_accuracy": accuracy(matrices["window"]),
-        "window_kappa": kappa(matrices["window"]),
+        "accuracy": accuracy(stage["all"]),
+        "kappa": kappa(stage["all"]),
+        "window_accuracy": accuracy(stage["window"]),
+        "window_kappa": kappa(stage["window"]),
     }
 
 
-def _right(cell: str) -> bool:
-    y_true, y_pred = cell.split("|")
-    return y_true == y_pred
+def _enter(counts: Counts, outcome: str) -> None:
+    label, first, last = outcome
+    for stage, prediction in (("initial", first), ("final", last)):
+        for matrix in counts[stage].values():
+            matrix[label + prediction] = matrix.get(label + prediction, 0) + 1
+
+
+def _leave(counts: Counts, outcome: str) -> None:
+    label, first, last = outcome
+    counts["initial"]["window"][label + first] -= 1
+    counts["final"]["window"][label + last] -= 1

@@ -63,7 +63,7 @@ def generate(
 
     >>> *_, last = generate(instances=2)
     >>> last.kind, last.value
-    ('labels', b'{"stream":"s-0","instance_id":"i-000001","y_true":"0","ts":1700000001037}')
+    ('labels', b'{"stream":"s-0","instance_id":"i-000000","y_true":"0","ts":1700000000793}')
     """
 
     def draws(purpose: int) -> np.random.Generator:
