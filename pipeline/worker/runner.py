@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,18 +15,17 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-from confluent_kafka import Message
 
 from pipeline.config import Config
-from pipeline.core.merge import Batch, Cut
+from pipeline.core.merge import Cut
 from pipeline.core.shard import Shard
+from pipeline.worker.batches import Originals, to_batch
 from pipeline.worker.fetching import Fetched, Fetcher
 from pipeline.worker.journal import FORMAT, JournalEntry, encode_entry
 from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
 from pipeline.worker.recovery import GENERATION, Known, read_known
 from pipeline.worker.snapshots import MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from pipeline.worker.statistics import ShardStatistics
-from topics.decoding import decode
 from topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
 from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 
@@ -82,7 +80,7 @@ class ShardRunner:
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
         self._held = [False, False, False]
-        self._raw: tuple[deque[list[Message]], ...] = (deque(), deque(), deque())
+        self._originals = Originals()
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._journal_number = 0
         self._journal_offset = 0
@@ -101,14 +99,10 @@ class ShardRunner:
         if fetched.end is not None:
             self._ends[kind] = fetched.end
         if messages:
-            first, last = messages[0].offset(), messages[-1].offset()
-            whole = last - first == len(messages) - 1  # type: ignore[operator]
-            offsets = range(first, last + 1) if whole else [m.offset() for m in messages]  # type: ignore[operator,arg-type]
-            times = [message.timestamp()[1] for message in messages]
-            decoded = decode(kind, [message.value() for message in messages])
-            self.shard.add(Batch(kind, offsets, times, decoded))  # type: ignore[arg-type]
-            self._raw[kind].append(messages)
-            self._arrivals.append((monotonic(), max(times)))
+            batch = to_batch(kind, messages)
+            self.shard.add(batch)
+            self._originals.add(kind, messages)
+            self._arrivals.append((monotonic(), max(batch.times)))
             self.statistics.records[kind] += len(messages)
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
                 self._held[kind] = True
@@ -195,7 +189,7 @@ class ShardRunner:
             return 0
         self._journal.popleft()
         processed = self.shard.follow(cut)
-        self._drop_raw()
+        self._originals.drop(self.shard.merge.cut)
         self.progress = f"following the journal: {len(self._journal)} cuts to go"
         if not self._journal:
             self._recovered()
@@ -257,7 +251,7 @@ class ShardRunner:
         """
         outputs, cuts = self.shard.flush()  # step 1
         messages = self._encoded(outputs)
-        self._drop_raw()
+        self._originals.drop(self.shard.merge.cut)
         started = monotonic()
         parts = None
         if with_snapshot and not self._snapshotting and self._changed:  # step 2
@@ -332,7 +326,7 @@ class ShardRunner:
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
         """The original record, with the reason and its origin in headers."""
-        message = self._find_raw(letter.kind, letter.offset)
+        message = self._originals.find(letter.kind, letter.offset)
         kafka = self._config.kafka
         headers = [
             ("error", letter.reason.encode()),
@@ -341,17 +335,6 @@ class ShardRunner:
             ("offset", b"%d" % letter.offset),
         ]
         return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)  # type: ignore[arg-type]
-
-    def _find_raw(self, kind: int, offset: int) -> Message:
-        for messages in self._raw[kind]:
-            if messages[0].offset() <= offset <= messages[-1].offset():  # type: ignore[operator]
-                return messages[bisect_left(messages, offset, key=Message.offset)]  # type: ignore[arg-type,type-var]
-        raise LookupError(f"{INPUTS[kind]} offset {offset} isn't buffered any more")
-
-    def _drop_raw(self) -> None:
-        for messages, cut in zip(self._raw, self.shard.merge.cut):
-            while messages and messages[0][-1].offset() < cut:  # type: ignore[operator]
-                messages.popleft()
 
     # ---- the end
 

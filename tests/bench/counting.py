@@ -1,7 +1,8 @@
 """Counts of one model as a JSON object, for peers whose state is a store of JSON values.
 
-The same figures as the River metrics of `peer_loop`: accuracy and kappa of the initial and the final
-prediction, over all outcomes and over a window, the persistent baseline's accuracy, a faded error.
+The same figures as `peer_loop` has of River's metrics: accuracy and kappa of the initial and the
+final prediction, over all outcomes and over a window, the persistent baseline's accuracy, and a
+faded error.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from tests.bench.settings import EMIT_OUTCOMES, FADING, WINDOW
 
 Counts = dict[str, Any]
 
-#: Classes get one character each, in the order in which they are seen, from this one on. So the cell
-#: of a confusion matrix is two characters, label and prediction, and the window is one string.
+#: Classes get one character each, in the order in which they are seen, from this one on. So the
+#: cell of a confusion matrix is two characters, label and prediction, and the window one string.
 _FIRST_CLASS = ord("A")
 
 #: Characters of an outcome in the window: label, initial prediction, final prediction.
@@ -67,9 +68,7 @@ def accuracy(matrix: dict[str, int]) -> float:
     >>> accuracy({"AA": 3, "BA": 1})
     0.75
     """
-    return sum(n for (label, prediction), n in matrix.items() if label == prediction) / sum(
-        matrix.values()
-    )
+    return sum(n for cell, n in matrix.items() if cell[0] == cell[1]) / sum(matrix.values())
 
 
 def kappa(matrix: dict[str, int]) -> float:
@@ -80,9 +79,9 @@ def kappa(matrix: dict[str, int]) -> float:
     """
     labels: dict[str, int] = {}
     predictions: dict[str, int] = {}
-    for (label, prediction), n in matrix.items():
-        labels[label] = labels.get(label, 0) + n
-        predictions[prediction] = predictions.get(prediction, 0) + n
+    for cell, n in matrix.items():
+        labels[cell[0]] = labels.get(cell[0], 0) + n
+        predictions[cell[1]] = predictions.get(cell[1], 0) + n
     total = sum(matrix.values())
     chance = sum(n * predictions.get(name, 0) for name, n in labels.items()) / total**2
     return (accuracy(matrix) - chance) / (1 - chance) if chance < 1 else 0.0
@@ -111,13 +110,16 @@ def _measures(stage: dict[str, dict[str, int]]) -> dict[str, float]:
 
 
 def _enter(counts: Counts, outcome: str) -> None:
-    label, first, last = outcome
-    for stage, prediction in (("initial", first), ("final", last)):
+    for stage, cell in _cells(outcome):
         for matrix in counts[stage].values():
-            matrix[label + prediction] = matrix.get(label + prediction, 0) + 1
+            matrix[cell] = matrix.get(cell, 0) + 1
 
 
 def _leave(counts: Counts, outcome: str) -> None:
-    label, first, last = outcome
-    counts["initial"]["window"][label + first] -= 1
-    counts["final"]["window"][label + last] -= 1
+    for stage, cell in _cells(outcome):
+        counts[stage]["window"][cell] -= 1
+
+
+def _cells(outcome: str) -> tuple[tuple[str, str], ...]:
+    """Each stage's cell of the confusion matrix."""
+    return ("initial", outcome[0] + outcome[1]), ("final", outcome[0] + outcome[2])

@@ -1,6 +1,6 @@
 """The benchmark's messages: what a live system would have sent, the same for every contestant.
 
-`python -m tests.bench.messages --bootstrap-servers ADDR --prefix P` creates the topics and fills them.
+`python -m tests.bench.messages --bootstrap-servers ADDR --prefix P` creates and fills the topics.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MEAN_ANSWER_MS, MAX_ANSWER_MS = 8.0, 40.0
 #: Labels come at the earliest, on average and at the latest this many ms after their instance.
 MIN_LABEL_MS, MEAN_LABEL_MS, MAX_LABEL_MS = 300.0, 1_000.0, 5_000.0
 
-#: Event time that `load` delivers before it goes on, in ms. As answers take at most 40 ms and labels
-#: at least 300, no label gets into a topic before the predictions that it is for.
+#: Event time that `load` delivers before it goes on, in ms. As answers take at most 40 ms and
+#: labels at least 300, no label gets into its topic before the predictions that it is for.
 SLICE_MS: Final = 100
 
 
@@ -74,8 +74,8 @@ def generate(
     changed = draws(0).random(instances) > PERSISTENCE
     step = np.where(changed, draws(1).integers(1, classes, instances), 0)
     labels = np.empty(instances, dtype=np.int64)
-    for stream in range(streams):
-        labels[stream::streams] = np.cumsum(step[stream::streams]) % classes
+    for first in range(streams):
+        labels[first::streams] = np.cumsum(step[first::streams]) % classes
     waiting = draws(2).exponential(MEAN_LABEL_MS - MIN_LABEL_MS, instances)
     times = [born]
     answers = []

@@ -13,6 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from topics.specs import INPUTS
 
 
@@ -57,6 +59,14 @@ class Peer:
         """The topic for this run's metrics messages."""
         return f"{self.prefix}{self.group}-metrics"
 
+    def create_output(self) -> int:
+        """Create the topic for metrics messages; returns its, and the inputs', partition count."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        labels = self.inputs["labels"]
+        partitions = len(admin.list_topics(labels).topics[labels].partitions)
+        admin.create_topics([NewTopic(self.output, partitions)])[self.output].result()
+        return partitions
+
     def start(self) -> None:
         """The first record came."""
         self._began = perf_counter(), _cpu_seconds()
@@ -68,7 +78,7 @@ class Peer:
         self._took = perf_counter() - self._began[0], _cpu_seconds() - self._began[1]
 
     def report(self, outcomes: int, accuracy: Mapping[str, float]) -> None:
-        """Print the result: `outcomes` of all models, and each model's accuracy of final predictions.
+        """Print the result: `outcomes` of all models, `accuracy` of each one's final predictions.
 
         `cpu_seconds` are user and system time of the process with all its threads.
         """

@@ -44,8 +44,8 @@ class Label(msgspec.Struct, gc=False):
 class Stage:
     """River's metrics of one stage, over all outcomes and over the window.
 
-    Metrics that share a confusion matrix only read it, so each outcome is entered once in each matrix
-    and not once in each metric.
+    Metrics that share a confusion matrix only read it, so each outcome is entered once in each
+    matrix and not once in each metric: half the work.
     """
 
     def __init__(self) -> None:
@@ -125,9 +125,7 @@ class Stream:
         for model, (first, last) in self.waiting.pop(record.instance_id, {}).items():
             self.outcome(model, record.y_true, previous, first, last)
 
-    def outcome(
-        self, name: str, y_true: str, previous: str | None, first: str, last: str
-    ) -> None:
+    def outcome(self, name: str, y_true: str, previous: str | None, first: str, last: str) -> None:
         model = self.models[name]
         model.update(y_true, previous, first, last)
         if model.outcomes % EMIT_OUTCOMES == 0:
@@ -143,6 +141,7 @@ class Stream:
 
 def run(peer: Peer) -> None:
     """Read the topics until all records came, and report."""
+    peer.create_output()
     producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "compression.type": "lz4"})
     streams: dict[str, Stream] = {}
 

@@ -2,10 +2,10 @@
 
 `python -m tests.bench.peer_quix --bootstrap-servers ADDR --prefix P --records N`
 
-Predictions and labels become one dataframe: Quix then reads its topics in order of time and gives it
-one store, keyed by stream, which is backed by a changelog topic and committed every 5 s. Instances
-are read with them, but the join has no use for them. Nothing expires (Quix could do that, `ttl`, at a
-quarter of its speed).
+Predictions and labels become one dataframe: Quix then reads its topics in order of time and gives
+it one store, keyed by stream, which is backed by a changelog topic and committed every 5 s.
+Instances are read with them, but the join has no use for them. Nothing expires: Quix could see to
+that (`ttl`), but it would cost a quarter of its speed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from tests.bench import counting
 from tests.bench.peer import Peer
 from tests.bench.settings import FETCH
 
-
 #: The last counts of each (stream, model): what the run reports in the end.
 newest: dict[tuple[str, str], counting.Counts] = {}
 
 
-def evaluate(record: dict[str, Any], state: State) -> list[dict[str, Any]]:
+def evaluate(record: dict[str, Any], state: State[str, Any]) -> list[dict[str, Any]]:
     """Join a prediction or a label with what waits for it; the metrics messages that are due."""
     due: list[dict[str, Any]] = []
     key = f"instance/{record['instance_id']}"
@@ -32,7 +31,7 @@ def evaluate(record: dict[str, Any], state: State) -> list[dict[str, Any]]:
     if "y_true" in record:
         instance["label"] = record["y_true"], state.get("newest_label")
         state.set("newest_label", record["y_true"])
-        for model, (first, last) in instance.pop("predictions").items():
+        for model, (first, last) in instance.pop("predictions", {}).items():
             due += outcome(state, record, model, instance["label"], first, last)
     else:
         model, y_pred = record["model"], record["y_pred"]
@@ -46,7 +45,7 @@ def evaluate(record: dict[str, Any], state: State) -> list[dict[str, Any]]:
 
 
 def outcome(
-    state: State,
+    state: State[str, Any],
     record: dict[str, Any],
     model: str,
     label: tuple[str, str | None],
@@ -80,17 +79,16 @@ def run(peer: Peer) -> None:
             broker_address=peer.bootstrap_servers,
             consumer_group=peer.group,
             auto_offset_reset="earliest",
-            consumer_extra_config=dict(FETCH),
+            consumer_extra_config=FETCH,
             state_dir=state_dir,
             on_message_processed=count,
-            # Where a partition was read ahead of the others, Quix polls in vain before it fetches the
-            # others again: its default, 1 s, would be most of the run.
+            # When one topic was read ahead of the others, Quix polls in vain before it fetches from
+            # them again: its default, 1 s, would be half of the run.
             consumer_poll_timeout=0.01,
             loglevel="WARNING",
         )
         _, predictions, labels = (
-            app.dataframe(app.topic(name, key_deserializer="str"))
-            for name in peer.inputs.values()
+            app.dataframe(app.topic(name, key_deserializer="str")) for name in peer.inputs.values()
         )
         events = predictions.concat(labels)
         events = events.apply(evaluate, stateful=True, expand=True)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-#: How librdkafka fetches for whoever reads with it: the worker, and the peers loop and Quix.
-FETCH: Final = {
-    # Milliseconds for which a partition whose local queue was full isn't fetched again. The default
-    # of 1000 starves a reader that empties the queue in a tenth of that time.
-    "fetch.queue.backoff.ms": 5,
-    # Records per partition that librdkafka keeps ready: some tenths of a second's work.
-    "queued.min.messages": 200_000,
-    # Milliseconds for which the broker may hold back an answer that has no data yet.
-    "fetch.wait.max.ms": 10,
-}
+from pipeline.worker.fetching import FETCH_SETTINGS
+
+#: How librdkafka fetches for whoever reads with it: for the peers loop and Quix as for the worker.
+FETCH: Final[dict[str, Any]] = dict(FETCH_SETTINGS)
 
 #: Outcomes of a model between two of its metrics messages, and in its window.
 EMIT_OUTCOMES: Final = 1_000

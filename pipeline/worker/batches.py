@@ -1,0 +1,47 @@
+"""From librdkafka's messages to batches of the core, and back to the original of a dead letter."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+
+from confluent_kafka import Message
+
+from pipeline.core.merge import Batch
+from topics.decoding import decode
+from topics.specs import INPUTS
+
+
+def to_batch(kind: int, messages: list[Message]) -> Batch:
+    """Consecutive messages of one partition, decoded."""
+    first, last = messages[0].offset(), messages[-1].offset()
+    offsets: Sequence[int] = range(first, last + 1)  # type: ignore[arg-type,operator]
+    if len(offsets) > len(messages):  # compaction or transactions have left gaps
+        offsets = [message.offset() for message in messages]  # type: ignore[misc]
+    times = [message.timestamp()[1] for message in messages]
+    return Batch(kind, offsets, times, decode(kind, [message.value() for message in messages]))
+
+
+class Originals:
+    """The messages behind batches that aren't processed yet, by kind."""
+
+    def __init__(self) -> None:
+        self._messages: tuple[deque[list[Message]], ...] = (deque(), deque(), deque())
+
+    def add(self, kind: int, messages: list[Message]) -> None:
+        """Keep messages, in order of offset."""
+        self._messages[kind].append(messages)
+
+    def find(self, kind: int, offset: int) -> Message:
+        """The message at an offset; raises LookupError if it isn't kept."""
+        for messages in self._messages[kind]:
+            if messages[0].offset() <= offset <= messages[-1].offset():  # type: ignore[operator]
+                return messages[bisect_left(messages, offset, key=Message.offset)]  # type: ignore[arg-type,type-var]
+        raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
+
+    def drop(self, cut: Sequence[int]) -> None:
+        """Forget messages below a cut."""
+        for messages, end in zip(self._messages, cut):
+            while messages and messages[0][-1].offset() < end:  # type: ignore[operator]
+                messages.popleft()

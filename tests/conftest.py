@@ -1,0 +1,76 @@
+"""What tests share: brokers, a cluster with fresh topics, and what the run says at its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+
+_TESTS = Path(__file__).parent
+
+# Tests import the helpers beside them by their bare names, and `tests.brokers` from the root.
+for _folder in (_TESTS / "deploy", _TESTS, _TESTS.parent):
+    if str(_folder) not in sys.path:
+        sys.path.insert(0, str(_folder))
+
+from tests.brokers import Broker, launch, used  # noqa: E402
+from tests.kafka_jars import Unavailable  # noqa: E402
+from topics.admin import create  # noqa: E402
+from topics.clients import KafkaConfig  # noqa: E402
+from topics.specs import topic_specs  # noqa: E402
+
+# A machine that others wait for tries the same examples in every run, however long one takes;
+# elsewhere each run tries new ones, and Hypothesis remembers those that failed.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Broker]:
+    """A real Apache Kafka, one for the whole run; its address is `bootstrap_servers`."""
+    yield from _launched("kafka")
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Broker]:
+    """The embedded broker, one for the whole run."""
+    yield from _launched("embedded")
+
+
+def _launched(kind: str) -> Iterator[Broker]:
+    try:
+        broker = launch(kind)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(kafka: Broker, request: pytest.FixtureRequest) -> KafkaConfig:
+    """Topics on Apache Kafka that nobody else uses: four partitions, or as many as are asked for.
+
+    (`@pytest.mark.parametrize("cluster", [2], indirect=True)` asks for two.)
+    """
+    return fresh_cluster(kafka, getattr(request, "param", 4))
+
+
+def fresh_cluster(broker: Broker, partitions: int) -> KafkaConfig:
+    """A configuration for a broker whose topics are new and nobody else's; they exist."""
+    config = broker.config(prefix=f"t{uuid4().hex[:8]}.", partitions=partitions)
+    create(config, topic_specs(config))
+    return config
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say last which brokers the run was about: not every machine can have Apache Kafka."""
+    yield
+    for name in used() or ["none was needed, or none could be had"]:
+        terminalreporter.write_line(f"broker: {name}")

@@ -1,0 +1,356 @@
+"""Random worlds of records, and the ways in which a shard can live through them.
+
+A world is a configuration (the parsed YAML) and what stands in the three input topics. Times are ms.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+from hypothesis import settings
+
+from pipeline.config import Config, load_config
+from pipeline.core.merge import Batch, Cut
+from pipeline.core.shard import Shard
+from topics.decoding import KINDS, decode
+from topics.outputs import Alarm, DeadLetter, Metrics, Output
+
+#: (record time, object), or (record time, value) of a record that isn't even JSON.
+Row = tuple[int, dict[str, Any] | bytes]
+Topics = tuple[list[Row], list[Row], list[Row]]
+
+#: A promise that holds for ever.
+ENDED = 1 << 62
+
+HOUR = 3_600_000
+
+#: One detector on each sort of signal that the oracle knows.
+SIGNALS = (
+    "error", "all", "window:1", "window:20", "fading:0.9", "fading:1",
+    "fading:0.5/fading:0.9", "window:2/all", "fading:0.99/window:30",
+)  # fmt: skip
+
+
+def examples(count: int) -> settings:
+    """Hypothesis with this many examples, the same ones in every run and on every machine."""
+    return settings(max_examples=count, derandomize=True, deadline=None, database=None)
+
+
+@dataclass(frozen=True)
+class World:
+    """What happened (see the module's docstring)."""
+
+    settings: dict[str, Any]
+    topics: Topics
+
+    @property
+    def config(self) -> Config:
+        """The settings as the engine reads them."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
+            json.dump(self.settings, file)
+            file.flush()
+            return load_config(file.name)
+
+    def in_order(self) -> list[tuple[str, dict[str, Any], int]]:
+        """All records in order of time, ties by topic and offset, as the oracle takes them.
+
+        A topic's time never goes back, whatever its records say.
+        """
+        timed = [
+            (time, kind, offset, row[1])
+            for kind, rows in enumerate(self.topics)
+            for offset, (time, row) in enumerate(zip(times_of(rows), rows))
+        ]
+        return [
+            (KINDS[kind], obj, time)
+            for time, kind, _, obj in sorted(timed, key=lambda record: record[:3])
+            if isinstance(obj, dict)
+        ]
+
+
+def times_of(rows: Sequence[Row]) -> list[int]:
+    """Record times, each at least as large as those before."""
+    return list(accumulate((time for time, _ in rows), max))
+
+
+def batch_of(kind: int, rows: Sequence[Row], start: int, stop: int) -> Batch:
+    """Records `start` to `stop` of a topic as they come from a broker."""
+    part = rows[start:stop]
+    values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in part]
+    times = [time for time, _ in part]
+    return Batch(kind, range(start, start + len(part)), times, decode(kind, values))
+
+
+# ---- worlds
+
+
+def random_world(
+    rng: random.Random, size: int, class_count: int, *, unusable: bool = False
+) -> World:
+    """About `size` deliveries of all that the contract allows, in any order and form.
+
+    With `unusable`, also records that can't be used, and limits that some records break.
+    """
+    horizon = rng.choice([200, 1000, 5000, 2 * HOUR])
+    world_settings = _random_settings(rng, horizon)
+    if unusable:
+        world_settings["limits"] = {
+            "classes_per_stream": rng.choice([2, 4, 256]),
+            "models_per_stream": rng.choice([2, 200]),
+            "predictions_per_instance": rng.choice([2, 1000]),
+            "instances_per_shard": rng.choice([20, 10_000_000]),
+            "streams_per_shard": rng.choice([1, 10_000]),
+        }
+    classes = _random_classes(rng, class_count)
+    shifts = [0] * 20 + [-5, 30, -100, -horizon // 2, horizon // 2]
+    # Clocks that are wrong, rarely: a ts far ahead makes much expire (all, under a short horizon).
+    wild = [-horizon - 1, horizon + 1, -2 * HOUR]
+    if horizon > HOUR:
+        wild += [HOUR, 2 * HOUR + 1, 5 * HOUR]
+    streams = ["s0", "s1"][: rng.choice([1, 1, 2])]
+    models = ["m0", "m1", "m2"][: rng.choice([1, 2, 3])]
+    topics: Topics = ([], [], [])
+    now = 1_000
+    for number in range(size):
+        now += rng.choice([0, 0, 1, 5, 20])
+        kind = rng.choice([0, 1, 1, 1, 2, 2])
+        rows = topics[kind]
+        time = now - rng.choice([0] * 9 + [50])
+        if rows and rng.random() < 0.2:  # delivered again, at once or much later
+            rows.append((time, rng.choice(rows[-rng.choice([1, 1, 40]) :])[1]))
+            continue
+        if unusable and rng.random() < 0.05:
+            rows.append((time, rng.choice([b"", b"{}", b'{"stream":"s0"}', b"\xff"])))
+            continue
+        instance = max(0, number // 4 - rng.choice([0, 0, 0, 1, 2, 8]))  # four records each
+        obj: dict[str, Any] = {
+            "stream": rng.choice(streams),
+            "instance_id": rng.choice([instance, str(instance)]),
+        }
+        if rng.random() < 0.9:
+            obj["ts"] = now + rng.choice(wild if rng.random() < 0.02 else shifts)
+        # Classes come in runs; most labels are right, and most predictions until the drift.
+        truth = classes[instance // 3 % class_count]
+        if kind == 0 and rng.random() < 0.3:
+            obj["version"] = rng.randrange(3)
+        elif kind == 1:
+            guess = truth if rng.random() < (0.9 if 2 * number < size else 0.2) else None
+            obj["model"] = rng.choice(models)
+            obj["y_pred"] = rng.choice(guess or rng.choice(classes))
+        elif kind == 2:
+            obj["y_true"] = rng.choice(truth if rng.random() < 0.9 else rng.choice(classes))
+            if unusable and rng.random() < 0.03:
+                obj["y_true"] = 0.5
+        rows.append((time, obj))
+    return World(world_settings, topics)
+
+
+def _random_settings(rng: random.Random, horizon: int) -> dict[str, Any]:
+    detectors = [
+        {
+            "detector": "page-hinkley",
+            "signal": signal,
+            "delta": rng.choice([0, 0.005, 0.1]),
+            # No sum of rational errors comes to rest on these, so rounding decides nothing.
+            "lambda": rng.choice([0.0500371, 0.5003719, 2.0071937]),
+            "min_outcomes": rng.choice([1, 5, 30]),
+        }
+        for signal in SIGNALS
+    ]
+    window = rng.choice([1, 3, 50])
+    fading = rng.choice([0.5, 0.9, 0.999, 1.0])
+    emit = {
+        "outcomes": rng.choice([1, 7, 1000, None]),
+        "every": rng.choice(["50ms", "1s", None]),
+    }
+    return {
+        "defaults": {
+            "estimators": ["all", f"window:{window}", f"fading:{fading}"],
+            "stages": rng.choice(
+                [["initial", "final"], ["final", "initial"], ["final"], ["initial"]]
+            ),
+            "label_horizon": f"{horizon}ms",
+            "settle": f"{rng.choice([1, 50, 500, 5000])}ms",
+            "emit": emit,
+            "detectors": detectors,
+        },
+        "streams": {
+            "s1": {"emit": {"every": rng.choice(["70ms", "3s", None])}, "detectors": detectors[:2]}
+        },
+    }
+
+
+def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:
+    """Classes, each as the values that stand for it in messages."""
+    if count == 2 and rng.random() < 0.5:
+        return [[False, "false"], [True, "true"]]
+    if rng.random() < 0.5:
+        return [[number, str(number)] for number in range(count)]
+    return [["UP"], ["DOWN"], ["größer"], ["c"], ["d"], ["e"], ["f"], ["g"]][:count]
+
+
+# ---- lives
+
+
+@dataclass
+class Life:
+    """A shard after it has lived, and what came of it."""
+
+    shard: Shard
+    outputs: list[Output] = field(default_factory=list)
+    journal: list[list[Cut]] = field(default_factory=list)
+
+    def flush(self) -> None:
+        """Take outputs and cuts."""
+        outputs, cuts = self.shard.flush()
+        self.outputs += outputs
+        self.journal.append(cuts)
+
+    def end(self) -> Life:
+        """Let the shard put out its last set."""
+        self.shard.last_set()
+        self.flush()
+        return self
+
+
+class Feed:
+    """Gives a shard the records of three topics, batch by batch."""
+
+    def __init__(self, shard: Shard, topics: Topics) -> None:
+        self.shard = shard
+        self.topics = topics
+        self.times = [times_of(rows) for rows in topics]
+        self.given = [0, 0, 0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything has been given."""
+        return all(given == len(rows) for given, rows in zip(self.given, self.topics))
+
+    def give(self, kind: int, count: int) -> None:
+        """The next `count` records of a topic, as one batch."""
+        start = self.given[kind]
+        self.shard.add(batch_of(kind, self.topics[kind], start, start + count))
+        self.given[kind] = min(start + count, len(self.topics[kind]))
+
+    def promise(self, kind: int) -> int:
+        """The largest promise that is true: the time of the topic's next record."""
+        given = self.given[kind]
+        return self.times[kind][given] if given < len(self.times[kind]) else ENDED
+
+    def hand_over(self, shard: Shard) -> None:
+        """Go on with another shard, which gets again what the first one had only buffered."""
+        was_given, self.given = self.given, list(shard.merge.cut)
+        self.shard = shard
+        for kind, given in enumerate(was_given):
+            if given > self.given[kind]:
+                self.give(kind, given - self.given[kind])
+
+
+def catch_up(world: World) -> Life:
+    """Everything is there at once."""
+    config = world.config
+    life = Life(Shard(config))
+    feed = Feed(life.shard, world.topics)
+    for kind, rows in enumerate(world.topics):
+        feed.give(kind, len(rows))
+    while life.shard.advance([ENDED] * 3, 1 << 30):
+        pass
+    return life.end()
+
+
+def live(
+    world: World,
+    rng: random.Random,
+    *,
+    honest: bool = True,
+    takeovers: bool = False,
+    most: Sequence[int] = (1, 5, 1000),
+) -> Life:
+    """Batches, promises, rounds and flushes as chance has it.
+
+    Dishonest promises let records be taken out of order of time. With `takeovers`, another shard now
+    and then goes on from a snapshot.
+    """
+    config = world.config
+    life = Life(Shard(config))
+    feed = Feed(life.shard, world.topics)
+    while True:
+        for kind in range(3):
+            feed.give(kind, rng.choice([0, 1, 3, 50]))
+        promises: list[int | None] = []
+        for kind in range(3):
+            promise = feed.promise(kind)
+            if not honest and promise < ENDED:
+                promise += rng.choice([0, 0, 3, 30])
+            vague = not feed.ended and rng.random() < 0.3
+            promises.append(None if vague else promise)
+        while life.shard.advance(promises, rng.choice(most)):
+            if rng.random() < 0.3:
+                life.flush()
+            if takeovers and rng.random() < 0.1:
+                life.flush()
+                life.shard = restored(config, snapshot_of(life.shard))
+                feed.hand_over(life.shard)
+        if feed.ended and not any(life.shard.merge.buffered):
+            return life.end()
+
+
+# ---- snapshots and outputs
+
+
+def snapshot_of(shard: Shard) -> list[bytes]:
+    """A snapshot as it is written."""
+    return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
+
+
+def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:
+    """A shard that goes on from a written snapshot, which must hold all that the configuration has."""
+    shard = Shard(config)
+    assert shard.restore(_decoded(snapshot)) == []
+    return shard
+
+
+def _decoded(snapshot: Sequence[bytes]) -> Iterator[Any]:
+    return (msgspec.msgpack.decode(part) for part in snapshot)
+
+
+def metrics_of(outputs: Sequence[Output]) -> list[Metrics]:
+    """The metrics messages."""
+    return [output for output in outputs if isinstance(output, Metrics)]
+
+
+def alarms_of(outputs: Sequence[Output]) -> list[Alarm]:
+    """The drift alarms."""
+    return [output for output in outputs if isinstance(output, Alarm)]
+
+
+def dead_letters_of(outputs: Sequence[Output]) -> list[DeadLetter]:
+    """The dead letters."""
+    return [output for output in outputs if isinstance(output, DeadLetter)]
+
+
+def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[bytes]]:
+    """Outputs bit for bit, in order, for each sequence and what about it they tell."""
+    found: dict[tuple[object, ...], list[bytes]] = {}
+    for output in outputs:
+        if isinstance(output, Metrics):
+            key: tuple[object, ...] = (
+                output.stream, output.model, output.segment, output.stage, output.estimator,
+            )  # fmt: skip
+        elif isinstance(output, Alarm):
+            params = tuple(output.params.items())
+            key = (
+                output.stream, output.model, output.segment, output.stage, output.signal, params,
+            )  # fmt: skip
+        else:
+            key = (output.kind,)
+        found.setdefault(key, []).append(msgspec.json.encode(output))
+    return found

@@ -1,0 +1,130 @@
+"""Shard and oracle on the same records: every message field by field, every alarm by its place."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import oracle
+import pytest
+from helpers import World, alarms_of, catch_up, examples, live, metrics_of, random_world
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config import Config
+from topics.outputs import Alarm, Metrics, Output
+
+#: Where kappa is some rounding error instead of 0, the root in kappa_plus makes it this large.
+_ROOT_OF_NOTHING = 1e-6
+
+Tally = tuple[int, int]  # metrics messages, alarms
+
+
+def close(ours: Any, theirs: Any, absolute: float = 1e-12) -> bool:
+    return bool(ours == theirs or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=absolute))
+
+
+def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -> None:
+    about = (ours, theirs)
+    for name in ("stream", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined"):
+        assert getattr(ours, name) == theirs[name], (name, about)
+    assert close(ours.n, theirs["n"]), about
+    assert ours.measures.keys() == theirs["measures"].keys(), about
+    for name, value in ours.measures.items():
+        absolute = _ROOT_OF_NOTHING if name == "kappa_plus" else 1e-12
+        assert close(value, theirs["measures"][name], absolute), (name, about)
+    assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
+    assert ours.config == config.stream(ours.stream).digest
+
+
+def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:
+    about = (ours, theirs)
+    for name in ("segment", "instance_id", "ts", "detector", "threshold"):
+        assert getattr(ours, name) == theirs[name], (name, about)
+    assert close(ours.statistic, theirs["statistic"], 1e-9), about
+    assert theirs["params"].items() <= ours.params.items(), about
+
+
+def metrics_key(message: Any) -> tuple[Any, ...]:
+    get = message.get if isinstance(message, dict) else message.__getattribute__
+    return get("stream"), get("model"), get("stage"), get("estimator")
+
+
+def alarm_key(message: Any) -> tuple[Any, ...]:
+    get = message.get if isinstance(message, dict) else message.__getattribute__
+    return get("stream"), get("model"), get("stage"), get("signal"), get("outcome")
+
+
+def assert_same(world: World, outputs: list[Output]) -> Tally:
+    """Everything that the shard put out is what the oracle says (sorts are stable)."""
+    config = world.config
+    expected = oracle.run(world.settings, world.in_order())
+    metrics = sorted(metrics_of(outputs), key=metrics_key)
+    their_metrics = sorted(expected.metrics, key=metrics_key)
+    assert list(map(metrics_key, metrics)) == list(map(metrics_key, their_metrics))
+    for ours, theirs in zip(metrics, their_metrics):
+        assert_same_metrics(ours, theirs, config)
+    alarms = sorted(alarms_of(outputs), key=alarm_key)
+    their_alarms = sorted(expected.alarms, key=alarm_key)
+    assert list(map(alarm_key, alarms)) == list(map(alarm_key, their_alarms))
+    for ours, theirs in zip(alarms, their_alarms):
+        assert_same_alarm(ours, theirs)
+    assert len(metrics) + len(alarms) == len(outputs), "nothing else may be put out"
+    return len(metrics), len(alarms)
+
+
+@pytest.mark.parametrize("class_count", [2, 7])
+@pytest.mark.parametrize("seed", range(15))
+def test_long_random_worlds(seed: int, class_count: int) -> None:
+    rng = random.Random(seed)
+    world = random_world(rng, 300, class_count)
+    assert_same(world, live(world, rng, takeovers=True).outputs)
+
+
+@examples(60)
+@given(st.randoms(use_true_random=False), st.sampled_from([2, 7]))
+def test_small_random_worlds(rng: random.Random, class_count: int) -> None:
+    world = random_world(rng, rng.choice([5, 20, 40]), class_count)
+    assert_same(world, catch_up(world).outputs)
+
+
+def test_the_random_worlds_have_what_can_go_wrong() -> None:
+    """Guards the generator: a differential test of nothing would pass too."""
+    tally = [0, 0]
+    counts: dict[str, int] = {}
+    reasons: set[str] = set()
+    stages: set[str] = set()
+    for seed in range(15):
+        world = random_world(random.Random(seed), 300, 2)
+        outputs = catch_up(world).outputs
+        tally[0] += len(metrics_of(outputs))
+        tally[1] += len(alarms_of(outputs))
+        for message in metrics_of(outputs):
+            stages.add(message.stage)
+            reasons |= set(message.undefined.values())
+            for name, count in message.counts.items():
+                counts[name] = max(count, counts.get(name, 0))
+    assert tally[0] > 1000
+    assert tally[1] > 100
+    assert reasons == {"p_ran_one", "p_per_one", "p_maj_one"}
+    assert stages == {"initial", "final"}
+    names = {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}
+    assert {name for name, count in counts.items() if count > 3} == names
+
+
+def test_ids_are_functions_of_what_the_messages_tell() -> None:
+    told: dict[str, bytes] = {}
+    seen = set()
+    for seed in range(10):
+        world = random_world(random.Random(seed), 200, 2)
+        told.clear()
+        for output in catch_up(world).outputs:
+            if isinstance(output, Metrics):
+                about = repr((metrics_key(output), output.outcomes, output.n, output.measures))
+            else:
+                assert isinstance(output, Alarm)
+                about = repr((alarm_key(output), output.params, output.statistic))
+            assert told.setdefault(output.id, about.encode()) == about.encode()
+            seen.add(output.id)
+    assert len(seen) > 300

@@ -1,0 +1,281 @@
+"""Real workers as processes of their own, and what they have left in the topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import yaml
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.broker import pick_port
+from pipeline.worker.journal import decode_entry
+from topics.admin import partition_counts
+from topics.clients import KafkaConfig
+from topics.specs import INPUTS, JOURNAL
+
+#: Seconds after which something that should come soon is taken for hanging.
+HANGS = 60.0
+
+#: Seconds between two looks at what other processes do.
+_LOOK_SECONDS = 0.05
+
+#: A sample's labels, as `WorkerProcess.metrics` has them.
+Labels = frozenset[tuple[str, str]]
+
+#: Next offsets of instances, predictions, labels.
+Cut = tuple[int, int, int]
+
+
+def eventually(what: str, true: Callable[[], object], seconds: float = HANGS) -> None:
+    """Wait until something is true; AssertionError says what never was."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(_LOOK_SECONDS)
+
+
+def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
+    """A configuration file for workers of one group, which is named after the topics' prefix."""
+    worker = {"group": f"group-{kafka.prefix}", **sections.pop("worker", {})}
+    cluster = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "prefix": kafka.prefix,
+        "partitions": kafka.partitions,
+        "security": dict(kafka.security),
+    }
+    path = folder / "prequential.yaml"
+    content = {"kafka": cluster, "worker": worker, **sections}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def prequential(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end."""
+    return subprocess.run(
+        [*_PROGRAM, *map(str, words)],
+        cwd=cwd, env=_environment(), capture_output=True, text=True, timeout=3 * HANGS, check=False,
+    )  # fmt: skip
+
+
+class WorkerProcess:
+    """A worker; it is killed when the `with` block ends, if it still runs then."""
+
+    _number = 0
+
+    def __init__(self, config: Path, *options: str) -> None:
+        WorkerProcess._number += 1
+        self.port = pick_port()
+        self.folder = config.parent / f"worker-{WorkerProcess._number}"
+        self.folder.mkdir()
+        self._log = config.parent / f"worker-{WorkerProcess._number}.log"
+        address = f"127.0.0.1:{self.port}"
+        command = [*_PROGRAM, "worker", "--config", str(config), "--http", address, *options]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.folder, env=_environment(), stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    # ---- what it says
+
+    @property
+    def log(self) -> str:
+        """All that it has written to standard output and standard error."""
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.poll()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of an answer of its HTTP endpoint; status 0 if there is none."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=HANGS) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+        except (URLError, ConnectionError):
+            return 0, ""
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready; AssertionError, with its log, if it has ended."""
+        assert self.status is None, f"the worker ended with {self.status}:\n{self.log}"
+        return self.get("/ready")[0] == 200
+
+    def shards(self) -> set[int]:
+        """The shards that it holds, running or not."""
+        lines = self.get("/ready")[1].splitlines()
+        return {int(line.split()[1].rstrip(":")) for line in lines if line.startswith("shard ")}
+
+    def metrics(self) -> dict[str, dict[Labels, float]]:
+        """The samples that it exports, by name and labels."""
+        status, text = self.get("/metrics")
+        assert status == 200, f"/metrics answered {status}: {text}"
+        found: dict[str, dict[Labels, float]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+        return found
+
+    # ---- what is done to it
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.status is None:
+            self._process.kill()
+        self._process.wait()
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, seconds: float = HANGS) -> int:
+        """Wait for its end; the exit status."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds:g} s:\n{self.log}") from None
+
+    def stop(self, seconds: float = 10.0) -> int:
+        """SIGTERM; the exit status, which must come within `seconds`."""
+        self.terminate()
+        return self.wait(seconds)
+
+    def freeze(self) -> None:
+        """SIGSTOP: it does nothing any more, not even heartbeats."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT: it goes on as if nothing had been."""
+        self._process.send_signal(signal.SIGCONT)
+
+
+def await_ready(*workers: WorkerProcess, seconds: float = HANGS) -> None:
+    """Wait until all are ready, and hold all shards of the group together."""
+    for worker in workers:
+        eventually("ready", worker.ready, seconds)
+
+
+# ---- what is in the topics
+
+
+@contextmanager
+def reader(kafka: KafkaConfig, topic: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
+    """A read_committed consumer of a topic (its name without prefix) in no group, and all of it."""
+    name = kafka.topic(topic)
+    count = partition_counts(kafka, [name])[name]
+    own = {
+        "group.id": "test",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
+    with closing(Consumer(kafka.client(**own))) as consumer:
+        yield consumer, [TopicPartition(name, partition, 0) for partition in range(count)]
+
+
+def read_topic(kafka: KafkaConfig, topic: str) -> list[Message]:
+    """All committed records of a topic up to its present end, partition by partition in order."""
+    found: list[Message] = []
+    with reader(kafka, topic) as (consumer, parts):
+        consumer.assign(parts)
+        ended: set[int] = set()
+        deadline = time.monotonic() + HANGS
+        while len(ended) < len(parts):
+            assert time.monotonic() < deadline, f"{topic} has no end after {HANGS:g} s"
+            for message in consumer.consume(10_000, 0.1):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                elif not error.retriable():
+                    raise KafkaException(error)
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+def outputs(kafka: KafkaConfig, topic: str) -> list[dict[str, Any]]:
+    """The messages of `metrics` or `drift-alarms`, partition by partition in order."""
+    return [json.loads(message.value()) for message in read_topic(kafka, topic)]
+
+
+def repeated(messages: list[dict[str, Any]]) -> dict[str, int]:
+    """Ids that are there more than once, and how often."""
+    return {id: n for id, n in Counter(message["id"] for message in messages).items() if n > 1}
+
+
+def ends(kafka: KafkaConfig) -> list[Cut]:
+    """Where the input topics end at present, by partition."""
+    columns = []
+    for topic in INPUTS:
+        with reader(kafka, topic) as (consumer, parts):
+            columns.append([consumer.get_watermark_offsets(part, HANGS)[1] for part in parts])
+    return list(zip(*columns, strict=True))
+
+
+class Journals:
+    """How far the shards' published outputs go, as their journals say."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        self._kafka = kafka
+        self.cuts: list[list[Cut]] = []
+
+    def read(self) -> list[Cut]:
+        """The last cut of each shard."""
+        self.cuts = [[] for _ in range(self._kafka.partitions)]
+        for message in read_topic(self._kafka, JOURNAL):
+            self.cuts[message.partition()] += decode_entry(message.value()).cuts
+        return [cuts[-1] if cuts else (0, 0, 0) for cuts in self.cuts]
+
+
+def await_published(
+    kafka: KafkaConfig, *workers: WorkerProcess, seconds: float = HANGS
+) -> list[Cut]:
+    """Wait until all that is in the inputs now is processed, and published; returns its ends."""
+    wanted = ends(kafka)
+    journals = Journals(kafka)
+
+    def done() -> bool:
+        for worker in workers:
+            assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"
+        return all(
+            offset >= end
+            for cut, shard in zip(journals.read(), wanted, strict=True)
+            for offset, end in zip(cut, shard, strict=True)
+        )
+
+    try:
+        eventually(f"everything up to {wanted} is published", done, seconds)
+    except AssertionError as late:
+        logs = "\n\n".join(worker.log for worker in workers)
+        raise AssertionError(f"{late}; the journals end at {journals.read()}\n{logs}") from None
+    return wanted
+
+
+_PROGRAM = (sys.executable, "-m", "pipeline.cli.main")
+
+
+def _environment() -> Mapping[str, str]:
+    """Workers find the project wherever they are started."""
+    root = str(Path(__file__).parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
