@@ -10,6 +10,11 @@ from pipeline.config import StreamConfig
 from pipeline.core.outcomes import H_MASK, Ints
 from pipeline.core.sequence import Raised, Sequence
 
+#: The parts of a packed outcome (see `pipeline.core.outcomes`), for whole columns.
+_LABEL = np.uint64(0xFFFF)
+_WITHOUT_LABEL = ~_LABEL
+_PREDICTION = np.uint64(H_MASK)
+
 #: Most outcomes evaluated at once: enough that numpy's cost per call vanishes.
 _CHUNK = 4096
 
@@ -19,8 +24,8 @@ class Model:
 
     Every instance whose label met a counting prediction gives one outcome in each stage, so all
     stages of a model have their outcomes at the same places. They are collected in `positions` (rows
-    of the stream's log of completions), `first` and `last` (packed outcomes of the stages `initial`
-    and `final`), and evaluated in chunks.
+    of the stream's log of completions), `first` (the first prediction with its baselines, packed) and
+    `last` (the last prediction where it isn't the first one, by place), and evaluated in chunks.
     """
 
     def __init__(self, code: int, name: str, config: StreamConfig) -> None:
@@ -45,7 +50,7 @@ class Model:
     def _clear(self) -> None:
         self.positions = array("q")
         self.first = array("Q")
-        self.last = array("Q")
+        self.last: dict[int, int] = {}
         emit = self._emit_outcomes
         #: Evaluate when this many outcomes have been collected.
         self.room = min(_CHUNK, emit - self.outcomes % emit) if emit else _CHUNK
@@ -56,26 +61,35 @@ class Model:
         return self._emit_outcomes is not None and self.outcomes % self._emit_outcomes == 0
 
     def evaluate(
-        self, ordinals: Ints, times: array[int], capacity: int
-    ) -> list[tuple[int, Raised, int]]:
+        self, ordinals: array[int], times: array[int], labels: array[int], capacity: int
+    ) -> list[tuple[int, str, Raised, int]]:
         """Evaluate what was collected.
 
-        `ordinals` and `times` are the log's columns; returns (outcome, alarm, row of the log).
+        `ordinals`, `times` and `labels` are the log's columns; returns (outcome, stage, alarm, row of
+        the log) for each alarm.
         """
         positions = np.frombuffer(self.positions, dtype=np.int64)
+        label = np.frombuffer(labels, dtype=np.uint64)[positions]
+        first = np.frombuffer(self.first, dtype=np.uint64) & _WITHOUT_LABEL
         alarms = []
         for stage, sequence in self.sequences.items():
-            packed = self.first if stage == "initial" else self.last
+            if stage == "initial":
+                packed = first | (label & _LABEL)
+            else:
+                packed = first & _PREDICTION
+                if self.last:
+                    packed[list(self.last)] = [code & H_MASK for code in self.last.values()]
+                packed |= label
             for raised in sequence.update(packed, capacity):
                 row = int(positions[raised.place])
-                alarms.append((self.outcomes + raised.place + 1, raised, row, stage))
+                alarms.append((self.outcomes + raised.place + 1, stage, raised, row))
         if self._remembered:
-            known = np.concatenate((self._ordinals, ordinals[positions]))
-            self._ordinals = known[-self._remembered :]
+            fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
+            self._ordinals = np.concatenate((self._ordinals, fresh))[-self._remembered :]
         self.outcomes += len(positions)
         self.newest_ts = times[int(positions[-1])]
         self._clear()
-        return alarms  # type: ignore[return-value]
+        return alarms
 
     def revise(self, ordinal: int, old_y: int, new_y: int, seen: dict[str, int], room: int) -> None:
         """A label was revised: move its outcome. `seen` has the outcome as packed, by stage."""

@@ -12,7 +12,6 @@ are sums over joint cells.
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Packed = npt.NDArray[np.uint64]
 
 #: The code of no class: what a baseline predicts before the first label. Never equals a label.
 NO_CLASS = 0xFFFF
@@ -47,16 +47,15 @@ class Chunk(NamedTuple):
     wrong: npt.NDArray[np.bool_]
 
     @classmethod
-    def unpack(cls, packed: array[int]) -> Chunk:
+    def unpack(cls, packed: Packed) -> Chunk:
         """Columns of packed outcomes.
 
-        >>> Chunk.unpack(array("Q", [pack(1, 0, 1, 0)]))
+        >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64))
         Chunk(cells=array([262146]), wrong=array([ True]))
         """
-        columns = np.frombuffer(packed, dtype="<u2").reshape(-1, 4)
-        y, h, per, maj = columns.T
-        cells = y.astype(np.int64) << 18
-        cells |= h.astype(np.int64) << 2
+        y, h, per, maj = packed.view("<u2").reshape(-1, 4).astype(np.int64).T
+        cells = y << 18
+        cells |= h << 2
         cells |= (per == y).astype(np.int64) << 1
         cells |= maj == y
         return cls(cells, y != h)

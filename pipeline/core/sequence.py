@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 from pipeline.config import StreamConfig
 from pipeline.core.detection import Detection
 from pipeline.core.memories import Memory, build_memory
-from pipeline.core.outcomes import Chunk, joint
+from pipeline.core.outcomes import Chunk, Packed, joint
 
 
 class Raised(NamedTuple):
@@ -32,7 +31,7 @@ class Sequence:
         self.detections = [Detection(detector) for detector in config.detectors]
         self.capacity = 2
 
-    def update(self, packed: array[int], capacity: int) -> list[Raised]:
+    def update(self, packed: Packed, capacity: int) -> list[Raised]:
         """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
         chunk = Chunk.unpack(packed)
         self.grow(capacity)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import length_hint
 
 from pipeline.config import Config
 from pipeline.core.errors import Unusable
@@ -114,19 +115,18 @@ class Shard:
     def _records(self, taken: Round, start: int, stop: int) -> None:
         streams = self.streams
         take = _TAKE
-        place = start - 1
-        for record, time in zip(taken.records[start:stop], taken.times[start:stop]):
-            place += 1
+        records = iter(taken.records[start:stop])
+        for record, time in zip(records, taken.times[start:stop]):
             try:
                 if record is None:
-                    self._unusable(taken, place, None)
+                    self._unusable(taken, stop - length_hint(records) - 1, None)
                     continue
                 stream = streams.get(record.stream)
                 if stream is None:
                     stream = self._add_stream(record.stream)
                 take[record.__class__](stream, record, time)
             except Unusable as reason:
-                self._unusable(taken, place, str(reason))
+                self._unusable(taken, stop - length_hint(records) - 1, str(reason))
 
     def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
@@ -211,6 +211,8 @@ class Shard:
         for index, entries in parts:  # type: ignore[misc]
             self._by_index[index].restore_entries(entries)
             self.remembered += len(entries)
+        for stream in self._by_index:
+            stream.restored()
         return missing
 
 

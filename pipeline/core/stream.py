@@ -6,14 +6,13 @@ from array import array
 from collections.abc import Iterable
 from typing import Protocol
 
-import numpy as np
-
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.errors import Unusable
 from pipeline.core.join import EXPIRED, SETTLED, Entry, Join
 from pipeline.core.latency import LatencyHistogram
 from pipeline.core.measures import compute
 from pipeline.core.model import Model
+from pipeline.core.sequence import Raised
 from topics.decoding import INSTANCES, LABELS
 from topics.outputs import Alarm, Metrics, Output, identity
 
@@ -75,11 +74,11 @@ class Stream(Join):
         self.latency.update(self.log_latencies)
         self.log_names = []
         self.log_times, self.log_latencies, self.log_ordinals = array("q"), array("q"), array("q")
+        self.log_labels = array("Q")
 
     def _evaluate(self, model: Model) -> None:
-        ordinals = np.frombuffer(self.log_ordinals, dtype=np.int64)
-        for outcome, raised, row, stage in model.evaluate(  # type: ignore[misc]
-            ordinals, self.log_times, self.classes.capacity
+        for outcome, stage, raised, row in model.evaluate(
+            self.log_ordinals, self.log_times, self.log_labels, self.classes.capacity
         ):
             if not self._owner.silent:
                 self._alarm(model, stage, outcome, raised, row)
@@ -138,8 +137,8 @@ class Stream(Join):
             "revisions": self.revisions,
         }
 
-    def _alarm(self, model: Model, stage: str, outcome: int, raised: object, row: int) -> None:
-        place, statistic, detection = raised  # type: ignore[misc]
+    def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
+        _, statistic, detection = raised
         config = detection.config
         about = (self.name, model.name, None, stage, config.detector)
         self._owner.outputs.append(
@@ -200,6 +199,13 @@ class Stream(Join):
                 factor = 2 if entry[0] == EXPIRED else 1
                 entry = (entry[0], entry[1] + factor * moved, *entry[2:])
             book[name] = entry
-            add(entry[1], name)
+            if entry[0] != SETTLED:
+                add(entry[1], name)
 
-
+    def restored(self) -> None:
+        """All entries are here: put what is settled in order of its deadlines."""
+        settled = [(entry[1], name) for name, entry in self.book.items() if entry[0] == SETTLED]
+        settled.sort()
+        self._settled.extend(name for _, name in settled)
+        if settled:
+            self._settled_until = settled[0][0]

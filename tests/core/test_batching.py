@@ -1,0 +1,610 @@
+"""What comes out depends on the records and their order: not on batches, rounds, flushes or lives."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+import random
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from helpers import (
+    ENDED,
+    SIGNALS,
+    Feed,
+    Life,
+    Topics,
+    World,
+    batch_of,
+    by_sequence,
+    catch_up,
+    dead_letters_of,
+    examples,
+    live,
+    metrics_of,
+    random_world,
+    restored,
+    snapshot_of,
+    times_of,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pipeline.core
+from pipeline.config import Config, DetectorConfig, StreamConfig
+from pipeline.core.baselines import Baselines
+from pipeline.core.classes import Classes
+from pipeline.core.detection import Detection
+from pipeline.core.fading import FadingSum
+from pipeline.core.join import SETTLED
+from pipeline.core.latency import LatencyHistogram
+from pipeline.core.memories import build_memory
+from pipeline.core.merge import Merge
+from pipeline.core.model import Model
+from pipeline.core.outcomes import NO_CLASS, Chunk, joint, pack
+from pipeline.core.page_hinkley import PageHinkley
+from pipeline.core.sequence import Sequence as OutcomeSequence
+from pipeline.core.shard import Shard
+from pipeline.core.signals import build_signal
+from topics.decoding import LABELS, PREDICTIONS
+
+SEEDS = range(12)
+
+
+def world_of(seed: int, size: int = 250) -> World:
+    return random_world(random.Random(seed), size, 2 + 5 * (seed % 2), unusable=True)
+
+
+class TestCuts:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_any_batches_rounds_and_flushes_give_the_same_bits(self, seed: int) -> None:
+        world = world_of(seed)
+        whole = by_sequence(catch_up(world).outputs)
+        for life in range(3):
+            cut = live(world, random.Random(100 * seed + life))
+            assert by_sequence(cut.outputs) == whole
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_so_do_takeovers_by_other_shards(self, seed: int) -> None:
+        world = world_of(seed)
+        whole = by_sequence(catch_up(world).outputs)
+        cut = live(world, random.Random(seed), takeovers=True, most=(1, 5))
+        assert by_sequence(cut.outputs) == whole
+
+    @examples(40)
+    @given(st.randoms(use_true_random=False))
+    def test_small_worlds(self, rng: random.Random) -> None:
+        world = random_world(rng, rng.choice([5, 20, 40]), 2, unusable=True)
+        whole = by_sequence(catch_up(world).outputs)
+        assert by_sequence(live(world, rng, takeovers=True).outputs) == whole
+
+    def test_the_worlds_have_dead_letters_for_many_reasons(self) -> None:
+        """Guards the generator."""
+        letters = [x for seed in SEEDS for x in dead_letters_of(catch_up(world_of(seed)).outputs)]
+        assert {letter.kind for letter in letters} == {0, 1, 2}
+        told = "\n".join(letter.reason for letter in letters)
+        for words in (
+            "truncated", "missing required field", "fraction", "limits.classes_per_stream",
+            "limits.models_per_stream", "limits.predictions_per_instance",
+            "limits.instances_per_shard", "limits.streams_per_shard",
+        ):  # fmt: skip
+            assert words in told, words
+
+    def test_each_dead_letter_names_its_own_record(self) -> None:
+        for seed in SEEDS:
+            world = world_of(seed)
+            for letter in dead_letters_of(catch_up(world).outputs):
+                _, row = world.topics[letter.kind][letter.offset]
+                assert isinstance(row, bytes) or letter.reason[:5] in ("class", "insta", "model") or (
+                    letter.reason.startswith(("stream", "the shard"))
+                )  # fmt: skip
+                assert not isinstance(row, bytes) or not letter.reason.startswith("class")
+
+
+class TestTime:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_catching_up_gives_what_living_through_it_gave(self, seed: int) -> None:
+        """Records come in as time goes by; each topic is behind by a lag that changes."""
+        world = world_of(seed)
+        life = Life(Shard(world.config))
+        feed = Feed(life.shard, world.topics)
+        rng = random.Random(seed)
+        clock = min(time for rows in world.topics for time in times_of(rows))
+        lags = [0, 0, 0]
+        heard = [clock] * 3  # no promise is ever taken back
+        while not feed.ended:
+            clock += rng.choice([1, 3, 20])
+            for kind in range(3):
+                lags[kind] = max(0, lags[kind] + rng.choice([-30, 0, 0, 2, 10]))
+                heard[kind] = max(heard[kind], clock - lags[kind])
+                while feed.promise(kind) < heard[kind]:
+                    feed.give(kind, 1)
+            life.shard.advance(heard, rng.choice([1, 10, 1000]))
+            if rng.random() < 0.5:
+                life.flush()
+        while life.shard.advance([ENDED] * 3, 100):
+            pass
+        assert by_sequence(life.end().outputs) == by_sequence(catch_up(world).outputs)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_any_order_of_delivery_gives_the_same_outcomes(self, seed: int) -> None:
+        """One prediction a model and instance: no horizon or settling ends in between."""
+        rng = random.Random(seed)
+        deliveries = []
+        for number in range(60):
+            t0 = 10 * number
+            about = {"stream": "s", "instance_id": number}
+            deliveries.append((0, {**about, "ts": t0}))
+            deliveries.append((LABELS, {**about, "ts": t0 + 50, "y_true": number % 3}))
+            for model in ("m", "n"):
+                said = {"model": model, "y_pred": rng.randrange(3), "ts": t0 + rng.choice([1, 50, 51])}
+                deliveries.append((PREDICTIONS, {**about, **said}))
+        found = []
+        for _ in range(5):
+            topics: Topics = ([], [], [])
+            for time, (kind, obj) in enumerate(rng.sample(deliveries, len(deliveries))):
+                topics[kind].append((time, obj))
+            emit = {"outcomes": None, "every": None}
+            defaults = {"estimators": ["all"], "detectors": [], "emit": emit, "settle": "1d"}
+            life = live(World({"defaults": defaults}, topics), rng)
+            found.append((outcomes_of(life.shard), confusion_of(life)))
+        assert len(found[0][0]) == sum(  # predictions made up to the label's time
+            1 for kind, obj in deliveries if kind == PREDICTIONS and obj["ts"] <= 10 * obj["instance_id"] + 50
+        )  # fmt: skip
+        assert found.count(found[0]) == len(found)
+
+
+def outcomes_of(shard: Shard) -> set[tuple[str, str, str, str]]:
+    """(model, instance, label, prediction) of all outcomes that a shard remembers."""
+    found = set()
+    for stream in shard.streams.values():
+        names = stream.classes.names
+        for instance, entry in stream.book.items():
+            if entry[0] == SETTLED:
+                for code, prediction in zip(entry[8::3], entry[10::3]):
+                    model = stream.by_code[code].name
+                    found.add((model, instance, names[entry[5]], names[prediction >> 16 & 0xFFFF]))
+    return found
+
+
+def confusion_of(life: Life) -> list[tuple[str, str, float, float]]:
+    """What the last messages tell that doesn't depend on the order of outcomes."""
+    return sorted(
+        (m.model, m.stage, m.n, m.measures["kappa"]) for m in metrics_of(life.outputs)
+    )
+
+
+class TestJournal:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_following_gives_the_same_outputs_and_the_same_state(self, seed: int) -> None:
+        """Wrong promises let the first life take records out of order; only the cuts know."""
+        world = world_of(seed)
+        first = live(world, random.Random(seed), honest=False)
+        second = Life(Shard(world.config))
+        give_all(second.shard, world.topics)
+        for cuts in first.journal:
+            for cut in cuts:
+                assert second.shard.merge.covers(cut)
+                second.shard.follow(cut)
+            second.flush()
+        assert by_sequence(second.end().outputs) == by_sequence(first.outputs)
+        assert snapshot_of(second.shard) == snapshot_of(first.shard)
+        assert second.journal == [[]] * len(second.journal), "following makes no journal"
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_silently_the_state_alone_moves(self, seed: int) -> None:
+        world = world_of(seed)
+        first = live(world, random.Random(seed), honest=False)
+        second = Life(Shard(world.config))
+        second.shard.silent = True
+        give_all(second.shard, world.topics)
+        for cuts in first.journal:
+            for cut in cuts:
+                second.shard.follow(cut)
+            second.flush()
+        assert second.end().outputs == []
+        assert snapshot_of(second.shard) == snapshot_of(first.shard)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_recovery_from_a_snapshot_in_the_middle(self, seed: int) -> None:
+        """Snapshot, then along the journal without a flush, as fetching allows, then freely."""
+        world = world_of(seed)
+        rng = random.Random(seed)
+        whole = live(world, random.Random(seed), honest=False)
+        groups = whole.journal
+        middle = rng.randrange(len(groups))
+        first = Life(Shard(world.config))
+        give_all(first.shard, world.topics)
+        for cut in itertools.chain.from_iterable(groups[:middle]):
+            first.shard.follow(cut)
+        first.flush()
+        second = Life(restored(world.config, snapshot_of(first.shard)))
+        feed = Feed(second.shard, world.topics)
+        feed.given = list(second.shard.merge.cut)
+        for cut in itertools.chain.from_iterable(groups[middle:]):
+            while not second.shard.merge.covers(cut):
+                feed.give(rng.randrange(3), rng.choice([1, 10]))
+            second.shard.follow(cut)
+        assert feed.ended
+        joined = [*first.outputs, *second.end().outputs]
+        assert by_sequence(joined) == by_sequence(whole.outputs)
+
+    def test_the_first_lives_really_leave_the_order_of_time(self) -> None:
+        """Guards the tests above."""
+        steps_back = other_outputs = 0
+        for seed in SEEDS:
+            world = world_of(seed)
+            first = live(world, random.Random(seed), honest=False)
+            steps_back += sum(max(0, len(cuts) - 1) for cuts in first.journal)
+            other_outputs += by_sequence(first.outputs) != by_sequence(catch_up(world).outputs)
+        assert steps_back > 10 * len(SEEDS)
+        assert other_outputs > 2
+
+    def test_rounds_in_order_of_time_make_one_cut(self) -> None:
+        world = world_of(1)
+        life = Life(Shard(world.config))
+        give_all(life.shard, world.topics)
+        while life.shard.advance([ENDED] * 3, 1):
+            pass
+        life.flush()
+        assert life.journal == [[tuple(map(len, world.topics))]]
+
+
+def give_all(shard: Shard, topics: Topics) -> None:
+    """Buffer everything."""
+    for kind, rows in enumerate(topics):
+        shard.add(batch_of(kind, rows, 0, len(rows)))
+
+
+class TestSnapshotOfShard:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_restoring_is_lossless(self, seed: int) -> None:
+        """In the middle of a rich state: things wait, are settled, have expired."""
+        world = world_of(seed)
+        life = halfway(world)
+        written = snapshot_of(life.shard)
+        other = restored(world.config, written)
+        assert snapshot_of(other) == written
+        assert other.remembered == life.shard.remembered
+        assert other.cuts == []
+
+    def test_the_states_are_rich(self) -> None:
+        """Guards the test above."""
+        states = set()
+        for seed in SEEDS:
+            for stream in halfway(world_of(seed)).shard.streams.values():
+                states |= {entry[0] for entry in stream.book.values()}
+        assert states == set(range(5))
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_the_shard_may_go_on_before_the_parts_are_written(self, seed: int) -> None:
+        world = world_of(seed)
+        life = halfway(world)
+        at_once = snapshot_of(life.shard)
+        parts = life.shard.snapshot()
+        while life.shard.advance([ENDED] * 3, 1000):
+            pass
+        life.flush()
+        assert [msgspec.msgpack.encode(part) for part in parts] == at_once
+
+    def test_a_book_comes_in_parts(self) -> None:
+        rows: list[Any] = [(0, {"stream": "s", "instance_id": i, "ts": 0}) for i in range(10_001)]
+        shard = Shard(Config())
+        shard.add(batch_of(0, rows, 0, len(rows)))
+        shard.advance([ENDED] * 3, len(rows))
+        written = snapshot_of(shard)
+        assert len(written) == 3
+        assert snapshot_of(restored(Config(), written)) == written
+
+    def test_any_version_can_be_written(self) -> None:
+        shard = Shard(Config())
+        obj = {"stream": "s", "instance_id": "i", "ts": 0, "version": 1 << 70}
+        shard.add(batch_of(0, [(0, obj)], 0, 1))
+        shard.advance([ENDED] * 3, 1)
+        shard.flush()
+        assert snapshot_of(shard)
+
+
+def halfway(world: World) -> Life:
+    """A shard that has processed half of each topic and flushed; the rest is buffered."""
+    life = Life(Shard(world.config))
+    give_all(life.shard, world.topics)
+    a, b, c = (len(rows) // 2 for rows in world.topics)
+    life.shard.follow((a, b, c))
+    life.flush()
+    return life
+
+
+class TestOtherConfigurationAfterRestore:
+    SETTINGS = StreamConfig(
+        estimators=("window:10",), stages=("final",), detectors=(), emit_outcomes=None,
+        emit_every=None, measures=("accuracy",), label_horizon=1000,
+    )  # fmt: skip
+
+    def shard_after(self, settings: StreamConfig) -> tuple[list[Any], list[bytes]]:
+        """The rows of two outcomes, both right, of instances a and b; and the snapshot then."""
+        about = {"stream": "s", "ts": 5}
+        predictions: list[Any] = [
+            (5, {**about, "model": "m", "instance_id": name, "y_pred": "x"}) for name in "ab"
+        ]
+        labels: list[Any] = [(5, {**about, "instance_id": name, "y_true": "x"}) for name in "ab"]
+        shard = Shard(Config(defaults=settings))
+        shard.add(batch_of(PREDICTIONS, predictions, 0, 2))
+        shard.add(batch_of(LABELS, labels, 0, 2))
+        shard.advance([ENDED] * 3, 10)
+        shard.flush()
+        return labels, snapshot_of(shard)
+
+    def restore(self, written: Sequence[bytes], settings: StreamConfig) -> tuple[Shard, list[str]]:
+        shard = Shard(Config(defaults=settings))
+        return shard, shard.restore(msgspec.msgpack.decode(part) for part in written)
+
+    def last_messages(self, shard: Shard) -> dict[tuple[str, str], Any]:
+        shard.last_set()
+        return {(m.stage, m.estimator): m for m in metrics_of(shard.flush()[0])}
+
+    def test_an_added_estimator_starts_empty_and_says_so(self) -> None:
+        _, written = self.shard_after(self.SETTINGS)
+        more = replace(self.SETTINGS, estimators=("window:10", "all"))
+        shard, missing = self.restore(written, more)
+        assert missing == ["s/m: final estimator all"]
+        last = self.last_messages(shard)
+        assert last["final", "window:10"].n == 2
+        assert last["final", "window:10"].started_empty is msgspec.UNSET
+        assert last["final", "all"].n == 0
+        assert last["final", "all"].undefined == {"accuracy": "empty"}
+        assert last["final", "all"].started_empty is True
+
+    def test_it_has_nothing_to_revise_of_what_it_hasnt_seen(self) -> None:
+        labels, written = self.shard_after(self.SETTINGS)
+        shard, _ = self.restore(written, replace(self.SETTINGS, estimators=("window:10", "all")))
+        labels.append((6, {"stream": "s", "instance_id": "a", "ts": 6, "y_true": "y"}))
+        labels.append((7, {"stream": "s", "instance_id": "c", "ts": 7, "y_true": "x"}))
+        predictions: list[Any] = [
+            (6, {"stream": "s", "model": "m", "instance_id": "c", "ts": 6, "y_pred": "x"})
+        ]
+        shard.add(batch_of(LABELS, labels, 2, 4))
+        predictions = [None, None, *predictions]
+        shard.add(batch_of(PREDICTIONS, predictions, 2, 3))
+        shard.advance([ENDED] * 3, 10)
+        last = self.last_messages(shard)
+        assert (last["final", "all"].n, last["final", "all"].measures) == (1, {"accuracy": 1.0})
+        assert last["final", "window:10"].measures == {"accuracy": pytest.approx(2 / 3)}
+
+    def test_an_added_stage_starts_empty_and_says_so(self) -> None:
+        _, written = self.shard_after(self.SETTINGS)
+        shard, missing = self.restore(
+            written, replace(self.SETTINGS, stages=("initial", "final"))
+        )
+        assert missing == ["s/m: stage initial"]
+        last = self.last_messages(shard)
+        assert last["initial", "window:10"].n == 0
+        assert last["initial", "window:10"].started_empty is True
+        assert last["final", "window:10"].started_empty is msgspec.UNSET
+
+    def test_what_is_not_wanted_any_more_is_dropped(self) -> None:
+        _, written = self.shard_after(replace(self.SETTINGS, estimators=("window:10", "all")))
+        shard, missing = self.restore(written, self.SETTINGS)
+        assert missing == []
+        assert list(self.last_messages(shard)) == [("final", "window:10")]
+
+    def test_an_added_detector_is_named(self) -> None:
+        _, written = self.shard_after(self.SETTINGS)
+        detectors = (DetectorConfig("error"), DetectorConfig("all"))
+        _, missing = self.restore(written, replace(self.SETTINGS, detectors=detectors))
+        assert missing == [
+            "s/m: final detector page-hinkley on error", "s/m: final detector page-hinkley on all",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(("horizon", "outcomes"), [(1500, 1), (1000, 0), (500, 0)])
+    def test_a_changed_horizon_holds_for_what_waits(self, horizon: int, outcomes: int) -> None:
+        prediction = {"stream": "s", "model": "m", "instance_id": "a", "y_pred": "x", "ts": 0}
+        shard = Shard(Config(defaults=self.SETTINGS))
+        shard.add(batch_of(PREDICTIONS, [(0, prediction)], 0, 1))
+        shard.advance([ENDED] * 3, 1)
+        other, _ = self.restore(
+            snapshot_of(shard), replace(self.SETTINGS, label_horizon=horizon)
+        )
+        label = {"stream": "s", "instance_id": "a", "y_true": "x", "ts": 1400}
+        other.add(batch_of(LABELS, [(1400, label)], 0, 1))
+        other.advance([ENDED] * 3, 1)
+        other.flush()
+        (model,) = other.streams["s"].by_code
+        assert (model.outcomes, model.expired) == (outcomes, 1 - outcomes)
+
+
+# ---- everything that has a state, by itself
+
+
+@dataclass
+class Stateful:
+    """How to make an object, and how to use it; the use tells all that there is to see."""
+
+    build: Callable[[], Any]
+    use: Callable[[Any, random.Random], Any]
+
+
+def outcomes(rng: random.Random, count: int, classes: int = 3) -> array[int]:
+    """Packed random outcomes."""
+    codes = [*range(classes), NO_CLASS]
+    return array("Q", [
+        pack(rng.randrange(classes), rng.randrange(classes), rng.choice(codes), rng.choice(codes))
+        for _ in range(count)
+    ])  # fmt: skip
+
+
+def use_memory(memory: Any, rng: random.Random) -> Any:
+    if memory.capacity < 4:
+        memory.grow(4)
+    chunk = Chunk.unpack(outcomes(rng, rng.choice([1, 5, 200])))
+    memory.update(chunk.cells, joint(chunk.cells, 4))
+    return memory.n, memory.counts.tolist()
+
+
+def use_signal(signal: Any, rng: random.Random) -> Any:
+    values, places = signal.update(Chunk.unpack(outcomes(rng, rng.choice([1, 5, 200]))))
+    return values.tolist(), None if places is None else places.tolist()
+
+
+def use_sequence(sequence: OutcomeSequence, rng: random.Random) -> Any:
+    raised = sequence.update(outcomes(rng, rng.choice([1, 5, 200])), 4)
+    if rng.random() < 0.5:
+        sequence.revise(0, 0, 1 << 18, 4)
+    return [(r.place, r.statistic, r.detection.config) for r in raised]
+
+
+def use_model(model: Model, rng: random.Random) -> Any:
+    count = rng.choice([1, 5, 40])
+    start = model.outcomes
+    model.positions.extend(range(count))
+    model.first.extend(outcomes(rng, count))
+    model.last.extend(outcomes(rng, count))
+    ordinals = np.arange(start, start + count)
+    alarms = model.evaluate(ordinals, array("q", range(start, start + count)), 4)
+    seen = {"initial": pack(0, 1, 2, 0), "final": pack(0, 1, 2, 0)}
+    model.revise(rng.randrange(start + count), 0, 2, seen, 4)
+    model.late += 1
+    model.expired += 2
+    model.duplicate += 3
+    model.emitted = (model.outcomes, model.revisions - 1)
+    return [(outcome, raised.statistic, row) for outcome, raised, row, _ in alarms], model.room  # type: ignore[misc]
+
+
+def use_baselines(baselines: Baselines, rng: random.Random) -> Any:
+    found = []
+    for _ in range(rng.choice([1, 20])):
+        baselines.update(rng.randrange(4))
+        found.append((baselines.persistent, baselines.majority, baselines.packed))
+    return found
+
+
+def use_classes(classes: Classes, rng: random.Random) -> Any:
+    codes = [classes.code(rng.choice(["a", "b", 1, True, "größer"])) for _ in range(4)]
+    return codes, classes.capacity
+
+
+def use_latency(histogram: LatencyHistogram, rng: random.Random) -> Any:
+    histogram.update(array("q", [rng.choice([-1, 5, 100, 10**6, 10**11]) for _ in range(20)]))
+    return histogram.counts, histogram.total
+
+
+def use_merge(merge: Merge, rng: random.Random) -> Any:
+    """Leaves nothing buffered: that isn't part of a snapshot."""
+    found = []
+    for kind in range(3):
+        start = merge.added[kind]
+        rows: list[Any] = [(rng.randrange(100), b"x") for _ in range(rng.choice([1, 5]))]
+        merge.add(batch_of(kind, [(0, b"")] * start + rows, start, start + len(rows)))
+    while (taken := merge.take([ENDED] * 3, 2)) is not None:
+        found.append((taken.times, merge.joins(taken), list(merge.cut)))
+    return found
+
+
+def use_shard(shard: Shard, rng: random.Random) -> Any:
+    world = random_world(random.Random(7), 300, 3)
+    for kind, rows in enumerate(world.topics):
+        start = shard.merge.added[kind]
+        shard.add(batch_of(kind, rows, start, start + rng.choice([5, 20])))
+    while shard.advance([ENDED] * 3, 100):
+        pass
+    return by_sequence(shard.flush()[0])
+
+
+DETECTORS = tuple(DetectorConfig(signal, "page-hinkley", 0.01, 0.3, 5) for signal in SIGNALS)
+SETTINGS = StreamConfig(
+    estimators=("all", "window:3", "window:100", "fading:0.9"), detectors=DETECTORS,
+    emit_outcomes=7,
+)  # fmt: skip
+
+STATEFUL: dict[str, Stateful] = {
+    **{
+        f"memory {name}": Stateful(lambda name=name: build_memory(name), use_memory)  # type: ignore[misc]
+        for name in ("all", "window:1", "window:7", "window:1000", "fading:0.9", "fading:1")
+    },
+    **{
+        f"signal {name}": Stateful(lambda name=name: build_signal(name, 5), use_signal)  # type: ignore[misc]
+        for name in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
+    },
+    "FadingSum": Stateful(
+        lambda: FadingSum(0.9), lambda fading, rng: fading.update(np.array([rng.random()] * 700)).tolist()
+    ),
+    "PageHinkley": Stateful(
+        lambda: PageHinkley(0.01, 0.5, 5),
+        lambda test, rng: test.update(np.array([rng.random() for _ in range(90)])),
+    ),
+    "Detection": Stateful(
+        lambda: Detection(DETECTORS[0]),
+        lambda detection, rng: (detection.update(Chunk.unpack(outcomes(rng, 90))), detection.alarms),
+    ),
+    "Sequence": Stateful(lambda: OutcomeSequence("final", SETTINGS), use_sequence),
+    "Model": Stateful(lambda: Model(0, "m", SETTINGS), use_model),
+    "Baselines": Stateful(Baselines, use_baselines),
+    "Classes": Stateful(lambda: Classes(10), use_classes),
+    "LatencyHistogram": Stateful(LatencyHistogram, use_latency),
+    "Merge": Stateful(Merge, use_merge),
+    "Shard": Stateful(lambda: Shard(Config(defaults=SETTINGS)), use_shard),
+}  # fmt: skip
+
+
+def written(state: Any) -> bytes:
+    """A state as it is written; `Shard.snapshot` gives it in parts."""
+    return msgspec.msgpack.encode(list(state) if inspect.isgenerator(state) else state)
+
+
+def restore(thing: Any, state: bytes) -> None:
+    parts = msgspec.msgpack.decode(state)
+    thing.restore(iter(parts) if isinstance(thing, Shard) else parts)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+@pytest.mark.parametrize("uses", [0, 1, 5])
+def test_round_trip(name: str, uses: int) -> None:
+    """The restored object has the same state, and goes on exactly as the original."""
+    kind = STATEFUL[name]
+    rng = random.Random(uses)
+    original = kind.build()
+    for _ in range(uses):
+        kind.use(original, rng)
+    state = written(original.snapshot())
+    other = kind.build()
+    restore(other, state)
+    assert written(other.snapshot()) == state
+    for seed in range(4):
+        ours = kind.use(original, random.Random(seed))
+        assert kind.use(other, random.Random(seed)) == ours
+        assert written(other.snapshot()) == written(original.snapshot())
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_snapshot_is_a_copy(name: str) -> None:
+    """What the object does next changes nothing in a state that was taken before."""
+    kind = STATEFUL[name]
+    thing = kind.build()
+    kind.use(thing, random.Random(1))
+    state = thing.snapshot()
+    at_once = written(thing.snapshot())
+    for seed in range(3):
+        kind.use(thing, random.Random(seed))
+    assert written(state) == at_once
+
+
+def test_no_class_with_a_snapshot_is_forgotten() -> None:
+    covered = {type(kind.build()) for kind in STATEFUL.values()}
+    # A stream's snapshot is a part of its shard's; a protocol has no state.
+    assert {cls.__name__ for cls in with_snapshot()} - {cls.__name__ for cls in covered} == {
+        "Stream", "Signal",
+    }  # fmt: skip
+
+
+def with_snapshot() -> Iterable[type]:
+    for module in pkgutil.walk_packages(pipeline.core.__path__, "pipeline.core."):
+        for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if cls.__module__.startswith("pipeline.core") and "snapshot" in vars(cls):
+                yield cls
