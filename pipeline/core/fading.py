@@ -34,6 +34,8 @@ class FadingScale:
             scales.append(scales[-1] * factor)
         self.weights: Floats = np.array(weights)
         self.scales: Floats = np.array(scales)
+        #: `counts[j]` is the sum of `weights[1 … j]`: j outcomes of weight 1 each.
+        self.counts: Floats = np.cumsum(self.weights) - self.weights[0]
 
 
 @lru_cache(maxsize=64)
@@ -80,3 +82,38 @@ class FadingSum:
 
     def restore(self, state: list[float]) -> None:
         self._sum, self._place = state[0], int(state[1])
+
+
+class FadingCount:
+    """The fading increment N(i) = 1 + α·N(i-1), after every outcome.
+
+    >>> FadingCount(0.5).update(3)
+    array([1.  , 1.5 , 1.75])
+    """
+
+    def __init__(self, factor: float) -> None:
+        self._scale = fading_scale(factor)
+        self._before = 0.0  # N at the beginning of the present block
+        self._place = 0
+
+    def update(self, n: int) -> Floats:
+        """N after each of the next `n` outcomes."""
+        scale = self._scale
+        values = np.empty(n)
+        start = 0
+        while start < n:
+            stop = min(n, start + scale.length - self._place)
+            places = slice(self._place + 1, self._place + 1 + stop - start)
+            values[start:stop] = (self._before + scale.counts[places]) * scale.scales[places]
+            self._place += stop - start
+            if self._place == scale.length:
+                self._before = float(values[stop - 1])
+                self._place = 0
+            start = stop
+        return values
+
+    def snapshot(self) -> list[float]:
+        return [self._before, self._place]
+
+    def restore(self, state: list[float]) -> None:
+        self._before, self._place = state[0], int(state[1])

@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 
 from pipeline.config import StreamConfig
-from pipeline.core.outcomes import H_MASK, Ints
+from pipeline.core.outcomes import H_MASK, H_SHIFT, Ints
 from pipeline.core.sequence import Raised, Sequence
 
 #: The parts of a packed outcome (see `pipeline.core.outcomes`), for whole columns.
@@ -98,8 +98,8 @@ class Model:
         for stage, sequence in self.sequences.items():
             packed = seen[stage]
             first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
-            rest = (packed & H_MASK) >> 14 | (per == first_y) << 1 | (maj == first_y)
-            sequence.revise(age, old_y << 18 | rest, new_y << 18 | rest, room)
+            bits = (per == first_y) * 2 + (maj == first_y)
+            sequence.revise(age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
         self.revisions += 1
 
     def snapshot(self) -> dict[str, object]:

@@ -5,9 +5,10 @@ persistent and the majority baseline predicted. Each is a class code below 65,53
 packed in 64 bits, `y | h << 16 | per << 32 | maj << 48`: one array append when it happens, four
 columns for free when the chunk is evaluated.
 
-What an estimator needs of an outcome is its *cell*: `y << 18 | h << 2 | persistent_right << 1 |
-majority_right`, one of 4·k² joint cells. All measures of the confusion matrix and of the baselines
-are sums over joint cells.
+What an estimator needs of an outcome is which of 4·k² joint cells it is in: label, prediction, whether
+the persistent and whether the majority baseline was right. All measures of the confusion matrix and
+of the baselines are sums over joint cells. With room for `capacity` classes the cell's *place* in a
+flat array of counts is `(y * capacity + h) * 4 + persistent_right * 2 + majority_right`.
 """
 
 from __future__ import annotations
@@ -43,31 +44,36 @@ def pack(y: int, h: int, per: int, maj: int) -> int:
 class Chunk(NamedTuple):
     """Consecutive outcomes of one sequence, as columns of equal length."""
 
-    cells: Ints
+    places: Ints
     wrong: npt.NDArray[np.bool_]
+    capacity: int
 
     @classmethod
-    def unpack(cls, packed: Packed) -> Chunk:
-        """Columns of packed outcomes.
+    def unpack(cls, packed: Packed, capacity: int) -> Chunk:
+        """Columns of packed outcomes, with room for `capacity` classes.
 
-        >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64))
-        Chunk(cells=array([262146]), wrong=array([ True]))
+        >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64), 2)
+        Chunk(places=array([10]), wrong=array([ True]), capacity=2)
         """
-        y, h, per, maj = packed.view("<u2").reshape(-1, 4).astype(np.int64).T
-        cells = y << 18
-        cells |= h << 2
-        cells |= (per == y).astype(np.int64) << 1
-        cells |= maj == y
-        return cls(cells, y != h)
+        y, h, per, maj = packed.view("<u2").reshape(-1, 4).T
+        places = y.astype(np.int64)
+        places *= capacity
+        places += h
+        places <<= 2
+        places += (per == y).view(np.uint8) << 1
+        places += maj == y
+        return cls(places, y != h, capacity)
 
 
-def joint(cells: Ints, capacity: int) -> Ints:
-    """Places of cells in a flat array of `4 * capacity**2` joint counts.
+def place(y: int, h: int, bits: int, capacity: int) -> int:
+    """The place of one cell; `bits` is `persistent_right * 2 + majority_right`."""
+    return (y * capacity + h) * 4 + bits
 
-    >>> joint(np.array([1 << 18 | 0 << 2 | 2]), capacity=2)
-    array([10])
-    """
-    return ((cells >> 18) * capacity << 2) + (cells & 0x3FFFF)
+
+def moved(places: Ints, old: int, new: int) -> Ints:
+    """Places for `old` classes as places for `new`."""
+    cells, bits = places >> 2, places & 3
+    return ((cells // old * new + cells % old) << 2) + bits
 
 
 def grown(counts: npt.NDArray[np.generic], old: int, new: int) -> npt.NDArray[np.generic]:
@@ -75,3 +81,8 @@ def grown(counts: npt.NDArray[np.generic], old: int, new: int) -> npt.NDArray[np
     wide = np.zeros((new, new, 4), dtype=counts.dtype)
     wide[:old, :old] = counts.reshape(old, old, 4)
     return wide.reshape(-1)
+
+
+def tally(places: Ints, size: int) -> Ints:
+    """How often each of `size` places occurs."""
+    return np.bincount(places, minlength=size)

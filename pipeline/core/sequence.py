@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pipeline.config import StreamConfig
 from pipeline.core.detection import Detection
 from pipeline.core.memories import Memory, build_memory
-from pipeline.core.outcomes import Chunk, Packed, joint
+from pipeline.core.outcomes import Chunk, Packed, place
 
 
 class Raised(NamedTuple):
@@ -33,12 +33,11 @@ class Sequence:
 
     def update(self, packed: Packed, capacity: int) -> list[Raised]:
         """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
-        chunk = Chunk.unpack(packed)
         self.grow(capacity)
-        places = joint(chunk.cells, self.capacity)
+        chunk = Chunk.unpack(packed, self.capacity)
         for memory in self.memories.values():
-            memory.update(chunk.cells, places)
-        self.outcomes += len(places)
+            memory.update(chunk.places)
+        self.outcomes += len(chunk.places)
         return [
             Raised(place, statistic, detection)
             for detection in self.detections
@@ -52,9 +51,11 @@ class Sequence:
                 memory.grow(capacity)
             self.capacity = capacity
 
-    def revise(self, age: int, old: int, new: int, capacity: int) -> None:
-        """Move the outcome `age` outcomes back to another cell where memories allow it."""
+    def revise(self, age: int, old_y: int, new_y: int, h: int, bits: int, capacity: int) -> None:
+        """Move the outcome `age` outcomes back to another label where memories allow it."""
         self.grow(capacity)
+        old = place(old_y, h, bits, self.capacity)
+        new = place(new_y, h, bits, self.capacity)
         for memory in self.memories.values():
             memory.revise(age, old, new)
 

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from pipeline.core.fading import FadingSum
+from pipeline.core.fading import FadingCount, FadingSum
 from pipeline.core.memories import build_memory
 from pipeline.core.measures import MEASURES, compute
-from pipeline.core.outcomes import Chunk, Floats, Ints, joint
+from pipeline.core.outcomes import Chunk, Floats, Ints
 
 
 class Signal(Protocol):
@@ -86,11 +86,10 @@ class FadingError:
 
     def __init__(self, factor: float) -> None:
         self._wrong = FadingSum(factor)
-        self._n = FadingSum(factor)
+        self._n = FadingCount(factor)
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        wrong = self._wrong.update(chunk.wrong.astype(np.float64))
-        return wrong / self._n.update(np.ones(len(wrong))), None
+        return self._wrong.update(chunk.wrong) / self._n.update(len(chunk.wrong)), None
 
     def snapshot(self) -> object:
         return [self._wrong.snapshot(), self._n.snapshot()]
@@ -141,13 +140,11 @@ class MeasureSignal:
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
         memory = self._memory
-        largest = int(max((chunk.cells >> 18).max(), (chunk.cells >> 2 & 0xFFFF).max()))
-        if largest >= memory.capacity:
-            memory.grow(1 << largest.bit_length())
+        if chunk.capacity > memory.capacity:
+            memory.grow(chunk.capacity)
         values, places = [], []
-        all_places = joint(chunk.cells, memory.capacity)
-        for i in range(len(chunk.cells)):
-            memory.update(chunk.cells[i : i + 1], all_places[i : i + 1])
+        for i in range(len(chunk.places)):
+            memory.update(chunk.places[i : i + 1])
             measured, _ = compute(memory, self._measure)
             if measured:
                 values.append(1.0 - measured[self._measure[0]])

@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.bench import counting
 from tests.bench.messages import SLICE_MS, Record, generate, load
+from tests.bench.settings import WINDOW
 from topics.admin import create
 from topics.clients import KafkaConfig
 from topics.specs import INPUTS, topic_specs
@@ -54,6 +57,24 @@ def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictio
             predicted[instance_id] = record.ts
         elif record.kind == "labels":
             assert record.ts >= predicted[instance_id] + SLICE_MS
+
+
+def test_counts_in_json_are_the_metrics_of_river() -> None:
+    pytest.importorskip("river")
+    from tests.bench import peer_loop
+
+    random = Random(1)
+    model, counts, previous = peer_loop.Model(), counting.new_counts(), None
+    for _ in range(WINDOW + 500):
+        y_true, first, last = random.choices("abc", (5, 2, 1), k=3)
+        model.update(y_true, previous, first, last)
+        counting.add(counts, y_true, previous, first, last)
+        previous = y_true
+    message = counting.message("s", "m", counts)
+    for stage in ("initial", "final"):
+        assert message.pop(stage) == pytest.approx(model.values()[stage], abs=1e-12)
+    rest = {key: value for key, value in model.values().items() if key in message}
+    assert message == {"stream": "s", "model": "m", **rest}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -39,14 +40,9 @@ SIGNALS = (
 
 
 def examples(count: int) -> settings:
-    """Hypothesis with this many examples, the same ones in every run and on every machine."""
-    return settings(
-        max_examples=count,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=[HealthCheck.large_base_example],  # even a small world is large
-    )
+    """Hypothesis with this many examples; how it finds them says the profile that is loaded."""
+    # Even a small world is large.
+    return settings(max_examples=count, suppress_health_check=[HealthCheck.large_base_example])
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class World:
     settings: dict[str, Any]
     topics: Topics
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """The settings as the engine reads them."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:

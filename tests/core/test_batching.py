@@ -48,7 +48,7 @@ from pipeline.core.latency import LatencyHistogram
 from pipeline.core.memories import build_memory
 from pipeline.core.merge import Merge
 from pipeline.core.model import Model
-from pipeline.core.outcomes import NO_CLASS, Chunk, joint, pack
+from pipeline.core.outcomes import NO_CLASS, Chunk, Packed, joint, pack
 from pipeline.core.page_hinkley import PageHinkley
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
@@ -431,13 +431,14 @@ class Stateful:
     use: Callable[[Any, random.Random], Any]
 
 
-def outcomes(rng: random.Random, count: int, classes: int = 3) -> array[int]:
+def outcomes(rng: random.Random, count: int, classes: int = 3) -> Packed:
     """Packed random outcomes."""
     codes = [*range(classes), NO_CLASS]
-    return array("Q", [
+    packed = [
         pack(rng.randrange(classes), rng.randrange(classes), rng.choice(codes), rng.choice(codes))
         for _ in range(count)
-    ])  # fmt: skip
+    ]
+    return np.array(packed, dtype=np.uint64)
 
 
 def use_memory(memory: Any, rng: random.Random) -> Any:
@@ -464,17 +465,19 @@ def use_model(model: Model, rng: random.Random) -> Any:
     count = rng.choice([1, 5, 40])
     start = model.outcomes
     model.positions.extend(range(count))
-    model.first.extend(outcomes(rng, count))
-    model.last.extend(outcomes(rng, count))
-    ordinals = np.arange(start, start + count)
-    alarms = model.evaluate(ordinals, array("q", range(start, start + count)), 4)
+    model.first.extend(outcomes(rng, count).tolist())
+    model.last[0] = pack(0, 2, 1, 1)
+    numbers = array("q", range(start, start + count))
+    labels = array("Q", outcomes(rng, count).tolist())
+    alarms = model.evaluate(numbers, numbers, labels, 4)
     seen = {"initial": pack(0, 1, 2, 0), "final": pack(0, 1, 2, 0)}
     model.revise(rng.randrange(start + count), 0, 2, seen, 4)
     model.late += 1
     model.expired += 2
     model.duplicate += 3
     model.emitted = (model.outcomes, model.revisions - 1)
-    return [(outcome, raised.statistic, row) for outcome, raised, row, _ in alarms], model.room  # type: ignore[misc]
+    told = [(outcome, stage, raised.statistic, row) for outcome, stage, raised, row in alarms]
+    return told, model.room, model.emission_due
 
 
 def use_baselines(baselines: Baselines, rng: random.Random) -> Any:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import oracle
 import pytest
-from helpers import World, alarms_of, catch_up, examples, live, metrics_of, random_world
+from helpers import (
+    HOUR,
+    Topics,
+    World,
+    alarms_of,
+    catch_up,
+    examples,
+    live,
+    metrics_of,
+    random_world,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import Record
+from oracle_cases import inst, lab, pred, random_records, tick
 
 from pipeline.config import Config
+from topics.decoding import KINDS
 from topics.outputs import Alarm, Metrics, Output
 
 #: Where kappa is some rounding error instead of 0, the root in kappa_plus makes it this large.
@@ -86,6 +100,127 @@ def test_long_random_worlds(seed: int, class_count: int) -> None:
 @given(st.randoms(use_true_random=False), st.sampled_from([2, 7]))
 def test_small_random_worlds(rng: random.Random, class_count: int) -> None:
     world = random_world(rng, rng.choice([5, 20, 40]), class_count)
+    assert_same(world, catch_up(world).outputs)
+
+
+def world_from(records: Iterable[Record], **changed: Any) -> World:
+    """A world of records in order of time, with a message after each outcome."""
+    settings = {
+        "estimators": ["all", "window:2", "fading:0.5"], "detectors": [],
+        "emit": {"outcomes": 1, "every": None}, "label_horizon": "1s", "settle": "100ms", **changed,
+    }  # fmt: skip
+    topics: Topics = ([], [], [])
+    for kind, obj, time in records:
+        topics[KINDS.index(kind)].append((time, obj))
+    world = World({"defaults": settings}, topics)
+    assert world.in_order() == list(records), "a case must be written in order of time"
+    return world
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cases_that_the_oracle_is_tested_with(seed: int) -> None:
+    assert assert_same(world := world_from(random_records(seed)), catch_up(world).outputs)[0] > 100
+
+
+CASES = {
+    "a label that turns out too late, then another one in time": [
+        lab(0, 0, "a"),
+        lab(1, 2 * HOUR, "b", at=0),
+        pred(1, 0, "a", at=1),  # arrives before the label's horizon began, and waits again
+        lab(1, 1, "b", at=2),
+    ],
+    "an instance that shows the waiting label to be too late": [
+        lab(1, 1500, "b"),
+        inst(1, 400, at=1501),
+        pred(1, 1450, "b", at=1502),
+        lab(1, 1399, "a", at=1503),
+    ],
+    "a model that joins after a revision, and another revision": [
+        pred(1, 0, "a"),
+        lab(1, 1, "a"),
+        lab(1, 2, "b"),
+        pred(1, 0, "b", at=3, model="n"),
+        lab(1, 4, "c"),
+        pred(1, 0, "c", at=5, model="o"),
+        pred(2, 6, "c"),
+        lab(2, 7, "c"),
+        lab(1, 8, "a"),
+    ],
+    "a revision of a label that still waits": [
+        lab(1, 0, "a"),
+        lab(1, 1, "b"),
+        lab(1, 2, "b"),
+        pred(1, 0, "b", at=3),
+    ],
+    "a revised outcome that leaves the window": [
+        pred(1, 0, "a"),
+        lab(1, 1, "a"),
+        pred(2, 2, "a"),
+        lab(2, 3, "b"),
+        lab(1, 4, "b"),
+        pred(3, 5, "b"),
+        lab(3, 6, "a"),
+        lab(1, 7, "a"),
+        pred(4, 8, "b"),
+        lab(4, 9, "b"),
+    ],
+    "a redelivery within settle and one after it": [
+        pred(1, 0, "a"),
+        lab(1, 1, "a"),
+        pred(1, 0, "a", at=2),
+        lab(1, 1, "a", at=3),
+        tick(101),
+        lab(1, 1, "a", at=101),
+        tick(102),
+        pred(1, 0, "a", at=103),
+        lab(1, 1, "a", at=104),
+    ],
+    "several predictions, delivered in any order": [
+        pred(1, 30, "b", at=0),
+        pred(1, 10, "a", at=1),
+        pred(1, 10, "c", at=1),
+        pred(1, 40, "d", at=2),
+        pred(1, 40, "e", at=2),
+        pred(1, 51, "f", at=3),
+        lab(1, 50, "a", at=4),
+    ],
+    "versions": [
+        inst(1, 100, version=1),
+        inst(1, 50, at=100, version=0),
+        inst(1, 200, version=2),
+        pred(1, 200, "a"),
+        lab(1, 1051, "a"),
+        inst(2, 1100),
+        pred(2, 1100, "a"),
+        lab(2, 1100, "a"),
+        inst(2, 1100, version=3),
+        inst(2, 1100, version=3),
+    ],
+    "expiry at the very millisecond": [
+        pred(1, 0, "a"),
+        pred(2, 0, "a"),
+        lab(1, 1000, "a"),
+        lab(2, 1001, "a"),
+        lab(3, 1001, "a"),
+        pred(3, 1001, "a", at=2001),
+        tick(2001),
+        lab(4, 2001, "a"),
+        tick(3002),
+        pred(4, 2001, "a", at=3003),
+    ],
+    "a clock that is far ahead moves time by an hour at most": [
+        pred(1, 0, "a"),
+        pred(2, 10 * HOUR, "a", at=1),
+        lab(1, 2, "a"),
+        lab(2, 10 * HOUR, "a", at=2),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("horizon", ["1s", "1h"])
+def test_cases_by_hand(case: str, horizon: str) -> None:
+    world = world_from(CASES[case], label_horizon=horizon)
     assert_same(world, catch_up(world).outputs)
 
 

@@ -1,7 +1,8 @@
 """What an estimator remembers: joint counts of outcomes over all history, a window, or faded.
 
-All three have the same interface: `update` with a chunk, `counts` and `n` to compute measures from,
-`grow` when classes are added, `revise` where a revised label can still be moved, snapshot, restore.
+All three have the same interface: `update` with the places of outcomes, `counts` and `n` to compute
+measures from, `grow` when classes are added, `revise` where a revised label can still be moved,
+snapshot, restore.
 """
 
 from __future__ import annotations

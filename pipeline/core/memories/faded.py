@@ -19,7 +19,7 @@ class Faded:
 
     >>> memory = Faded(0.5)
     >>> for cell in (0, 3, 3):
-    ...     memory.update(np.array([cell]), np.array([cell]))
+    ...     memory.update(np.array([cell]))
     >>> memory.n, memory.counts[:4].tolist()
     (1.75, [0.25, 0.0, 0.0, 1.5])
     """
@@ -41,8 +41,8 @@ class Faded:
         """N, the fading increment: the weight of all outcomes together."""
         return math.fsum(self.counts)
 
-    def update(self, cells: Ints, places: Ints) -> None:
-        """Outcomes' cells and their places in joint counts of the present capacity."""
+    def update(self, places: Ints) -> None:
+        """Add outcomes by their places in joint counts of the present capacity."""
         scale = self._scale
         start = 0
         while start < len(places):
@@ -57,6 +57,7 @@ class Faded:
             start = stop
 
     def grow(self, capacity: int) -> None:
+        """Make room for classes."""
         self._sums = grown(self._sums, self.capacity, capacity)  # type: ignore[assignment]
         self.capacity = capacity
 
