@@ -1,9 +1,9 @@
-"""The demo's labelled stream: river's sine curves in spells, late labels, and an abrupt drift.
+"""The demo's labelled stream: river's hyperplane in spells, late labels, and an abrupt drift.
 
 Instances come at random moments, and in spells in which most are of one class, as the price of
 electricity goes up for hours and attacks on a network go on for minutes: whoever repeats the latest
-label is often right, and a model must be better than that. Halfway through, the curve that divides
-the classes is abruptly another one.
+label is often right, and a model must be better than that. Halfway through, the
+hyperplane that divides the classes is abruptly another one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ CLASSES = ("DOWN", "UP")
 HORIZON = 15_000
 
 #: The model server predicts anew for instances without a label this long (ms) after they came.
-LOOKS = (1_000, 3_000)
+LOOKS = (1_500,)
 
-#: Delay of a label: log-normal with this median (ms) and this σ of the logarithm. Of the labels
-#: that come in time, one in a hundred takes more than 5 s.
+#: Delay of a label: log-normal with this median (ms) and this σ of the logarithm; of the labels that
+#: come in time, one in a hundred takes more than 5 s. As where labels pass through queues, one label
+#: takes about as long as those before it: the σ of what it has for itself is much smaller, and the
+#: rest changes within some seconds.
 _DELAY_MEDIAN = 2_000.0
 _DELAY_SIGMA = 0.4
+_DELAY_OWN_SIGMA = 0.01
+_DELAY_MEMORY = 5.0
 
 #: Shares of the instances whose label never comes, comes too late, comes twice, or is revised: as
 #: rare as one would hope, but even a short run has some of each.
@@ -46,19 +50,25 @@ _REVISED = 0.01
 #: Mean time (ms) by which a label comes too late, and after which one is repeated or revised.
 _AFTERWARDS = 1_000.0
 
-#: Mean length of a spell, in instances (four seconds): some times the disorder that the labels'
-#: delays bring, or the labels would come as if there were no spells.
-_SPELL = 1_200
+#: Mean length of a spell, in instances: some times the disorder that the labels' delays bring, or
+#: labels would come as if there were no spells; and nothing to a model's memory, or it would see
+#: drifts in them.
+_SPELL = 60
 
 #: Share of a spell's instances that are of its class.
-_PURITY = 0.93
+_PURITY = 0.95
 
-#: Share of the labels that contradict the curve: no model can be better than that.
-_NOISE = 0.03
+#: river's `noise_percentage`: about three labels in a hundred contradict the hyperplane, and no
+#: model can be better than that.
+_NOISE = 0.04
 
-#: river's curves before and after the drift (`classification_function`). A linear model is good at
-#: the first only, so that not every model that goes on learning recovers.
-_CURVES = (0, 2)
+#: Features of an instance, evenly distributed between 0 and 1.
+_FEATURES = 4
+
+#: river's seeds of the hyperplanes before and after the drift, which differ much. A hyperplane
+#: through the middle makes both classes equally hard: where one is harder, each of its spells looks
+#: like a little drift.
+_HYPERPLANES = (1, 2)
 
 Features = dict[Any, float]
 
@@ -119,6 +129,8 @@ def events(plan: Plan) -> Iterator[Event]:
     waiting: list[tuple[int, int, Event]] = []
     tie = count()
     now = 0.0
+    queue = 0.0  # how slow labels are at present, in σ
+    keep = math.exp(-1 / (plan.rate * _DELAY_MEMORY))
     for number, (x, y) in enumerate(observations(plan), start=1):
         now += chance.expovariate(plan.rate / 1000)
         arrival = Arrival(round(now), number, x)
@@ -127,15 +139,21 @@ def events(plan: Plan) -> Iterator[Event]:
         if now > end:
             return
         yield arrival
-        for event in _future(arrival, y, chance):
+        queue = keep * queue + math.sqrt(1 - keep**2) * chance.gauss(0.0, 1.0)
+        own = chance.gauss(0.0, _DELAY_OWN_SIGMA)
+        delay = round(_DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + own))
+        for event in _future(arrival, y, min(delay, HORIZON), chance):
             heapq.heappush(waiting, (event.at, next(tie), event))
 
 
 def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
     """Features and true class of instance after instance, without end."""
-    sine = river("datasets.synth").Sine
+    hyperplane = river("datasets.synth").Hyperplane
+    before, after = (
+        iter(hyperplane(seed=seed, n_features=_FEATURES, noise_percentage=_NOISE))
+        for seed in _HYPERPLANES
+    )
     chance = random.Random(f"{plan.seed} spells")
-    before, after = (iter(sine(classification_function=curve, seed=plan.seed)) for curve in _CURVES)
     spell = chance.randrange(2)
     for number in count(1):
         source = before if number < plan.drift else after
@@ -145,13 +163,11 @@ def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
         x, y = next(source)
         while y != wanted:
             x, y = next(source)
-        if chance.random() < _NOISE:
-            y = 1 - y
         yield x, CLASSES[y]
 
 
-def _future(arrival: Arrival, y: str, chance: random.Random) -> Iterator[Event]:
-    """What will happen to an instance."""
+def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Event]:
+    """What will happen to an instance whose label comes after a delay, if all goes well."""
     at, number, _ = arrival
     for delay in LOOKS:
         yield Look(at + delay, number)
@@ -162,8 +178,7 @@ def _future(arrival: Arrival, y: str, chance: random.Random) -> Iterator[Event]:
     if (fate := fate - _TOO_LATE) < 0:
         yield Truth(at + HORIZON + later, number, y, True)
         return
-    delay = round(chance.lognormvariate(math.log(_DELAY_MEDIAN), _DELAY_SIGMA))
-    label = Truth(at + min(max(delay, 1), HORIZON), number, y, True)
+    label = Truth(at + delay, number, y, True)
     if (fate := fate - _TWICE) < 0:
         yield label
         yield Truth(label.at + later, number, y, False)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -187,24 +186,34 @@ class Fetcher:
         self._fetcher.close()
 
     def _batches(self, messages: list[Message]) -> list[Fetched]:
-        kinds = self._kinds
+        """Messages in runs of one partition, as they came."""
+        topics = list(map(Message.topic, messages))
+        partitions = list(map(Message.partition, messages))
         batches = []
-        for (topic, partition), group in groupby(messages, key=_origin):
-            run = list(group)
+        start = 0
+        while start < len(messages):
+            stop = _run_end(topics, partitions, start)
+            run = messages[start:stop]
             end = None
             if any(map(Message.error, run)):
-                good = []
-                for message in run:
-                    error = message.error()
-                    if error is None:
-                        good.append(message)
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        end = message.offset()
-                    else:
-                        self._fail(message, error)
-                run = good
-            batches.append(Fetched(kinds[topic], partition, run, end))
+                run, end = self._without_events(run)
+            kind = self._kinds[topics[start]]  # type: ignore[index]
+            batches.append(Fetched(kind, partitions[start], run, end))  # type: ignore[arg-type]
+            start = stop
         return batches
+
+    def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:
+        """The records among messages, and where the partition ended if one of them says so."""
+        records, end = [], None
+        for message in run:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                end = message.offset()
+            else:
+                self._fail(message, error)
+        return records, end
 
     def _fail(self, message: Message, error: KafkaError) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -245,8 +254,15 @@ class Fetcher:
         consumer.unassign()
 
 
-def _origin(message: Message) -> tuple[str, int]:
-    return message.topic(), message.partition()  # type: ignore[return-value]
+def _run_end(topics: list[str | None], partitions: list[int | None], start: int) -> int:
+    """Where the run of one partition that begins at `start` ends."""
+    topic, partition = topics[start], partitions[start]
+    if topics.count(topic) == partitions.count(partition) == len(topics):
+        return len(topics)  # the usual case, without a loop of our own
+    for place in range(start, len(topics)):
+        if partitions[place] != partition or topics[place] != topic:
+            return place
+    return len(topics)
 
 
 def _note(error: KafkaError) -> None:

@@ -1,6 +1,7 @@
 """Random worlds of records, and the ways in which a shard can live through them.
 
-A world is a configuration (the parsed YAML) and what stands in the three input topics. Times are ms.
+A world is a configuration (the parsed YAML) and what stands in the three input topics. All times
+are milliseconds.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
+import numpy as np
 from hypothesis import HealthCheck, settings
 
 from pipeline.config import Config, load_config
 from pipeline.core.merge import Batch, Cut
+from pipeline.core.outcomes import NO_CLASS, Chunk, Packed, pack
 from pipeline.core.shard import Shard
 from topics.decoding import KINDS, decode
 from topics.outputs import Alarm, DeadLetter, Metrics, Output
@@ -88,6 +91,43 @@ def batch_of(kind: int, rows: Sequence[Row], start: int, stop: int) -> Batch:
     values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in part]
     times = [time for time, _ in part]
     return Batch(kind, range(start, start + len(part)), times, decode(kind, values))
+
+
+# ---- outcomes
+
+#: Class codes: label, prediction, what the persistent and the majority baseline predicted.
+Codes = tuple[int, int, int, int]
+
+
+def random_outcomes(rng: random.Random, count: int, classes: int) -> list[Codes]:
+    """Outcomes of which every share is somewhere in the middle."""
+    found = []
+    for _ in range(count):
+        y = rng.randrange(classes)
+        h, per, maj = (y if rng.random() < 0.5 else rng.randrange(classes) for _ in range(3))
+        found.append((y, h, rng.choice([per, per, per, NO_CLASS]), maj))
+    return found
+
+
+def packed(outcomes: Sequence[Codes]) -> Packed:
+    """Outcomes as the engine collects them."""
+    return np.array([pack(*codes) for codes in outcomes], dtype=np.uint64)
+
+
+def chunk_of(outcomes: Sequence[Codes], capacity: int = 8) -> Chunk:
+    """Outcomes as estimators and detectors take them."""
+    return Chunk.unpack(packed(outcomes), capacity)
+
+
+def cut(rng: random.Random, length: int, sizes: Sequence[int] = (1, 2, 7, 100)) -> list[slice]:
+    """Any cut of something into pieces."""
+    pieces = []
+    start = 0
+    while start < length:
+        stop = min(length, start + rng.choice(sizes))
+        pieces.append(slice(start, stop))
+        start = stop
+    return pieces
 
 
 # ---- worlds
@@ -278,8 +318,8 @@ def live(
 ) -> Life:
     """Batches, promises, rounds and flushes as chance has it.
 
-    Dishonest promises (and small batches) let records be taken out of order of time. With `takeovers`, another shard now
-    and then goes on from a snapshot.
+    Dishonest promises (and small batches) let records be taken out of order of time. With
+    `takeovers`, another shard now and then goes on from a snapshot.
     """
     config = world.config
     life = Life(Shard(config))
@@ -314,7 +354,7 @@ def snapshot_of(shard: Shard) -> list[bytes]:
 
 
 def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:
-    """A shard that goes on from a written snapshot, which must hold all that the configuration has."""
+    """A shard that goes on from a written snapshot, which must have all that is configured."""
     shard = Shard(config)
     assert shard.restore(_decoded(snapshot)) == []
     return shard
