@@ -105,8 +105,9 @@ class Join:
         horizon = self.config.label_horizon
         if entry is None:
             self.remember(1)
-            self.book[name] = (WAITING, ts + horizon, version)
-            self._run_out(ts + horizon, name)
+            deadline = ts + horizon
+            self.book[name] = (WAITING, deadline, version)
+            self._run_out(deadline, name)
             return
         state = entry[0]
         if state == EXPIRED or (state == SETTLED and entry[2] is not None and version <= entry[2]):
@@ -228,7 +229,7 @@ class Join:
                 code = h << H_SHIFT | baselines
                 judged = 0 if y == first_y else y + 1
                 self.book[name] = (*entry, model.code, ts, code | judged)
-                self._log(name, t1, -1, ordinal, baselines | y)
+                self._log_again(name, t1, ordinal, baselines | y)
                 self._complete((model.code,), (code,))
             return
         _, _, t0, version, t1, y, baselines = entry
@@ -247,11 +248,21 @@ class Join:
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code))
         self._complete((model.code,), (code,))
 
+    def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
+        """Log that a further model joined a label."""
+        if not self.log_names:
+            self.on_completions()
+        self.log_names.append(name)
+        self.log_times.append(t1)
+        self.log_latencies.append(-1)
+        self.log_ordinals.append(ordinal)
+        self.log_labels.append(label)
+
     # ---- labels
 
     def _first_label(self, name: str, entry: Entry | None, y: int, t1: int) -> None:
-        baselines = self.baselines.packed
         horizon = self.config.label_horizon
+        baselines = self.baselines.packed
         if entry is None:
             self.remember(1)
             t0 = version = None
@@ -262,11 +273,10 @@ class Join:
                 self.late_label += 1
                 return
         self.baselines.update(y)
-        self.waiting -= len(waiting) // 3
-        for ts in waiting[1::3]:
-            if ts > t1:
+        if waiting:
+            self.waiting -= len(waiting) // 3
+            if max(waiting[1::3]) > t1:
                 waiting = self._drop_late(waiting, t1)
-                break
         if waiting:
             self._settle(name, t1, t0, version, y, baselines, waiting)  # type: ignore[arg-type]
             if entry[0] == WAITING:  # type: ignore[index]
@@ -314,16 +324,13 @@ class Join:
         if not self._settled:
             self._settled_until = deadline
         self._settled.append(name)
-        self._log(name, t1, t1 - t0 if t1 > t0 else 0, ordinal, baselines | y)
-
-    def _log(self, name: str, t1: int, latency: int, ordinal: int, label: int) -> None:
         if not self.log_names:
             self.on_completions()
         self.log_names.append(name)
         self.log_times.append(t1)
-        self.log_latencies.append(latency)
+        self.log_latencies.append(t1 - t0 if t1 > t0 else 0)
         self.log_ordinals.append(ordinal)
-        self.log_labels.append(label)
+        self.log_labels.append(baselines | y)
 
     def _complete(self, codes: Entry, firsts: Entry, lasts: Entry = ()) -> None:
         """One outcome for each model: its code, first and last prediction (`lasts` only where they
