@@ -60,9 +60,14 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
     from pipeline.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
+    quiet_collector()
+    return run_worker(config, rebuild=args.rebuild)
+
+
+def quiet_collector() -> None:
+    """Let the cyclic garbage collector rest: see `_GC_THRESHOLD`."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)
-    return run_worker(config, rebuild=args.rebuild)
 
 
 def _address(text: str) -> HttpConfig:

@@ -3,44 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from pipeline.demo.river import river
-from pipeline.demo.stream import CLASSES, Features
-
-#: Labels that the static model is trained on, the first ones (about seven seconds of them); it is
-#: then left alone, as models are that somebody trained once.
-TRAINING_LABELS = 1_500
+from pipeline.demo.stream import CLASSES, HISTORY, Features, Plan, observations
 
 
 class Model:
-    """One of river's classifiers, with the stream's classes.
+    """One of river's classifiers, with the stream's classes; a static one is not taught any more."""
 
-    `labels` is how many it learns from, None for all.
-    """
-
-    def __init__(self, classifier: Any, labels: int | None = None) -> None:
+    def __init__(self, classifier: Any, *, static: bool = False) -> None:
         self._classifier = classifier
-        self._left = labels
+        self._static = static
 
     def predict(self, x: Features) -> str:
-        """The class of an instance; before the first label, the first class."""
+        """The class of an instance."""
         return CLASSES[bool(self._classifier.predict_one(x))]
 
-    def learn(self, x: Features, y: str) -> None:
-        """Learn from a label, unless the training is over."""
-        if self._left == 0:
-            return
-        if self._left is not None:
-            self._left -= 1
+    def train(self, x: Features, y: str) -> None:
+        """Learn from history, as all models did."""
         self._classifier.learn_one(x, y == CLASSES[1])
 
+    def learn(self, x: Features, y: str) -> None:
+        """Learn from a label of the live stream; static models don't."""
+        if not self._static:
+            self.train(x, y)
 
-def build_models(seed: int) -> Mapping[str, Model]:
-    """The models by name. Raises WorkError if river is missing."""
+
+def build_models(plan: Plan) -> Mapping[str, Model]:
+    """The models by name, trained on the plan's history. Raises WorkError if river is missing."""
     logistic = river("preprocessing").StandardScaler() | river("linear_model").LogisticRegression()
-    return {
-        "static-bayes": Model(river("naive_bayes").GaussianNB(), TRAINING_LABELS),
+    models = {
+        "static-bayes": Model(river("naive_bayes").GaussianNB(), static=True),
         "logistic": Model(logistic),
-        "adaptive-tree": Model(river("tree").HoeffdingAdaptiveTreeClassifier(seed=seed)),
+        "adaptive-tree": Model(river("tree").HoeffdingAdaptiveTreeClassifier(seed=plan.seed)),
     }
+    for x, y in islice(observations(plan), HISTORY):
+        for model in models.values():
+            model.train(x, y)
+    return models

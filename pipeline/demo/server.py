@@ -42,16 +42,16 @@ class ModelServer:
         at, number = event[:2]
         about = {"instance_id": number}
         if isinstance(event, Arrival):
+            yield Said(at, "instances", about)
             self.instances += 1
             self._unlabelled[number] = (at, event.x)
-            yield Said(at, "instances", about)
             yield from self._predict(at, number, event.x)
         elif isinstance(event, Look):
             if number in self._unlabelled:
                 yield from self._predict(at, number, self._unlabelled[number][1])
         else:
-            self.labels += 1
             yield Said(at, "labels", {**about, "y_true": event.y})
+            self.labels += 1
             if event.first:
                 came, x = self._unlabelled.pop(number)
                 if at - came <= HORIZON:

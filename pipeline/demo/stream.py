@@ -13,13 +13,16 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple, Union
 
 from pipeline.demo.river import river
 
 #: The stream's name in all messages.
 STREAM = "demo"
+
+#: Instances before the stream's first one, with their labels: what the models were trained on.
+HISTORY = 3_000
 
 #: The classes, by what river's generators say.
 CLASSES = ("DOWN", "UP")
@@ -125,13 +128,14 @@ def events(plan: Plan) -> Iterator[Event]:
     The same plan gives the same events. Raises WorkError if river is missing.
     """
     chance = random.Random(f"{plan.seed} times")
+    stream = islice(observations(plan), HISTORY, None)
     end = plan.duration * 1000
     waiting: list[tuple[int, int, Event]] = []
     tie = count()
     now = 0.0
     queue = 0.0  # how slow labels are at present, in σ
     keep = math.exp(-1 / (plan.rate * _DELAY_MEMORY))
-    for number, (x, y) in enumerate(observations(plan), start=1):
+    for number, (x, y) in enumerate(stream, start=1):
         now += chance.expovariate(plan.rate / 1000)
         arrival = Arrival(round(now), number, x)
         while waiting and waiting[0][0] <= min(arrival.at, end):
@@ -147,7 +151,7 @@ def events(plan: Plan) -> Iterator[Event]:
 
 
 def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
-    """Features and true class of instance after instance, without end."""
+    """Features and true class of instance after instance, without end; the first are `HISTORY`."""
     hyperplane = river("datasets.synth").Hyperplane
     before, after = (
         iter(hyperplane(seed=seed, n_features=_FEATURES, noise_percentage=_NOISE))
@@ -155,7 +159,7 @@ def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
     )
     chance = random.Random(f"{plan.seed} spells")
     spell = chance.randrange(2)
-    for number in count(1):
+    for number in count(1 - HISTORY):
         source = before if number < plan.drift else after
         if chance.random() < 1 / _SPELL:
             spell = 1 - spell

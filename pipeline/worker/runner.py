@@ -91,6 +91,11 @@ class ShardRunner:
         self._snapshotting = False
         self._changed = False  # processed anything since the last snapshot
 
+    @property
+    def published(self) -> bool:
+        """Whether all that was processed has been published."""
+        return self._committing is None and not self.shard.cuts and not self.recovering
+
     # ---- records in
 
     def feed(self, fetched: Fetched) -> None:

@@ -1,0 +1,72 @@
+# Everything that is done with this project; `make` lists it. A fresh machine needs Python >= 3.10
+# and a package index, nothing else. `make PYTHON=python3.12 test` takes another Python.
+
+PYTHON ?= python3
+# Options for the program that a target runs, e.g. make demo ARGS="--duration 30".
+ARGS ?=
+
+DEMO := .venv
+TEST := .venv-test
+BENCH := .venv-bench
+
+SOURCES := $(shell find topics pipeline -name '*.py')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick lint types bench chaos clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
+	$(DEMO)/bin/prequential demo $(ARGS)
+
+test: lint ## lint, doctests, the whole suite; the last lines say which brokers were used
+	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS topics pipeline
+	$(TEST)/bin/python -m pytest $(ARGS)
+
+quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
+	$(TEST)/bin/python -m pytest -q \
+	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
+
+lint: $(TEST)/.ready ## ruff
+	$(TEST)/bin/ruff check topics pipeline tests
+
+types: $(TEST)/.ready ## mypy, strict on the core and on topics
+	$(TEST)/bin/mypy
+
+bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
+	$(BENCH)/bin/prequential bench $(ARGS)
+
+chaos: $(TEST)/.ready ## workers killed at random; nothing may be lost or published twice
+	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
+
+clean: ## remove environments, builds and caches
+	rm -rf $(DEMO) $(TEST) $(BENCH) build dist *.egg-info \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find topics pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The demo runs what users install: made anew when a source has changed. (A `build` left behind by an
+# earlier version would bring removed modules back.)
+$(DEMO)/.ready: pyproject.toml $(SOURCES)
+	$(call environment,$(DEMO))
+	rm -rf build
+	$(DEMO)/bin/python -m pip install -q --disable-pip-version-check '.[demo]'
+	@touch $@
+
+# Tests and benchmark run on the sources themselves.
+$(TEST)/.ready: pyproject.toml
+	$(call environment,$(TEST))
+	$(TEST)/bin/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+$(BENCH)/.ready: pyproject.toml
+	$(call environment,$(BENCH))
+	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+# An environment that git doesn't see; the one that is there is used again.
+define environment
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed, $(PYTHON) is " + sys.version.split()[0])'
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@echo '*' > $(1)/.gitignore
+endef

@@ -1,0 +1,56 @@
+"""What a worker's metrics endpoint says of itself, as Prometheus would read it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+#: Seconds in which an answer must have come: a live screen can't wait longer for one.
+_ANSWER_SECONDS = 2.0
+
+
+class Readings(NamedTuple):
+    """Records fetched, predictions without a label yet, and the mean label latency in seconds."""
+
+    records: int
+    waiting: int
+    latency: float | None
+
+
+def is_ready(base: str) -> bool:
+    """Whether the worker at an address such as `http://127.0.0.1:9464` holds its shards."""
+    try:
+        with urlopen(f"{base}/ready", timeout=_ANSWER_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except OSError:  # not listening yet, or 503: not ready
+        return False
+
+
+def scrape(base: str) -> Readings | None:
+    """One reading; None if there was no answer in time."""
+    try:
+        with urlopen(f"{base}/metrics", timeout=_ANSWER_SECONDS) as answer:
+            return parse(answer.read().decode())
+    except OSError:
+        return None
+
+
+def parse(text: str) -> Readings:
+    r"""Readings from the Prometheus text format.
+
+    >>> parse('prequential_records_total{topic="labels"} 2\nprequential_records_total{topic="x"} 3')
+    Readings(records=5, waiting=0, latency=None)
+    """
+    sums: dict[str, float] = defaultdict(float)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            sums[sample.name] += sample.value
+    labels = sums["prequential_label_latency_seconds_count"]
+    return Readings(
+        records=round(sums["prequential_records_total"]),
+        waiting=round(sums["prequential_waiting_predictions"]),
+        latency=sums["prequential_label_latency_seconds_sum"] / labels if labels else None,
+    )

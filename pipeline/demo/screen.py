@@ -1,0 +1,143 @@
+"""The demo's screen: a live picture for a terminal, plain lines for anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.demo.board import RECENT, STAGES, WHOLE, Board
+from pipeline.demo.server import ModelServer
+from topics.outputs import Alarm
+
+#: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
+_ALARMS = 6
+
+#: Characters for a model's course, and the accuracies that the lowest and highest stand for.
+_COURSE = 24
+_BARS = "▁▂▃▄▅▆▇█"
+_LOWEST, _HIGHEST = 0.5, 1.0
+
+#: Width of a table that doesn't go to a terminal.
+_PLAIN_WIDTH = 100
+
+
+def picture(board: Board, server: ModelServer, seconds: float, encoding: str) -> Group:
+    """Everything that is known, `seconds` after the stream's start."""
+    parts: list[Text | Table] = [
+        Text(progress(board, server, seconds)),
+        Text(drift(server)),
+        table(board, encoding) if board.newest else Text("waiting for the first labels"),
+    ]
+    parts += [Text(alarm_line(alarm, server), style="yellow") for alarm in board.alarms[-_ALARMS:]]
+    return Group(*parts)
+
+
+def table(board: Board, encoding: str) -> Table:
+    """The models: accuracy in the whole run, and recent measures against their baselines."""
+    with_course = encoding.lower().startswith("utf")
+    grid = Table(title_justify="left", title=f"{board.outcomes:,} outcomes; recent: {RECENT}")
+    for name in ("model", "stage"):
+        grid.add_column(name, no_wrap=True)
+    for name in ("whole run", "accuracy", "kappa", "kappa_per"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    if with_course:
+        grid.add_column("accuracy over time", no_wrap=True)
+    for model in board.models:
+        for stage in STAGES:
+            recent = [
+                board.measure(model, stage, RECENT, name)
+                for name in ("accuracy", "kappa", "kappa_per")
+            ]
+            course = board.course.get(model, []) if stage == STAGES[0] else []
+            grid.add_row(
+                model if stage == STAGES[0] else "",
+                stage,
+                _number(board.measure(model, stage, WHOLE, "accuracy")),
+                *map(_number, recent),
+                *([bars(course)] if with_course else []),
+                end_section=stage == STAGES[-1],
+            )
+    return grid
+
+
+def progress(board: Board, server: ModelServer, seconds: float) -> str:
+    """How far it is, in one line."""
+    readings = board.readings
+    parts = [
+        f"{seconds:.0f} s of {server.plan.duration:g} s",
+        f"{server.instances:,} instances",
+        f"{server.labels:,} labels",
+        f"{board.rate:,.0f} records/s",
+    ]
+    if readings is not None and readings.latency is not None:
+        parts.append(f"labels take {readings.latency:.1f} s")
+        parts.append(f"{readings.waiting:,} predictions wait")
+    return ", ".join(parts)
+
+
+def drift(server: ModelServer) -> str:
+    """Where the drift is, in one line."""
+    number = server.plan.drift
+    if server.instances < number:
+        return f"drift to be put in at instance {number:,}"
+    return f"drift put in at instance {number:,}"
+
+
+def recent_line(board: Board) -> str:
+    """The models' recent final measures, in one line of plain text.
+
+    >>> recent_line(Board())
+    'no outcomes yet'
+    """
+    if not board.newest:
+        return "no outcomes yet"
+    shown = []
+    for model in board.models:
+        accuracy, kappa, kappa_per = (
+            _number(board.measure(model, "final", RECENT, name)).plain
+            for name in ("accuracy", "kappa", "kappa_per")
+        )
+        shown.append(f"{model} accuracy={accuracy} kappa={kappa} kappa_per={kappa_per}")
+    return "; ".join(shown)
+
+
+def alarm_line(alarm: Alarm, server: ModelServer) -> str:
+    """One alarm, in one line."""
+    later = ""
+    if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
+        later = f", {alarm.outcome - server.drift_outcome:,} after the drift's first"
+    return (
+        f"ALARM {alarm.model} {alarm.signal} ({alarm.stage}) "
+        f"at outcome {alarm.outcome:,}{later}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+    )
+
+
+def bars(values: Sequence[float], width: int = _COURSE) -> str:
+    """A course as a row of bars, the newest at the right.
+
+    >>> bars([0.5, 0.75, 1.0], width=3)
+    '▁▅█'
+    >>> bars([0.9] * 10 + [0.7] * 10, width=4)
+    '▇▇▄▄'
+    """
+    width = min(width, len(values))
+    places = [len(values) * (i + 1) // width - 1 for i in range(width)]
+    shares = [(values[place] - _LOWEST) / (_HIGHEST - _LOWEST) for place in places]
+    return "".join(_BARS[min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)] for share in shares)
+
+
+def print_table(board: Board, console: Console) -> None:
+    """The table for good, at the end."""
+    if not console.is_terminal:
+        console = Console(width=_PLAIN_WIDTH, no_color=True, file=console.file)
+    console.print(table(board, console.encoding))
+
+
+def _number(value: float | None) -> Text:
+    """A measure; one below zero, which is worse than the baseline, is red."""
+    if value is None:
+        return Text("-", style="dim")
+    return Text(f"{value:.3f}", style="red" if value < 0 else "")

@@ -1,0 +1,637 @@
+"""Estimators, signals and detectors, step by step, against loops that are obviously right."""
+
+from __future__ import annotations
+
+import math
+import random
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import SIGNALS, Codes, chunk_of, cut, examples, packed, random_outcomes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config import DetectorConfig, StreamConfig
+from pipeline.core.baselines import Baselines
+from pipeline.core.classes import Classes, class_name
+from pipeline.core.detection import Detection
+from pipeline.core.errors import Unusable
+from pipeline.core.expiry import NEVER, Expiry
+from pipeline.core.fading import FadingCount, FadingSum, fading_scale
+from pipeline.core.latency import BOUNDS, LatencyHistogram
+from pipeline.core.measures import compute
+from pipeline.core.memories import Memory, build_memory
+from pipeline.core.memories.all_history import AllHistory
+from pipeline.core.memories.window import Window
+from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, place
+from pipeline.core.page_hinkley import PageHinkley
+from pipeline.core.sequence import Sequence as OutcomeSequence
+from pipeline.core.signals import build_signal
+
+CLASS_COUNTS = [2, 7]
+ESTIMATORS = [
+    "all", "window:1", "window:3", "window:64", "window:65", "window:500",
+    "fading:0.5", "fading:0.9", "fading:0.999", "fading:1",
+]  # fmt: skip
+
+#: (label, prediction, persistent right, majority right): what a memory counts.
+Cell = tuple[int, int, bool, bool]
+
+
+def cell(codes: Codes) -> Cell:
+    y, h, per, maj = codes
+    return y, h, per == y, maj == y
+
+
+def plain_memory(estimator: str, outcomes: Sequence[Codes]) -> dict[Cell, float]:
+    """The weight of each cell after all outcomes."""
+    kind, _, parameter = estimator.partition(":")
+    if kind == "fading":
+        weights: dict[Cell, float] = {}
+        for codes in outcomes:
+            for known in weights:
+                weights[known] *= float(parameter)
+            weights[cell(codes)] = weights.get(cell(codes), 0.0) + 1.0
+        return weights
+    last = outcomes[-int(parameter) :] if kind == "window" else outcomes
+    return dict(Counter(map(cell, last)))
+
+
+def weights_of(memory: Memory) -> dict[Cell, float]:
+    """The weights that a memory holds, without the cells that have none."""
+    counts = memory.counts.reshape(memory.capacity, memory.capacity, 2, 2)
+    return {
+        (int(y), int(h), bool(per), bool(maj)): counts[y, h, per, maj].item()
+        for y, h, per, maj in np.argwhere(counts)
+    }
+
+
+def assert_weights(memory: Memory, expected: dict[Cell, float], estimator: str) -> None:
+    if estimator.startswith("fading"):
+        found = {cell: weight for cell, weight in weights_of(memory).items() if weight > 1e-190}
+        wanted = {cell: weight for cell, weight in expected.items() if weight > 1e-190}
+        assert found.keys() == wanted.keys()
+        assert all(math.isclose(found[cell], wanted[cell], rel_tol=1e-12) for cell in wanted)
+    else:
+        assert weights_of(memory) == expected
+        assert memory.n == sum(expected.values())
+    assert memory.n == pytest.approx(math.fsum(expected.values()), rel=1e-12)
+
+
+def bits(values: Any) -> list[str]:
+    return [value.hex() for value in np.asarray(values, dtype=np.float64).tolist()]
+
+
+class TestMemories:
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    @pytest.mark.parametrize("classes", CLASS_COUNTS)
+    def test_each_step_is_that_of_the_plain_loop(self, estimator: str, classes: int) -> None:
+        outcomes = random_outcomes(random.Random(classes), 130, classes)
+        memory = build_memory(estimator)
+        memory.grow(8)
+        for step in range(len(outcomes)):
+            memory.update(chunk_of(outcomes[step : step + 1]).places)
+            assert_weights(memory, plain_memory(estimator, outcomes[: step + 1]), estimator)
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    @pytest.mark.parametrize("classes", CLASS_COUNTS)
+    def test_batches_are_bit_equal_to_single_steps(self, estimator: str, classes: int) -> None:
+        """Over several blocks of fading, and of a window's room."""
+        rng = random.Random(classes)
+        outcomes = random_outcomes(rng, 1300, classes)
+        one_by_one, by_batch = build_memory(estimator), build_memory(estimator)
+        one_by_one.grow(8)
+        by_batch.grow(8)
+        for piece in cut(rng, len(outcomes), (1, 3, 60, 70, 500, 1100)):
+            for codes in outcomes[piece]:
+                one_by_one.update(chunk_of([codes]).places)
+            by_batch.update(chunk_of(outcomes[piece]).places)
+            assert bits(by_batch.counts) == bits(one_by_one.counts)
+            assert by_batch.n == one_by_one.n
+            assert by_batch.snapshot() == one_by_one.snapshot()
+        assert_weights(by_batch, plain_memory(estimator, outcomes), estimator)
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    def test_classes_may_come_late(self, estimator: str) -> None:
+        rng = random.Random(3)
+        memory = build_memory(estimator)
+        outcomes: list[Codes] = []
+        for classes, capacity in ((2, 2), (3, 4), (7, 8), (7, 16)):
+            if capacity > memory.capacity:
+                before = weights_of(memory)
+                memory.grow(capacity)
+                assert memory.capacity == capacity
+                assert weights_of(memory) == before
+            new = random_outcomes(rng, 40, classes)
+            outcomes += new
+            for piece in cut(rng, len(new)):
+                memory.update(chunk_of(new[piece], capacity).places)
+            assert_weights(memory, plain_memory(estimator, outcomes), estimator)
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    def test_room_for_classes_changes_no_measure(self, estimator: str) -> None:
+        outcomes = random_outcomes(random.Random(5), 300, 3)
+        found = []
+        for capacity in (4, 64):
+            memory = build_memory(estimator)
+            memory.grow(capacity)
+            memory.update(chunk_of(outcomes, capacity).places)
+            found.append(compute(memory, ["error", "kappa", "kappa_per", "kappa_plus"]))
+        assert found[0] == found[1]
+
+    def test_a_window_of_any_size_holds_what_is_in_it(self) -> None:
+        rng = random.Random(11)
+        for size in (1, 2, 64, 1000):
+            outcomes = random_outcomes(rng, 2200, 2)
+            memory = build_memory(f"window:{size}")
+            memory.grow(8)
+            seen = 0
+            for piece in cut(rng, len(outcomes), (1, 20, size, size + 1, 3 * size)):
+                seen = piece.stop
+                memory.update(chunk_of(outcomes[piece]).places)
+                assert memory.n == min(seen, size)
+                assert weights_of(memory) == plain_memory(f"window:{size}", outcomes[:seen])
+
+    def test_faded_weights_vanish_without_denormal_numbers(self) -> None:
+        memory = build_memory("fading:0.5")
+        memory.update(chunk_of([(0, 1, 0, 0)], 2).places)
+        memory.update(chunk_of([(1, 1, 1, 1)] * 3000, 2).places)
+        assert weights_of(memory) == {(1, 1, True, True): 2.0}
+        assert memory.n == 2.0
+
+    def test_fading_by_1_forgets_nothing(self) -> None:
+        outcomes = random_outcomes(random.Random(2), 5000, 2)
+        faded, whole = build_memory("fading:1"), build_memory("all")
+        for memory in (faded, whole):
+            memory.update(chunk_of(outcomes, 2).places)
+        assert faded.counts.tolist() == whole.counts.tolist()
+
+
+class TestRevision:
+    @pytest.mark.parametrize("estimator", ["all", "window:1", "window:7", "window:64"])
+    def test_the_outcome_moves_where_it_is_still_remembered(self, estimator: str) -> None:
+        """Also what comes after it: a window must later let the new cell go, not the old one."""
+        rng = random.Random(4)
+        memory = build_memory(estimator)
+        memory.grow(8)
+        outcomes: list[Cell] = []
+        for _ in range(300):
+            new = random_outcomes(rng, rng.choice([1, 1, 5]), 7)
+            memory.update(chunk_of(new).places)
+            outcomes += map(cell, new)
+            age = rng.choice([0, 0, 3, 6, 7, 63, 64])
+            if age < len(outcomes):
+                old = outcomes[-1 - age]
+                revised = (rng.randrange(7), *old[1:])
+                memory.revise(age, place_of(old), place_of(revised))
+                outcomes[-1 - age] = revised
+            kept = outcomes if estimator == "all" else outcomes[-int(estimator[7:]) :]
+            assert weights_of(memory) == Counter(kept)
+
+    def test_faded_memories_keep_what_they_saw(self) -> None:
+        outcomes = random_outcomes(random.Random(1), 50, 2)
+        memory = build_memory("fading:0.9")
+        memory.grow(8)
+        memory.update(chunk_of(outcomes).places)
+        memory.revise(0, place_of(cell(outcomes[-1])), place_of((1, 0, False, False)))
+        assert_weights(memory, plain_memory("fading:0.9", outcomes), "fading:0.9")
+
+
+def place_of(what: Cell) -> int:
+    y, h, per, maj = what
+    return place(y, h, 2 * per + maj, 8)
+
+
+class TestFading:
+    def test_the_fading_average_of_the_paper(self) -> None:
+        """2013 paper, eq. 1, with α = 1/2: 1, 1/3, 1/7 after 1, 0, 0."""
+        average = FadingSum(0.5).update(np.array([1.0, 0.0, 0.0])) / FadingCount(0.5).update(3)
+        assert average.tolist() == [1, 0.5 / 1.5, 0.25 / 1.75]
+
+    @pytest.mark.parametrize("factor", [0.01, 0.5, 0.9, 0.9994, 1.0])
+    def test_every_value_is_that_of_the_recursion(self, factor: float) -> None:
+        rng = random.Random(1)
+        x = [rng.choice([0.0, 1.0, rng.random()]) for _ in range(2500)]
+        sums, counts = FadingSum(factor), FadingCount(factor)
+        s = n = 0.0
+        got_s: list[float] = []
+        got_n: list[float] = []
+        for piece in cut(rng, len(x), (1, 10, 1500)):
+            got_s += sums.update(np.array(x[piece])).tolist()
+            got_n += counts.update(piece.stop - piece.start).tolist()
+        for value, got, count in zip(x, got_s, got_n):
+            s = value + factor * s
+            n = 1.0 + factor * n
+            assert math.isclose(got, s, rel_tol=1e-12)
+            assert math.isclose(count, n, rel_tol=1e-12)
+
+    @examples(30)
+    @given(
+        st.sampled_from([0.2, 0.5, 0.97, 0.9994, 1.0]),
+        st.lists(st.integers(1, 400), min_size=1, max_size=12),
+        st.integers(0, 100),
+    )
+    def test_cuts_change_no_bit(self, factor: float, pieces: list[int], seed: int) -> None:
+        x = np.random.default_rng(seed).random(sum(pieces))
+        whole = FadingSum(factor).update(x)
+        whole_count = FadingCount(factor).update(len(x))
+        by_piece, by_count = FadingSum(factor), FadingCount(factor)
+        ends = np.cumsum(pieces)[:-1]
+        assert bits(np.concatenate([by_piece.update(part) for part in np.split(x, ends)])) == bits(
+            whole
+        )
+        assert bits(np.concatenate([by_count.update(n) for n in pieces])) == bits(whole_count)
+
+    @pytest.mark.parametrize("factor", [1e-300, 1e-10, 0.5, 0.9999, 1.0])
+    def test_no_weight_is_infinite_and_no_scale_is_0(self, factor: float) -> None:
+        scale = fading_scale(factor)
+        assert np.isfinite(scale.weights).all()
+        assert (scale.scales > 0).all()
+        assert len(scale.weights) == len(scale.scales) == scale.length + 1
+
+
+# ---- signals
+
+
+def plain_signal(name: str, min_outcomes: int, outcomes: Sequence[Codes]) -> list[float | None]:
+    """The signal after each outcome; None where the detector isn't fed."""
+    found: list[float | None] = []
+    for seen in range(1, len(outcomes) + 1):
+        so_far = outcomes[:seen]
+        estimator, _, measure = name.rpartition(":")
+        if name == "error":
+            y, h, _, _ = so_far[-1]
+            found.append(float(y != h))
+        elif "/" in name:
+            short, long = (plain_error(part, so_far) for part in name.split("/"))
+            fed = long > 0 and seen >= min_outcomes
+            found.append(short / long if fed else None)
+        elif measure in ("kappa", "kappa_per", "accuracy", "p_maj"):
+            value = plain_measure(measure, plain_memory(estimator, so_far))
+            found.append(None if value is None else 1 - value)
+        else:
+            found.append(plain_error(name, so_far))
+    return found
+
+
+def plain_error(estimator: str, outcomes: Sequence[Codes]) -> float:
+    weights = plain_memory(estimator, outcomes)
+    wrong = math.fsum(w for (y, h, _, _), w in weights.items() if y != h)
+    return wrong / math.fsum(weights.values())
+
+
+def plain_measure(name: str, weights: dict[Cell, float]) -> float | None:
+    n = math.fsum(weights.values())
+    p = math.fsum(w for (y, h, _, _), w in weights.items() if y == h) / n
+    if name == "accuracy":
+        return p
+    if name == "p_maj":
+        return math.fsum(w for (_, _, _, maj), w in weights.items() if maj) / n
+    if name == "kappa_per":
+        chance = math.fsum(w for (_, _, per, _), w in weights.items() if per) / n
+    else:
+        chance = math.fsum(
+            math.fsum(w for (y, _, _, _), w in weights.items() if y == c)
+            * math.fsum(w for (_, h, _, _), w in weights.items() if h == c)
+            for c in range(7)
+        ) / (n * n)  # fmt: skip
+    return None if 1 - chance < 1e-12 else (p - chance) / (1 - chance)
+
+
+MEASURE_SIGNALS = ("all:kappa", "window:20:kappa_per", "fading:0.9:accuracy", "window:3:kappa")
+
+
+class TestSignals:
+    @pytest.mark.parametrize("name", [*SIGNALS, *MEASURE_SIGNALS])
+    @pytest.mark.parametrize("classes", CLASS_COUNTS)
+    def test_each_value_is_that_of_the_plain_loop(self, name: str, classes: int) -> None:
+        rng = random.Random(classes)
+        outcomes = random_outcomes(rng, 150, classes)
+        # At first without a mistake, and then only some: ratios wait for the first one.
+        outcomes[:12] = [(0, 0, 0, 0)] * 12
+        expected = plain_signal(name, 10, outcomes)
+        got: list[float | None] = []
+        signal = build_signal(name, 10)
+        for piece in cut(rng, len(outcomes)):
+            chunk = chunk_of(outcomes[piece])
+            values, places = signal.update(chunk)
+            if places is None:
+                got += values.tolist()
+            else:
+                fed = dict(zip(places.tolist(), values.tolist()))
+                got += [fed.get(index) for index in range(len(chunk.wrong))]
+        assert [value is None for value in got] == [value is None for value in expected]
+        wanted = [value for value in expected if value is not None]
+        assert [value for value in got if value is not None] == pytest.approx(wanted, abs=1e-9)
+        if "/" in name:
+            assert got[:12] == [None] * 12
+
+    @pytest.mark.parametrize("name", [*SIGNALS, *MEASURE_SIGNALS])
+    def test_batches_are_bit_equal_to_single_steps(self, name: str) -> None:
+        rng = random.Random(8)
+        outcomes = random_outcomes(rng, 150 if name in MEASURE_SIGNALS else 1300, 2)
+        one_by_one, by_batch = build_signal(name), build_signal(name)
+        singles = [one_by_one.update(chunk_of([codes])) for codes in outcomes]
+        single_values = [value for values, _ in singles for value in values.tolist()]
+        values: list[float] = []
+        for piece in cut(rng, len(outcomes), (1, 7, 99, 1300)):
+            values += by_batch.update(chunk_of(outcomes[piece]))[0].tolist()
+        assert bits(values) == bits(single_values)
+
+    def test_a_late_class_is_no_trouble_to_a_measure(self) -> None:
+        signal = build_signal("window:50:kappa")
+        outcomes = [*random_outcomes(random.Random(1), 30, 2), (6, 6, 6, 6), (5, 6, 5, 5)]
+        got = signal.update(chunk_of(outcomes[:30], 2))[0].tolist()
+        got += signal.update(chunk_of(outcomes[30:], 8))[0].tolist()
+        wanted = [v for v in plain_signal("window:50:kappa", 1, outcomes) if v is not None]
+        assert got == pytest.approx(wanted)
+
+    @pytest.mark.parametrize(
+        "name",
+        ["", "kappa", "errors", "all/", "/all", "all/all/all", "window", "window:0", "window:-1",
+         "window:x", "fading:0", "fading:1.5", "fading:nan", "all:1", "all:f2", "error/all",
+         "window:5:nothing", "fading:0.9:", "ALL"],
+    )  # fmt: skip
+    def test_what_is_no_signal_is_quoted(self, name: str) -> None:
+        with pytest.raises(ValueError, match="expected") as raised:
+            build_signal(name)
+        offenders = {repr(name), *(repr(part) for part in name.split("/"))}
+        assert any(offender in str(raised.value) for offender in offenders)
+
+
+# ---- Page-Hinkley
+
+
+def plain_page_hinkley(
+    x: Sequence[Any], delta: Any, threshold: Any, min_outcomes: int
+) -> list[tuple[int, Any]]:
+    """(place, statistic) of each alarm, in the arithmetic of the values given."""
+    found = []
+    t, total, m, lowest = 0, 0 * delta, 0 * delta, 0 * delta
+    for index, value in enumerate(x):
+        t += 1
+        total += value
+        m += value - total / t - delta
+        lowest = min(lowest, m)
+        if m - lowest > threshold and t >= min_outcomes:
+            found.append((index, m - lowest))
+            t, total, m, lowest = 0, 0 * delta, 0 * delta, 0 * delta
+    return found
+
+
+def drifting(seed: int, length: int, before: float, after: float) -> list[float]:
+    """Errors (0 or 1) that become more probable in the middle."""
+    rng = random.Random(seed)
+    return [
+        float(rng.random() < (before if place < length // 2 else after)) for place in range(length)
+    ]
+
+
+class TestPageHinkley:
+    @pytest.mark.parametrize("threshold", [0.0501, 0.5003, 5.03, 50.3])
+    @pytest.mark.parametrize("seed", range(4))
+    def test_places_and_bits_of_the_plain_loop(self, seed: int, threshold: float) -> None:
+        rng = random.Random(seed)
+        x = [rng.choice([0.0, 1.0, rng.random()]) for _ in range(1500)] + drifting(
+            seed, 1500, 0.1, 0.8
+        )
+        expected = plain_page_hinkley(x, 0.005, threshold, 30)
+        detector = PageHinkley(0.005, threshold, 30)
+        alarms = []
+        for piece in cut(rng, len(x), (1, 5, 100, 1023, 1024, 1025, 2500)):
+            alarms += [
+                (piece.start + place, statistic)
+                for place, statistic in detector.update(np.array(x[piece]))
+            ]
+        assert [(place, s.hex()) for place, s in alarms] == [(p, s.hex()) for p, s in expected]
+        assert expected, "a test of no alarm says little"
+
+    @pytest.mark.parametrize(
+        ("seed", "before", "after", "threshold", "places"),
+        [
+            (1, 0.1, 0.6, 10.01, [1014, 1699]),
+            (2, 0.2, 0.4, 10.01, [153, 552, 982, 1102, 1313, 1559, 1853]),
+            (3, 0.05, 0.9, 50.01, [1062]),
+            (4, 0.3, 0.3, 50.01, []),
+            (5, 0.9, 0.1, 50.01, []),  # an error that falls is no alarm
+        ],
+    )
+    def test_exact_places_on_seeded_streams(
+        self, seed: int, before: float, after: float, threshold: float, places: list[int]
+    ) -> None:
+        x = drifting(seed, 2000, before, after)
+        alarms = PageHinkley(0.005, threshold, 30).update(np.array(x))
+        assert [place for place, _ in alarms] == places
+        exact = plain_page_hinkley(
+            list(map(Fraction, map(int, x))), Fraction("0.005"), Fraction(str(threshold)), 30
+        )
+        assert [place for place, _ in exact] == places
+        for (_, statistic), (_, true) in zip(alarms, exact):
+            assert statistic == pytest.approx(float(true), rel=1e-9)
+
+    def test_no_alarm_before_min_outcomes_and_none_right_after_one(self) -> None:
+        x = np.array([0.0] * 5 + [1.0] * 200)
+        for min_outcomes in (1, 6, 30, 50):
+            places = [place for place, _ in PageHinkley(0.005, 0.5, min_outcomes).update(x)]
+            # Once reset, a constant signal gives no alarm, however high it is.
+            assert places == [max(5, min_outcomes - 1)]
+
+    def test_it_starts_anew_after_an_alarm(self) -> None:
+        x = drifting(7, 3000, 0.1, 0.7)
+        detector = PageHinkley(0.005, 5.01, 30)
+        first, _ = detector.update(np.array(x))[0]
+        rest = PageHinkley(0.005, 5.01, 30).update(np.array(x[first + 1 :]))
+        again = PageHinkley(0.005, 5.01, 30).update(np.array(x))
+        assert [place for place, _ in again[1:]] == [first + 1 + place for place, _ in rest]
+
+    def test_the_threshold_itself_is_no_alarm(self) -> None:
+        """m - M is exactly 1/2 after 0, 1 with δ = 0."""
+        x = np.array([0.0, 1.0])
+        assert PageHinkley(0.0, 0.5, 1).update(x) == []
+        assert PageHinkley(0.0, 0.4999, 1).update(x) == [(1, 0.5)]
+
+
+class TestDetection:
+    def test_alarms_of_a_signal_with_gaps_are_placed_at_their_outcomes(self) -> None:
+        """The ratio isn't fed before the first mistake: its places aren't those of its values."""
+        rng = random.Random(6)
+        outcomes: list[Codes] = [(0, 0, 0, 0)] * 40
+        outcomes += [(0, int(error), 0, 0) for error in drifting(3, 400, 0.02, 0.9)]
+        name = "fading:0.9/all"
+        signal = plain_signal(name, 5, outcomes)
+        fed = [(place, value) for place, value in enumerate(signal) if value is not None]
+        expected = [
+            (fed[place][0], statistic)
+            for place, statistic in plain_page_hinkley([v for _, v in fed], 0.1, 3.0011, 5)
+        ]
+        assert len(expected) >= 2
+        config = DetectorConfig(name, delta=0.1, threshold=3.0011, min_outcomes=5)
+        detection = Detection(config)
+        alarms = []
+        for piece in cut(rng, len(outcomes), (1, 10, 100)):
+            alarms += [
+                (piece.start + place, statistic)
+                for place, statistic in detection.update(chunk_of(outcomes[piece]))
+            ]
+        assert alarms == [(place, pytest.approx(statistic)) for place, statistic in expected]
+        assert detection.alarms == len(expected)
+
+    def test_params_name_what_is_not_the_default(self) -> None:
+        config = DetectorConfig("error", delta=0.1, threshold=7)
+        assert Detection(config).params == {"delta": 0.1, "lambda": 7}
+        other = DetectorConfig("error", delta=0.1, threshold=7, min_outcomes=5)
+        assert Detection(other).params == {"delta": 0.1, "lambda": 7, "min_outcomes": 5}
+
+    def test_a_sequence_names_detector_and_place(self) -> None:
+        detectors = (
+            DetectorConfig("error", threshold=10.01), DetectorConfig("all", threshold=10.01),
+        )  # fmt: skip
+        sequence = OutcomeSequence("final", StreamConfig(detectors=detectors))
+        errors = drifting(1, 2000, 0.1, 0.6)
+        outcomes = [(0, int(error), 0, 0) for error in errors]
+        raised = sequence.update(packed(outcomes), 2)
+        wanted = {
+            config: plain_page_hinkley(
+                plain_fast(config.signal, errors), config.delta, config.threshold, 30
+            )
+            for config in detectors
+        }
+        for config, expected in wanted.items():
+            found = [(r.place, r.statistic) for r in raised if r.detection.config == config]
+            assert found == [(place, pytest.approx(s)) for place, s in expected]
+        assert sequence.outcomes == 2000
+        assert sequence.memories["all"].n == 2000
+
+
+def plain_fast(signal: str, errors: Sequence[float]) -> list[float]:
+    if signal == "error":
+        return list(errors)
+    total = 0.0
+    found = []
+    for n, error in enumerate(errors, start=1):
+        total += error
+        found.append(total / n)
+    return found
+
+
+# ---- baselines, classes
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 6), max_size=60))
+def test_baselines(labels: list[int]) -> None:
+    baselines = Baselines()
+    assert (baselines.persistent, baselines.majority) == (NO_CLASS, NO_CLASS)
+    for seen in range(1, len(labels) + 1):
+        baselines.update(labels[seen - 1])
+        so_far = labels[:seen]
+        most = max(map(so_far.count, so_far))
+        majority = next(y for y in so_far if so_far.count(y) == most)  # ties: seen first
+        assert (baselines.persistent, baselines.majority) == (so_far[-1], majority)
+        assert baselines.packed == so_far[-1] << PER_SHIFT | majority << MAJ_SHIFT
+
+
+class TestClasses:
+    def test_codes_in_order_of_first_sight(self) -> None:
+        classes = Classes(10)
+        assert [classes.code(v) for v in ("b", "a", "b", 7, "7", True, "true", False, 1)] == [
+            0, 1, 0, 2, 2, 3, 3, 4, 5,
+        ]  # fmt: skip
+        assert classes.names == ["b", "a", "7", "true", "false", "1"]
+
+    def test_names(self) -> None:
+        values: list[Any] = ["", "0", 0, -5, 1 << 80, True, False, "größer"]
+        assert [class_name(value) for value in values] == [
+            "", "0", "0", "-5", str(1 << 80), "true", "false", "größer",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("value", [0.5, 1.0, -0.0])
+    def test_a_fraction_is_no_class(self, value: float) -> None:
+        with pytest.raises(Unusable, match=f"class {value!r} is a fraction"):
+            Classes(10).code(value)
+
+    def test_the_limit_leaves_known_classes_usable(self) -> None:
+        classes = Classes(2)
+        assert (classes.code("a"), classes.code("b")) == (0, 1)
+        with pytest.raises(Unusable, match=r"'c' .* limits.classes_per_stream is 2"):
+            classes.code("c")
+        assert (classes.code("a"), classes.code("b"), classes.names) == (0, 1, ["a", "b"])
+
+    def test_capacity_is_the_next_power_of_two(self) -> None:
+        classes = Classes(100)
+        found = [classes.capacity]
+        for name in range(9):
+            classes.code(name)
+            found.append(classes.capacity)
+        assert found == [2, 2, 2, 4, 4, 8, 8, 8, 8, 16]
+
+
+# ---- expiry, latency
+
+
+@pytest.mark.parametrize("width", [1, 7, 100])
+@pytest.mark.parametrize("seed", range(4))
+def test_expiry_against_a_sweep(seed: int, width: int) -> None:
+    """Deadlines move both ways, ids come back, the clock stands, goes and jumps."""
+    rng = random.Random(seed)
+    expiry = Expiry(width)
+    deadlines: dict[str, int] = {}
+    clock = -50
+    for step in range(600):
+        for _ in range(rng.choice([0, 1, 3])):
+            name = f"i{rng.randrange(60)}" if rng.random() < 0.7 else f"n{step}"
+            deadlines[name] = clock + rng.choice([-5, 0, 1, 10, 50, 300, rng.randrange(1000)])
+            expiry.add(deadlines[name], name)
+        if deadlines and rng.random() < 0.2:
+            del deadlines[rng.choice(list(deadlines))]
+        clock += rng.choice([0, 0, 1, 2, 20, 20, 500 if rng.random() < 0.05 else 3])
+        due = sorted((deadline, name) for name, deadline in deadlines.items() if deadline < clock)
+        if clock <= expiry.next_due:
+            assert due == [], "the queue said that nothing is due"
+        found = []
+        again = rng.random() < 0.3  # ids run out in their next state, perhaps at once
+        for name in expiry.due(clock, deadlines.get):
+            found.append((deadlines.pop(name), name))
+            if again and rng.random() < 0.9:
+                deadlines[name] = clock + rng.choice([-1, 0, 40])
+                expiry.add(deadlines[name], name)
+                if deadlines[name] < clock:
+                    due.append((deadlines[name], name))
+        assert (sorted(found) if again else found) == sorted(due)
+    left = sorted((deadline, name) for name, deadline in deadlines.items())
+    last = expiry.due(clock + 10_000, deadlines.get)
+    assert [(deadlines.pop(name), name) for name in last] == left
+    assert expiry.next_due == NEVER
+
+
+def test_latencies_fall_into_their_bounds() -> None:
+    rng = random.Random(1)
+    latencies = [
+        rng.choice([-1, 0, 10 ** rng.randrange(1, 11), rng.randrange(10**8)]) for _ in range(500)
+    ]
+    latencies += [int(bound * 1000) for bound in BOUNDS]  # a bound belongs to what is below it
+    latencies += [int(bound * 1000) + 1 for bound in BOUNDS]
+    histogram = LatencyHistogram()
+    for piece in cut(rng, len(latencies)):
+        histogram.update(array("q", latencies[piece]))
+    expected = [0] * (len(BOUNDS) + 1)
+    for latency in latencies:
+        if latency >= 0:
+            expected[bisect_left(BOUNDS, latency / 1000)] += 1
+    assert histogram.counts == expected
+    assert histogram.total == sum(latency for latency in latencies if latency >= 0)
+    histogram.update(array("q"))
+    assert histogram.counts == expected
+
+
+def test_memories_are_what_their_names_say() -> None:
+    window = build_memory("window:12")
+    assert isinstance(build_memory("all"), AllHistory)
+    assert isinstance(window, Window)
+    assert window.size == 12

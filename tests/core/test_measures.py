@@ -1,0 +1,202 @@
+"""Measures against exact fractions, and the reasons where there is no value."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import Codes, chunk_of, examples, random_outcomes
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle_measures import Kind, measures
+
+from pipeline.config import KNOWN_MEASURES
+from pipeline.core.measures import MEASURES, compute
+from pipeline.core.memories import build_memory
+from pipeline.core.memories.all_history import AllHistory
+from pipeline.core.outcomes import NO_CLASS
+
+NAMES = list(MEASURES)
+EXACT = [name for name in NAMES if name != "kappa_plus"]
+
+codes = st.tuples(
+    st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 1, 2, 3, NO_CLASS]),
+    st.sampled_from([0, 1, 2, 3, NO_CLASS]),
+)  # fmt: skip
+
+
+def kind(outcome: Codes) -> Kind:
+    y, h, per, maj = outcome
+    return Kind(str(y), str(h), per == y, maj == y)
+
+
+def measured(
+    outcomes: list[Codes], estimator: str = "all"
+) -> tuple[dict[str, float], dict[str, str]]:
+    memory = build_memory(estimator)
+    memory.grow(4)
+    memory.update(chunk_of(outcomes, 4).places)
+    return compute(memory, NAMES)
+
+
+@examples(200)
+@given(st.lists(codes, min_size=1, max_size=30))
+def test_integer_counts_give_the_fraction_rounded_once(outcomes: list[Codes]) -> None:
+    """Not only close to it: the very float that is nearest to the exact value."""
+    values, undefined = measured(outcomes)
+    true_values, reasons = measures(Counter(map(kind, outcomes)))
+    assert undefined == reasons
+    assert values.keys() == true_values.keys()
+    assert {n: values[n] for n in EXACT if n in values} == {
+        n: true_values[n] for n in EXACT if n in values
+    }
+    if "kappa_plus" in values:
+        assert values["kappa_plus"] == pytest.approx(true_values["kappa_plus"], rel=1e-14)
+
+
+@examples(100)
+@given(st.lists(codes, min_size=1, max_size=30), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
+def test_faded_weights_are_close_to_their_fractions(outcomes: list[Codes], factor: float) -> None:
+    values, undefined = measured(outcomes, f"fading:{factor}")
+    weights: dict[Kind, Fraction] = {}
+    for outcome in outcomes:
+        for known in weights:
+            weights[known] *= Fraction(factor)
+        weights[kind(outcome)] = weights.get(kind(outcome), Fraction(0)) + 1
+    true_values, reasons = measures(weights)  # type: ignore[arg-type]
+    assert undefined == reasons
+    assert values.keys() == true_values.keys()
+    for name, value in values.items():
+        # A kappa of 0 is some 1e-16 here, and its root in kappa_plus 1e-8. Where 1 - p_ran is the
+        # weight of one faded outcome (2^-29), as many bits are lost.
+        relative, absolute = (1e-6, 1e-6) if name.startswith("kappa") else (1e-12, 0)
+        assert value == pytest.approx(true_values[name], rel=relative, abs=absolute), name
+
+
+@examples(100)
+@given(
+    st.lists(st.integers(0, 3), min_size=16, max_size=16),
+    st.sampled_from([1, 10**6, 10**12]),
+    st.integers(0, 3),
+)
+def test_never_nan_never_beyond_reason_never_overflowing(
+    cells: list[int], scale: int, lonely: int
+) -> None:
+    """Also with counts that n² of 64 bits can't hold."""
+    memory = AllHistory()
+    memory.counts = np.array(cells, dtype=np.int64) * scale
+    memory.counts[lonely] += 1
+    memory.n = int(memory.counts.sum())
+    values, undefined = compute(memory, NAMES)
+    assert values.keys() | undefined.keys() == set(NAMES)
+    assert not values.keys() & undefined.keys()
+    assert all(map(math.isfinite, values.values()))
+    for name in ("error", "accuracy", "p_per", "p_maj", "kappa_plus"):
+        assert 0 <= values.get(name, 0) <= 1
+    assert values["error"] == pytest.approx(1 - values["accuracy"], abs=1e-15)
+    for name in ("kappa", "kappa_per", "kappa_maj"):
+        assert values.get(name, 0) <= 1
+    grid = memory.counts.reshape(2, 2, 4)
+    weights = {
+        Kind(str(y), str(h), bool(bits & 2), bool(bits & 1)): int(grid[y, h, bits])
+        for y in range(2) for h in range(2) for bits in range(4)
+    }  # fmt: skip
+    true_values, reasons = measures(weights)
+    assert undefined == reasons
+    assert {n: values[n] for n in EXACT if n in values} == {
+        n: true_values[n] for n in EXACT if n in values
+    }
+
+
+RIGHT: Codes = (0, 0, 1, 1)  # both baselines wrong
+WRONG: Codes = (0, 1, 1, 1)
+
+
+class TestUndefined:
+    def test_empty(self) -> None:
+        for estimator in ("all", "window:3", "fading:0.9"):
+            assert compute(build_memory(estimator), NAMES) == ({}, dict.fromkeys(NAMES, "empty"))
+
+    @pytest.mark.parametrize("estimator", ["all", "window:10", "fading:0.9", "fading:1"])
+    @pytest.mark.parametrize(
+        ("outcomes", "reasons"),
+        [
+            # One class only, among labels and predictions alike.
+            ([RIGHT] * 20, {"kappa": "p_ran_one", "kappa_plus": "p_ran_one"}),
+            (
+                [(0, 1, 0, 1), (1, 0, 1, 0)] * 10,
+                {"kappa_per": "p_per_one", "kappa_plus": "p_per_one"},
+            ),
+            ([(0, 1, 1, 0), (1, 0, 0, 1)] * 10, {"kappa_maj": "p_maj_one"}),
+            # kappa_plus names the first of its two parts that has no value.
+            (
+                [(0, 0, 0, 0)] * 20,
+                {
+                    "kappa": "p_ran_one", "kappa_plus": "p_ran_one",
+                    "kappa_per": "p_per_one", "kappa_maj": "p_maj_one",
+                },
+            ),
+            # All wrong is a value, and so is being worse than chance.
+            ([WRONG] * 20, {}),
+        ],
+    )  # fmt: skip
+    def test_reasons(
+        self, estimator: str, outcomes: list[Codes], reasons: dict[str, str]
+    ) -> None:
+        values, undefined = measured(outcomes, estimator)
+        assert undefined == reasons
+        assert values.keys() == set(NAMES) - reasons.keys()
+
+    def test_a_window_forgets_what_made_a_value(self) -> None:
+        assert "kappa" in measured([WRONG, RIGHT, RIGHT], "window:3")[0]
+        assert measured([WRONG, RIGHT, RIGHT], "window:2")[1]["kappa"] == "p_ran_one"
+
+    def test_a_difference_without_correct_digits_is_no_value(self) -> None:
+        """The single mistake weighs 2^-60 of the rest: 1 - p_ran is rounding only."""
+        values, undefined = measured([WRONG, *[RIGHT] * 60], "fading:0.5")
+        assert undefined["kappa"] == "p_ran_one"
+        assert values["accuracy"] == 1.0
+        values, undefined = measured([WRONG, *[RIGHT] * 20], "fading:0.5")
+        assert undefined == {}
+
+
+def test_only_what_was_asked_for() -> None:
+    memory = build_memory("all")
+    memory.update(chunk_of([RIGHT, WRONG], 2).places)
+    assert compute(memory, ["p_per", "accuracy"]) == ({"p_per": 0.0, "accuracy": 0.5}, {})
+
+
+def test_by_hand() -> None:
+    """50 outcomes: Cohen's textbook table 20, 5, 10, 15 with p = 0.7 and p_ran = 0.5."""
+    table = [(0, 0)] * 20 + [(0, 1)] * 5 + [(1, 0)] * 10 + [(1, 1)] * 15
+    values, _ = measured([(y, h, 0, 1) for y, h in table])
+    assert values == {
+        "error": 0.3, "accuracy": 0.7, "kappa": 0.4,
+        "p_per": 0.5, "kappa_per": 0.4, "p_maj": 0.5, "kappa_maj": 0.4,
+        "kappa_plus": pytest.approx(0.4),
+    }  # fmt: skip
+
+
+def test_what_can_be_computed_is_known_to_the_contract() -> None:
+    assert set(NAMES) <= set(KNOWN_MEASURES)
+    assert len(set(KNOWN_MEASURES)) == len(KNOWN_MEASURES) == 28
+
+
+@pytest.mark.parametrize("estimator", ["all", "fading:0.97"])
+def test_many_classes(estimator: str) -> None:
+    outcomes = random_outcomes(random.Random(1), 500, 7)
+    memory = build_memory(estimator)
+    memory.grow(8)
+    memory.update(chunk_of(outcomes).places)
+    values, undefined = compute(memory, NAMES)
+    weights: dict[Kind, float] = {}
+    for outcome in outcomes:
+        if estimator != "all":
+            weights = {known: 0.97 * weight for known, weight in weights.items()}
+        weights[kind(outcome)] = weights.get(kind(outcome), 0) + 1
+    assert undefined == {}
+    assert values == pytest.approx(measures(weights)[0], rel=1e-10)

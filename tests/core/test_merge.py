@@ -1,0 +1,358 @@
+"""The merge of three topics against a plain sort."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from helpers import ENDED, examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.merge import Batch, Merge, Round
+from topics.decoding import Decoded
+
+#: (time, kind, offset) of a record: in order of time, ties by kind, then by offset.
+Key = tuple[int, int, int]
+
+
+def batch(kind: int, offsets: Sequence[int], times: list[int]) -> Batch:
+    """Records that know what they are; those whose offset ends in 7 are unusable."""
+    records: list[Any] = [None if offset % 10 == 7 else (kind, offset) for offset in offsets]
+    reasons = {i: f"{kind}/{offset}" for i, offset in enumerate(offsets) if offset % 10 == 7}
+    return Batch(kind, offsets, list(times), Decoded(records, reasons))
+
+
+def keys_of(taken: Round | None) -> list[Key]:
+    """What was taken, checked for agreement of all columns."""
+    if taken is None:
+        return []
+    found = []
+    for record, time, origin in zip(taken.records, taken.times, taken.origins, strict=True):
+        source, index = taken.locate(origin)
+        offset = source.offsets[index]
+        assert source.times[index] == time
+        if record is None:
+            assert source.reasons[index] == f"{source.kind}/{offset}"
+        else:
+            assert record == (source.kind, offset)
+        found.append((time, source.kind, offset))
+    return found
+
+
+def take_all(
+    merge: Merge, promises: Sequence[int | None] = (ENDED,) * 3, most: int = 10**9
+) -> list[Key]:
+    found = []
+    while (taken := merge.take(promises, most)) is not None:
+        assert taken.records, "a round is never empty"
+        found += keys_of(taken)
+    return found
+
+
+def in_order(topics: Sequence[Sequence[int]], offsets: Sequence[Sequence[int]]) -> list[Key]:
+    """Each topic's time never goes back."""
+    return sorted(
+        (time, kind, offset)
+        for kind, times in enumerate(topics)
+        for time, offset in zip(accumulate(times, max), offsets[kind])
+    )
+
+
+def plain_offsets(topics: Sequence[Sequence[int]]) -> list[range]:
+    return [range(len(times)) for times in topics]
+
+
+small_topics = st.tuples(*[st.lists(st.integers(-3, 12), max_size=25)] * 3)
+
+
+class TestOrder:
+    @examples(150)
+    @given(small_topics, st.integers(1, 30), st.randoms(use_true_random=False))
+    def test_any_batches_and_rounds_give_the_sorted_records(
+        self, topics: tuple[list[int], ...], most: int, rng: random.Random
+    ) -> None:
+        """With true promises; clocks step back at will."""
+        merge = Merge()
+        times = [list(accumulate(topic, max)) for topic in topics]
+        given_ = [0, 0, 0]
+        found: list[Key] = []
+        while given_ != list(map(len, topics)):
+            kind = rng.choice([0, 1, 2])
+            start = given_[kind]
+            stop = min(len(topics[kind]), start + rng.choice([1, 2, 10]))
+            if start < stop:
+                assert merge.add(batch(kind, range(start, stop), topics[kind][start:stop])) == (
+                    stop - start
+                )
+            given_[kind] = stop
+            promises = [
+                rng.choice([None, times[k][given_[k]] if given_[k] < len(times[k]) else ENDED])
+                for k in range(3)
+            ]
+            taken = merge.take(promises, most)
+            if taken is not None:
+                per_kind = [sum(k == kind for _, k, _ in keys_of(taken)) for kind in range(3)]
+                assert max(per_kind) <= most
+            found += keys_of(taken)
+        found += take_all(merge, most=most)
+        assert found == in_order(topics, plain_offsets(topics))
+        assert merge.cut == list(map(len, topics))
+        assert merge.buffered == [0, 0, 0]
+
+    def test_ties_go_by_topic_and_then_by_offset(self) -> None:
+        merge = Merge()
+        for kind in (2, 0, 1):
+            merge.add(batch(kind, range(3), [5, 5, 6]))
+        assert [(kind, offset) for _, kind, offset in take_all(merge)] == [
+            (0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (0, 2), (1, 2), (2, 2),
+        ]  # fmt: skip
+
+    def test_a_clock_that_steps_back_keeps_its_topic_in_order(self) -> None:
+        """Over the border of batches too; the batch's own times are raised."""
+        merge = Merge()
+        merge.add(batch(1, range(3), [10, 3, 11]))
+        merge.add(batch(1, range(3, 5), [2, 12]))
+        merge.add(batch(2, range(2), [10, 11]))
+        merge.add(batch(0, range(1), [99]))
+        assert take_all(merge) == [
+            (10, 1, 0), (10, 1, 1), (10, 2, 0), (11, 1, 2), (11, 1, 3), (11, 2, 1), (12, 1, 4),
+            (99, 0, 0),
+        ]  # fmt: skip
+
+    def test_one_record_a_round_is_still_in_order(self) -> None:
+        topics = ([1, 4, 4], [1, 2, 4], [0, 4, 4])
+        merge = Merge()
+        for kind, times in enumerate(topics):
+            merge.add(batch(kind, range(3), times))
+        assert take_all(merge, most=1) == in_order(topics, plain_offsets(topics))
+
+    def test_offsets_may_have_gaps(self) -> None:
+        """Compaction and transaction markers leave some."""
+        merge = Merge()
+        assert merge.add(batch(0, [3, 4, 9], [1, 2, 3])) == 3
+        assert merge.add(batch(0, [12, 20], [4, 5])) == 2
+        assert (merge.added, merge.cut) == ([21, 0, 0], [0, 0, 0])
+        taken = merge.take([ENDED] * 3, 4)
+        assert keys_of(taken) == [(1, 0, 3), (2, 0, 4), (3, 0, 9), (4, 0, 12)]
+        assert merge.cut == [13, 0, 0]
+
+
+class TestHoldingBack:
+    """A topic of which nothing is known holds the others back."""
+
+    @pytest.mark.parametrize("kind", range(3))
+    def test_nothing_goes_while_a_topic_was_never_heard_of(self, kind: int) -> None:
+        merge = Merge()
+        for other in {0, 1, 2} - {kind}:
+            merge.add(batch(other, range(2), [1, 2]))
+        assert merge.take([None] * 3, 10) is None
+        assert merge.take([ENDED if other != kind else None for other in range(3)], 10) is None
+        assert merge.cut == [0, 0, 0]
+        assert merge.head_time() == 1
+        assert len(take_all(merge)) == 4
+
+    def test_a_promise_of_5_lets_go_what_is_before_5_and_earlier_topics_at_5(self) -> None:
+        """A record of time 5 may still come from the silent topic."""
+        for silent, expected in (
+            (0, [(4, 1, 0), (4, 2, 0)]),
+            (1, [(4, 0, 0), (4, 2, 0), (5, 0, 1)]),
+            (2, [(4, 0, 0), (4, 1, 0), (5, 0, 1), (5, 1, 1)]),
+        ):
+            merge = Merge()
+            for kind in {0, 1, 2} - {silent}:
+                merge.add(batch(kind, range(3), [4, 5, 6]))
+            promises = [ENDED, ENDED, ENDED]
+            promises[silent] = 5
+            assert take_all(merge, promises) == expected
+
+    def test_a_topic_read_out_holds_back_at_its_last_time(self) -> None:
+        """What comes next can't be earlier: that is known without a promise."""
+        merge = Merge()
+        merge.add(batch(0, range(2), [1, 3]))
+        merge.add(batch(1, range(4), [1, 2, 3, 4]))
+        merge.add(batch(2, range(1), [9]))
+        assert take_all(merge, [None] * 3) == [
+            (1, 0, 0), (1, 1, 0), (2, 1, 1), (3, 0, 1),
+        ]  # fmt: skip
+        merge.add(batch(0, range(2, 3), [3]))
+        assert take_all(merge, [None] * 3) == [(3, 0, 2)]
+        merge.add(batch(0, range(3, 4), [4]))
+        assert take_all(merge, [None] * 3) == [(3, 1, 2), (4, 0, 3)]
+
+    def test_an_old_promise_doesnt_count_against_what_was_seen(self) -> None:
+        merge = Merge()
+        merge.add(batch(0, range(1), [7]))
+        merge.add(batch(1, range(1), [7]))
+        merge.add(batch(2, range(1), [6]))
+        assert take_all(merge, [3, 3, 3]) == [(6, 2, 0)]
+        assert take_all(merge, [3, 3, 8]) == [(7, 0, 0)]
+        assert take_all(merge, [8, 3, 8]) == [(7, 1, 0)]
+
+    def test_rounds_are_bounded_for_each_topic(self) -> None:
+        merge = Merge()
+        for kind in range(3):
+            merge.add(batch(kind, range(100), list(range(100))))
+        taken = merge.take([ENDED] * 3, 10)
+        assert taken is not None
+        assert keys_of(taken) == in_order([range(100)] * 3, [range(100)] * 3)[: len(taken.times)]
+        assert 10 <= len(taken.times) <= 30
+
+    def test_a_long_topic_is_taken_in_rounds(self) -> None:
+        merge = Merge()
+        for start in range(0, 100, 7):
+            merge.add(batch(0, range(start, min(100, start + 7)), [0] * min(7, 100 - start)))
+        taken = merge.take([ENDED] * 3, 30)
+        assert taken is not None
+        assert len(taken.times) == 30
+        assert [place for place, _ in enumerate(taken.times)] == list(taken.origins)
+        assert merge.buffered == [70, 0, 0]
+
+    def test_nothing_buffered_gives_nothing(self) -> None:
+        merge = Merge()
+        assert merge.take([ENDED] * 3, 10) is None
+        assert merge.head_time() is None
+
+
+class TestRefetch:
+    def test_what_is_here_already_is_dropped(self) -> None:
+        merge = Merge()
+        assert merge.add(batch(1, range(5), [1, 2, 3, 4, 5])) == 5
+        assert merge.add(batch(1, range(5), [1, 2, 3, 4, 5])) == 0
+        assert merge.add(batch(1, range(2, 4), [3, 4])) == 0
+        assert merge.add(batch(1, [], [])) == 0
+        assert merge.add(batch(1, range(3, 9), [4, 5, 6, 7, 8, 9])) == 4
+        assert merge.buffered == [0, 9, 0]
+        assert take_all(merge) == [(time, 1, time - 1) for time in range(1, 10)]
+
+    @examples(80)
+    @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.randoms(use_true_random=False))
+    def test_overlaps_change_nothing(self, times: list[int], rng: random.Random) -> None:
+        """Records, times (raised where the clock stepped back) and reasons stay together."""
+        offsets = sorted(rng.sample(range(3 * len(times)), len(times)))
+        merge = Merge()
+        new = 0
+        found: list[Key] = []
+        for stop in range(1, len(times) + 1):
+            start = rng.randrange(stop)
+            new += merge.add(batch(2, offsets[start:stop], times[start:stop]))
+            if rng.random() < 0.3:
+                found += keys_of(merge.take([ENDED] * 3, 3))
+        assert new == len(times)
+        assert found + take_all(merge) == in_order([[], [], times], [[], [], offsets])
+
+    def test_after_a_restore_the_rest_of_a_batch_is_taken(self) -> None:
+        merge = Merge()
+        merge.add(batch(0, range(4), [5, 1, 2, 7]))
+        assert keys_of(merge.take([ENDED] * 3, 2)) == [(5, 0, 0), (5, 0, 1)]
+        other = Merge()
+        other.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(merge.snapshot())))
+        assert (other.cut, other.added, other.buffered) == ([2, 0, 0], [2, 0, 0], [0, 0, 0])
+        assert other.add(batch(0, range(4), [5, 1, 2, 7])) == 2
+        assert take_all(other) == take_all(merge) == [(5, 0, 2), (7, 0, 3)]
+
+
+class TestJournal:
+    @examples(100)
+    @given(small_topics, st.randoms(use_true_random=False))
+    def test_cuts_tell_the_order_that_wrong_promises_made(
+        self, topics: tuple[list[int], ...], rng: random.Random
+    ) -> None:
+        """Consecutive rounds that join make one cut, as a shard keeps them."""
+        merge = Merge()
+        given_ = [0, 0, 0]
+        live: list[Key] = []
+        cuts: list[tuple[int, ...]] = []
+        while given_ != list(map(len, topics)) or any(merge.buffered):
+            kind = rng.choice([0, 1, 2])
+            start = given_[kind]
+            stop = min(len(topics[kind]), start + rng.choice([1, 2, 10]))
+            merge.add(batch(kind, range(start, stop), topics[kind][start:stop]))
+            given_[kind] = stop
+            promises = [rng.choice([None, 3, ENDED]) for _ in range(3)]
+            taken = merge.take(promises, rng.choice([1, 50]))
+            if given_ == list(map(len, topics)) and taken is None:
+                taken = merge.take([ENDED] * 3, 50)
+            if taken is not None:
+                live += keys_of(taken)
+                if merge.joins(taken) and cuts:
+                    cuts[-1] = tuple(merge.cut)
+                else:
+                    cuts.append(tuple(merge.cut))
+        other = Merge()
+        followed: list[Key] = []
+        for kind, times in enumerate(topics):
+            other.add(batch(kind, range(len(times)), times))
+        for cut in cuts:
+            assert other.covers(cut)  # type: ignore[arg-type]
+            taken = other.take_until(cut)  # type: ignore[arg-type]
+            assert taken is not None
+            followed += keys_of(taken)
+            other.joins(taken)
+            assert other.cut == list(cut)
+        assert followed == live
+        assert other.snapshot() == merge.snapshot()
+        steps_back = sum(later[:2] < earlier[:2] for earlier, later in pairwise(live))
+        assert len(cuts) == (steps_back + 1 if live else 0)
+
+    def test_exactly_what_lies_below_a_cut(self) -> None:
+        merge = Merge()
+        for kind in range(3):
+            merge.add(batch(kind, range(2), [kind, 9]))
+            merge.add(batch(kind, range(2, 4), [9, 10]))
+        assert not merge.covers((4, 4, 5))
+        assert merge.covers((4, 4, 4))
+        assert keys_of(merge.take_until((3, 0, 1))) == [(0, 0, 0), (2, 2, 0), (9, 0, 1), (9, 0, 2)]
+        assert merge.take_until((3, 0, 1)) is None
+        assert merge.take_until((1, 0, 0)) is None, "a cut of the past takes nothing"
+        assert merge.cut == [3, 0, 1]
+        assert take_all(merge) == [
+            (1, 1, 0), (9, 1, 1), (9, 1, 2), (9, 2, 1), (9, 2, 2), (10, 0, 3), (10, 1, 3),
+            (10, 2, 3),
+        ]  # fmt: skip
+
+    def test_a_cut_in_a_gap_of_offsets(self) -> None:
+        merge = Merge()
+        merge.add(batch(1, [0, 5, 9], [1, 2, 3]))
+        assert keys_of(merge.take_until((0, 3, 0))) == [(1, 1, 0)]
+        assert merge.cut == [0, 3, 0]
+        assert merge.take_until((0, 5, 0)) is None
+        assert merge.cut == [0, 5, 0]
+        assert keys_of(merge.take_until((0, 6, 0))) == [(2, 1, 5)]
+
+    @pytest.mark.parametrize(
+        ("first", "second", "joins"),
+        [
+            ((5, 1), (6, 0), True),
+            ((5, 1), (5, 1), True),
+            ((5, 1), (5, 2), True),
+            ((5, 1), (5, 0), False),  # of the same time, but of an earlier topic
+            ((5, 1), (4, 2), False),
+        ],
+    )
+    def test_rounds_join_in_order_of_time_and_topic(
+        self, first: tuple[int, int], second: tuple[int, int], joins: bool
+    ) -> None:
+        merge = Merge()
+        found = []
+        for place, (time, kind) in enumerate((first, second)):
+            start = merge.added[kind]
+            merge.add(batch(kind, range(start, start + 1), [time]))
+            taken = merge.take([ENDED] * 3, 1)
+            assert taken is not None
+            found.append(merge.joins(taken))
+            assert place or found == [True]
+        assert found[1] is joins
+
+
+def test_an_origin_beyond_the_round_is_an_error() -> None:
+    merge = Merge()
+    merge.add(batch(0, range(2), [1, 2]))
+    taken = merge.take([ENDED] * 3, 5)
+    assert taken is not None
+    with pytest.raises(IndexError):
+        taken.locate(2)

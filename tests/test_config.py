@@ -1,0 +1,372 @@
+"""The configuration file: the contract's example, defaults, overrides, and every kind of mistake."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.config import (
+    KNOWN_MEASURES,
+    Config,
+    ConfigError,
+    DetectorConfig,
+    HttpConfig,
+    Limits,
+    StreamConfig,
+    WorkerConfig,
+    duration,
+    load_config,
+)
+from pipeline.core.measures import MEASURES
+from topics.clients import KafkaConfig
+from topics.errors import UsageError
+
+#: The contract's section 5, word for word.
+CONTRACT = """\
+kafka: {bootstrap_servers: "localhost:9092", prefix: "", partitions: 4, security: {}}
+defaults:
+  task: classification
+  positive_class: null
+  estimators: [all, "window:1000", "fading:0.999"]
+  stages: [initial, final]          # and: bins, intermediate
+  bins: 10
+  alpha: 2.0
+  label_horizon: 7d
+  settle: 5m
+  detectors:
+    - {detector: page-hinkley, signal: error, delta: 0.005, lambda: 50}
+    - {detector: page-hinkley, signal: "fading:0.997/fading:0.9994", delta: 0.1, lambda: 100}
+  emit: {outcomes: 1000, every: 1s}
+streams:
+  elec2: {label_horizon: 1d}
+"""
+
+MINUTE = 60_000
+DAY = 1440 * MINUTE
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "c.yaml"
+
+
+def load(file: Path, text: str) -> Config:
+    file.write_text(text, encoding="utf-8")
+    return load_config(str(file))
+
+
+def complaint(file: Path, text: str) -> str:
+    """The one sentence about a wrong file."""
+    with pytest.raises(ConfigError) as raised:
+        load(file, text)
+    sentence = str(raised.value)
+    assert "\n" not in sentence
+    assert str(file) in sentence
+    return sentence
+
+
+class TestDefaults:
+    def test_the_contracts_example_is_the_defaults(self, file: Path) -> None:
+        config = load(file, CONTRACT)
+        one_day = replace(StreamConfig(), label_horizon=DAY)
+        assert config == Config(streams={"elec2": one_day})
+        assert config.stream("elec2").label_horizon == DAY
+        assert config.stream("another") == config.defaults == StreamConfig()
+
+    def test_what_the_defaults_are(self) -> None:
+        defaults = StreamConfig()
+        assert defaults.estimators == ("all", "window:1000", "fading:0.999")
+        assert defaults.stages == ("initial", "final")
+        assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
+        assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 1000)
+        assert defaults.detectors == (
+            DetectorConfig("error", "page-hinkley", 0.005, 50.0, 30),
+            DetectorConfig("fading:0.997/fading:0.9994", "page-hinkley", 0.1, 100.0, 30),
+        )
+        assert set(defaults.measures) == set(MEASURES)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{}", "null", "# nothing\n", "defaults:\nstreams:\nkafka: {}\n", "---\n"]
+    )
+    def test_an_empty_file_is_all_defaults(self, file: Path, text: str) -> None:
+        assert load(file, text) == Config() == load_config(None)
+
+    def test_a_byte_order_mark_is_no_trouble(self, file: Path) -> None:
+        assert load(file, "\ufeffkafka: {partitions: 7}").kafka.partitions == 7
+
+    def test_every_key_can_be_set(self, file: Path) -> None:
+        """All keys of all sections, each to what isn't its default."""
+        config = load(
+            file,
+            """
+            kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
+                    security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
+            defaults: {task: classification, positive_class: true, estimators: ["fading:1"],
+                       measures: [kappa], stages: [final], bins: 3, alpha: 0.5,
+                       label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
+                       detectors: [{signal: "all:kappa", delta: 0, lambda: 1, min_outcomes: 7}]}
+            limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
+                     instances_per_shard: 4, predictions_per_instance: 5}
+            http: {host: 0.0.0.0, port: 0}
+            worker: {group: g, session_timeout: 6s, grace: 1ms, commit_every: 2ms,
+                     snapshot_every: 3ms}
+            """,
+        )
+        security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
+        assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
+        assert config.defaults == StreamConfig(
+            positive_class="true", estimators=("fading:1",), measures=("kappa",),
+            stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
+            detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
+            emit_outcomes=None, emit_every=14 * DAY,
+        )  # fmt: skip
+        assert config.limits == Limits(1, 2, 3, 4, 5)
+        assert config.http == HttpConfig("0.0.0.0", 0)
+        assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3)
+        for section, default in (
+            (config.defaults, StreamConfig()), (config.limits, Limits()),
+            (config.worker, WorkerConfig()), (config.http, HttpConfig()),
+            (config.kafka, KafkaConfig()),
+        ):  # fmt: skip
+            same = {
+                f.name for f in fields(section) if getattr(section, f.name) == getattr(default, f.name)
+            }  # fmt: skip
+            assert same <= {"task"}, "this test sets every key to something else"
+
+
+class TestStreams:
+    def test_a_section_overrides_key_by_key(self, file: Path) -> None:
+        config = load(
+            file,
+            """
+            defaults: {bins: 3, emit: {outcomes: 5}, settle: 1m}
+            streams:
+              a: {bins: 4}
+              b: {emit: {every: 2s}, estimators: [all]}
+              c: {detectors: []}
+              d:
+            """,
+        )
+        defaults = replace(StreamConfig(), bins=3, emit_outcomes=5, settle=MINUTE)
+        assert config.defaults == defaults
+        assert config.stream("a") == replace(defaults, bins=4)
+        assert config.stream("b") == replace(defaults, emit_every=2000, estimators=("all",))
+        assert config.stream("c") == replace(defaults, detectors=())
+        assert config.stream("d") == config.stream("e") == defaults
+
+    def test_sections_may_come_in_any_order(self, file: Path) -> None:
+        config = load(file, "streams: {a: {bins: 4}}\ndefaults: {settle: 1m}")
+        assert config.stream("a") == replace(StreamConfig(), bins=4, settle=MINUTE)
+
+    @pytest.mark.parametrize("name", ["7", "007", "no", "true", "null", "1e3", "a b", "größer"])
+    def test_a_streams_name_is_what_is_written(self, file: Path, name: str) -> None:
+        """YAML's own idea of `no` or `007` mustn't rename a stream."""
+        assert list(load(file, f"streams: {{{name}: {{bins: 4}}}}").streams) == [name]
+
+    def test_the_digest_is_a_function_of_the_settings(self, file: Path) -> None:
+        config = load(file, "streams: {a: {}, b: {bins: 10}, c: {bins: 11}}")
+        assert config.stream("a").digest == config.stream("b").digest == StreamConfig().digest
+        assert config.stream("c").digest != StreamConfig().digest
+        assert re.fullmatch("[0-9a-f]{64}", StreamConfig().digest)
+
+
+class TestOverrides:
+    def test_they_win_over_the_file(self, file: Path) -> None:
+        file.write_text("kafka: {prefix: a., partitions: 3}")
+        config = load_config(str(file), {"kafka.prefix": "b.", "http.port": 0})
+        assert (config.kafka.prefix, config.kafka.partitions, config.http.port) == ("b.", 3, 0)
+
+    def test_a_bad_one_is_a_usage_error(self) -> None:
+        with pytest.raises(UsageError, match=r"kafka\.prefix is 'a b'"):
+            load_config(None, {"kafka.prefix": "a b"})
+
+
+#: Wrong files: what stands in it ("@" marks the offending line's number), and words of the sentence.
+WRONG = [
+    # Unknown keys, everywhere
+    ("defaults: {}\nstream: {}", 2, ["'stream'", "did you mean streams?", "known: kafka, defaults"]),
+    ("zzz: 1", 1, ["unknown key 'zzz' in the configuration", "known: kafka, defaults"]),
+    ("defaults:\n  bins: 3\n  lable_horizon: 7d", 3, ["'lable_horizon'", "did you mean label_horizon"]),
+    ("streams:\n  a:\n    emit: {outcome: 5}", 3, ["'outcome' in streams.a.emit", "outcomes, every"]),
+    ("kafka: {server: x}", 1, ["'server' in kafka", "bootstrap_servers"]),
+    ("http:\n  prot: 5", 2, ["'prot' in http", "did you mean port?"]),
+    ("limits: {x: 1}", 1, ["'x' in limits", "models_per_stream"]),
+    ("worker: {x: 1}", 1, ["'x' in worker", "session_timeout"]),
+    ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: error, lamda: 5}", 4,
+     ["'lamda' in defaults.detectors[1]", "did you mean lambda?"]),
+    # Twice
+    ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),
+    ("streams:\n  a: {}\n  a: {}", 3, ["streams has the key 'a' twice"]),
+    ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: error}", 4,
+     ["defaults.detectors[1]", "error"]),
+    ("kafka:\n  security:\n    a: 1\n    a: 2", 4, ["'a' twice"]),
+    # Shapes
+    ("[]", 1, ["the configuration is []", "keys and values"]),
+    ("text", 1, ["'text'", "keys and values"]),
+    ("\ndefaults: 5", 2, ["defaults is 5", "keys and values"]),
+    ("streams: [a]", 1, ["streams is ['a']", "keys and values"]),
+    ("streams: {a: 5}", 1, ["streams.a is 5", "keys and values"]),
+    ("defaults: {emit: 5}", 1, ["defaults.emit is 5", "keys and values"]),
+    ("defaults:\n  detectors: {signal: error}", 2, ["defaults.detectors", "expected a list"]),
+    ("defaults: {detectors: null}", 1, ["defaults.detectors is None", "expected a list"]),
+    ("defaults: {detectors: [error]}", 1, ["defaults.detectors[0] is 'error'", "keys and values"]),
+    ("defaults: {estimators: all}", 1, ["defaults.estimators: 'all'", "a list with at least one"]),
+    ("defaults: {estimators: []}", 1, ["defaults.estimators: []", "a list with at least one"]),
+    ("defaults: {estimators: [all, all]}", 1, ["['all', 'all']", "without repeats"]),
+    ("kafka: {security: [1]}", 1, ["kafka.security: [1]", "librdkafka settings"]),
+    # Values
+    ("defaults: {task: ranking}", 1, ["defaults.task: 'ranking'", "expected classification"]),
+    ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),
+    ("defaults: {positive_class: [a]}", 1, ["positive_class: ['a']", "a string, an integer"]),
+    ("defaults: {estimators: [all, 'window:0']}", 1, ["'window:0'", "window:W (W >= 1)"]),
+    ("defaults: {estimators: ['window:x']}", 1, ["'window:x'", "window:W"]),
+    ("defaults: {estimators: ['fading:0']}", 1, ["'fading:0'", "fading:A (0 < A <= 1)"]),
+    ("defaults: {estimators: ['fading:1.1']}", 1, ["'fading:1.1'", "0 < A <= 1"]),
+    ("defaults: {estimators: ['fading:nan']}", 1, ["'fading:nan'", "0 < A <= 1"]),
+    ("defaults: {estimators: ['fading:1e-310']}", 1, ["'fading:1e-310'", "fading:A"]),
+    ("defaults: {estimators: [5]}", 1, ["5", "expected a string"]),
+    ("defaults: {stages: [last]}", 1, ["unknown stage 'last'", "known: initial, final"]),
+    ("defaults: {stages: []}", 1, ["defaults.stages: []", "at least one"]),
+    ("defaults: {measures: [f2]}", 1, ["unknown measure 'f2'", "known: error, accuracy"]),
+    ("defaults: {bins: 0}", 1, ["defaults.bins: 0", "an integer from 1"]),
+    ("defaults: {bins: 2.5}", 1, ["defaults.bins: 2.5", "an integer from 1"]),
+    ("defaults: {bins: true}", 1, ["defaults.bins: True", "an integer from 1"]),
+    ("defaults: {bins: '3'}", 1, ["defaults.bins: '3'", "an integer from 1"]),
+    ("defaults: {alpha: 0}", 1, ["defaults.alpha: 0", "a number above 0"]),
+    ("defaults: {alpha: .inf}", 1, ["defaults.alpha: inf", "a number above 0"]),
+    ("defaults: {alpha: .nan}", 1, ["defaults.alpha: nan", "a number above 0"]),
+    ("defaults: {alpha: x}", 1, ["defaults.alpha: 'x'", "a number above 0"]),
+    ("defaults:\n  alpha: 1" + "0" * 400, 2, ["defaults.alpha", "a number above 0"]),
+    ("defaults: {label_horizon: 7}", 1, ["7 is no duration", "7d"]),
+    ("defaults: {label_horizon: 7 days}", 1, ["'7 days' is no duration", "500ms"]),
+    ("defaults: {label_horizon: 0s}", 1, ["'0s'", "a duration above 0"]),
+    ("defaults: {settle: -1s}", 1, ["'-1s' is no duration", "5m"]),
+    ("defaults: {settle: 1.5s}", 1, ["'1.5s' is no duration", "5m"]),
+    ("defaults: {settle: null}", 1, ["None is no duration", "5m"]),
+    ("defaults: {label_horizon: 999999999999999d}", 1, ["'999999999999999d'", "duration"]),
+    ("defaults:\n  emit:\n    outcomes: 0", 3, ["defaults.emit.outcomes: 0", "an integer from 1"]),
+    ("defaults: {emit: {every: 5}}", 1, ["defaults.emit.every: 5 is no duration", "1s"]),
+    ("defaults: {detectors: [{detector: adwin, signal: error}]}", 1, ["'adwin'", "page-hinkley"]),
+    ("defaults: {detectors: [{detector: page-hinkley}]}", 1, ["no signal", "signal: error"]),
+    ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
+    ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "a number of at least 0"]),
+    ("defaults: {detectors: [{signal: error, lambda: 0}]}", 1, ["lambda: 0", "a number above 0"]),
+    ("defaults: {detectors: [{signal: error, min_outcomes: 0}]}", 1, ["min_outcomes: 0", "from 1"]),
+    ("kafka: {bootstrap_servers: ''}", 1, ["kafka.bootstrap_servers", "expected"]),
+    ("kafka:\n  bootstrap_servers: '  '", 2, ["bootstrap_servers is empty", "host:port"]),
+    ("kafka: {bootstrap_servers: [a]}", 1, ["bootstrap_servers: ['a']", "a string"]),
+    ("kafka:\n  prefix: a b", 2, ["kafka.prefix is 'a b'", "letters, digits"]),
+    ("kafka: {partitions: 0}", 1, ["kafka.partitions: 0", "from 1"]),
+    ("kafka: {replication: 0}", 1, ["kafka.replication: 0", "from 1"]),
+    ("http: {port: 65536}", 1, ["http.port: 65536", "from 0 to 65535"]),
+    ("http: {host: 5}", 1, ["http.host: 5", "a string"]),
+    ("limits: {models_per_stream: 0}", 1, ["limits.models_per_stream: 0", "from 1"]),
+    ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 65535"]),
+    ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 65535"]),
+    ("worker: {group: null}", 1, ["worker.group: None", "a string"]),
+    ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
+    # Not YAML, or more than this needs
+    ("defaults: [", 1, ["not YAML"]),
+    ("a: 1\n\tb: 2", 2, ["not YAML"]),
+    ("---\n{}\n---\n{}", 3, ["another document"]),
+    ("defaults: {bins: !number 5}", 1, ["!number"]),
+    ("defaults:\n  bins: !!int x", 2, ["'x'"]),
+    ("defaults:\n  bins: 2020-99-99", 2, ["2020-99-99"]),
+    ("streams:\n  2020-99-99: {bins: 0}", 2, ["2020-99-99"]),
+    ("kafka:\n  security: {[1]: 2}", 2, ["kafka.security"]),
+    ("defaults: &d {bins: 3}\nstreams: {a: {<<: *d}}", 2, ["<<"]),
+    ("a: \x07", 1, ["not YAML"]),
+    ("a: 1\nb: \x00", 2, ["not YAML"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "words"), WRONG, ids=[repr(w[0])[:60] for w in WRONG])
+def test_a_mistake_is_told_with_line_offender_and_expectation(
+    file: Path, text: str, line: int, words: list[str]
+) -> None:
+    sentence = complaint(file, text)
+    assert f"line {line}:" in sentence or f"line {line} " in sentence, sentence
+    for word in words:
+        assert word in sentence, sentence
+
+
+@pytest.mark.parametrize("measure", [name for name in KNOWN_MEASURES if name not in MEASURES])
+def test_a_measure_that_is_known_but_not_available(file: Path, measure: str) -> None:
+    sentence = complaint(file, f"defaults:\n  measures: [kappa, {measure}]")
+    assert f"line 2: defaults.measures: measure '{measure}' isn't available" in sentence
+    assert "available: error, accuracy, kappa" in sentence
+
+
+@pytest.mark.parametrize("stage", ["bins", "intermediate"])
+def test_a_stage_that_is_known_but_not_available(file: Path, stage: str) -> None:
+    sentence = complaint(file, f"defaults: {{stages: [initial, {stage}]}}")
+    assert f"stage '{stage}' isn't available in this version; available: initial, final" in sentence
+
+
+def test_a_task_that_is_known_but_not_available(file: Path) -> None:
+    assert "'regression' isn't available" in complaint(file, "defaults: {task: regression}")
+
+
+class TestUnreadable:
+    def test_files(self, tmp_path: Path) -> None:
+        for path, words in ((tmp_path / "none.yaml", "No such file"), (tmp_path, "directory")):
+            with pytest.raises(ConfigError, match=words) as raised:
+                load_config(str(path))
+            assert repr(str(path)) in str(raised.value)
+
+    def test_bytes_that_are_not_utf_8(self, file: Path) -> None:
+        file.write_bytes("kafka: {prefix: é}".encode("latin-1"))
+        with pytest.raises(ConfigError, match="not UTF-8"):
+            load_config(str(file))
+
+
+class TestDuration:
+    @pytest.mark.parametrize(
+        ("text", "milliseconds"),
+        [
+            ("1ms", 1), ("500ms", 500), ("1s", 1000), ("5m", 5 * MINUTE), ("2h", 120 * MINUTE),
+            ("7d", 7 * DAY), ("2w", 14 * DAY), (" 5 m ", 5 * MINUTE), ("007s", 7000), ("0s", 0),
+        ],
+    )  # fmt: skip
+    def test_units(self, text: str, milliseconds: int) -> None:
+        assert duration(text) == milliseconds
+
+    @pytest.mark.parametrize(
+        "text", ["", "5", "s", "-5s", "+5s", "5S", "5 sec", "1h30m", "1.5h", "5y", "1e3s", 5, None]
+    )
+    def test_what_is_no_duration_is_quoted(self, text: object) -> None:
+        with pytest.raises(ValueError, match=re.escape(f"{text!r} is no duration")):
+            duration(text)  # type: ignore[arg-type]
+
+
+#: YAML's own building blocks, to be thrown together.
+_WORDS = st.sampled_from([
+    "defaults", "streams", "kafka", "emit", "detectors", "signal", "error", "bins", "5", "0x1F",
+    "null", "~", "true", "no", "all", "1s", "2001-01-01", "2001-99-99", "12:30", "!!int", "!x", "&a",
+    "*a", "<<", "'", '"', "|", ">", "%", "@", "?", "- ", ": ", ", ", "{", "}", "[", "]", "#", "\n",
+    "\n  ", "\t", " ", "---", "...", ".inf", "1" * 5000, "\x07", "é", "\ufeff",
+])  # fmt: skip
+
+
+@settings(max_examples=250)
+@given(words=st.lists(_WORDS, max_size=12))
+def test_no_file_ends_in_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str]
+) -> None:
+    """Whatever it holds: a configuration or one sentence."""
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text("".join(words), encoding="utf-8")
+    try:
+        config = load_config(str(path))
+    except ConfigError as error:
+        assert str(path) in str(error)
+    else:
+        assert math.isfinite(config.defaults.alpha)
