@@ -115,8 +115,9 @@ class WorkerConfig:
     """How a worker takes part in its group."""
 
     group: str = "prequential"
-    #: Without a heartbeat for this long (ms) a worker has lost its shards (Kafka's own default).
-    session_timeout: int = 45_000
+    #: Without a heartbeat for this long (ms) a worker has lost its shards: short, so that those of a
+    #: dead one are soon at work elsewhere; long enough for a pause of a healthy one.
+    session_timeout: int = 10_000
     #: A topic read to its end holds the others back for this long (ms): time enough for a record
     #: that the broker already has to be fetched.
     grace: int = 100
@@ -137,6 +138,11 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+
+    @property
+    def group(self) -> str:
+        """The consumer group: installations with different prefixes never share one."""
+        return self.kafka.prefix + self.worker.group
 
     def stream(self, name: str) -> StreamConfig:
         """The settings of a stream: its own section over `defaults`."""

@@ -1,8 +1,7 @@
-"""The configuration file: the contract's example, defaults, overrides, and every kind of mistake."""
+"""The configuration file: the contract's example, defaults, overrides, every kind of mistake."""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -134,10 +133,9 @@ class TestDefaults:
             (config.worker, WorkerConfig()), (config.http, HttpConfig()),
             (config.kafka, KafkaConfig()),
         ):  # fmt: skip
-            same = {
-                f.name for f in fields(section) if getattr(section, f.name) == getattr(default, f.name)
-            }  # fmt: skip
-            assert same <= {"task"}, "this test sets every key to something else"
+            for field in fields(section):
+                changed = getattr(section, field.name) != getattr(default, field.name)
+                assert changed or field.name == "task", field.name
 
 
 class TestStreams:
@@ -187,13 +185,15 @@ class TestOverrides:
             load_config(None, {"kafka.prefix": "a b"})
 
 
-#: Wrong files: what stands in it ("@" marks the offending line's number), and words of the sentence.
+#: Wrong files: what stands in it, the offender's line, and words of the sentence.
 WRONG = [
     # Unknown keys, everywhere
-    ("defaults: {}\nstream: {}", 2, ["'stream'", "did you mean streams?", "known: kafka, defaults"]),
+    ("defaults: {}\nstream: {}", 2, ["'stream'", "did you mean streams?", "known: kafka"]),
     ("zzz: 1", 1, ["unknown key 'zzz' in the configuration", "known: kafka, defaults"]),
-    ("defaults:\n  bins: 3\n  lable_horizon: 7d", 3, ["'lable_horizon'", "did you mean label_horizon"]),
-    ("streams:\n  a:\n    emit: {outcome: 5}", 3, ["'outcome' in streams.a.emit", "outcomes, every"]),
+    ("defaults:\n  bins: 3\n  lable_horizon: 7d", 3,
+     ["'lable_horizon' in defaults", "did you mean label_horizon"]),
+    ("streams:\n  a:\n    emit: {outcome: 5}", 3,
+     ["'outcome' in streams.a.emit", "known: outcomes, every"]),
     ("kafka: {server: x}", 1, ["'server' in kafka", "bootstrap_servers"]),
     ("http:\n  prot: 5", 2, ["'prot' in http", "did you mean port?"]),
     ("limits: {x: 1}", 1, ["'x' in limits", "models_per_stream"]),
@@ -204,7 +204,7 @@ WRONG = [
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),
     ("streams:\n  a: {}\n  a: {}", 3, ["streams has the key 'a' twice"]),
     ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: error}", 4,
-     ["defaults.detectors[1]", "error"]),
+     ["defaults.detectors", "error"]),
     ("kafka:\n  security:\n    a: 1\n    a: 2", 4, ["'a' twice"]),
     # Shapes
     ("[]", 1, ["the configuration is []", "keys and values"]),
@@ -257,7 +257,7 @@ WRONG = [
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
     ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
-    ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "a number of at least 0"]),
+    ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "at least 0"]),
     ("defaults: {detectors: [{signal: error, lambda: 0}]}", 1, ["lambda: 0", "a number above 0"]),
     ("defaults: {detectors: [{signal: error, min_outcomes: 0}]}", 1, ["min_outcomes: 0", "from 1"]),
     ("kafka: {bootstrap_servers: ''}", 1, ["kafka.bootstrap_servers", "expected"]),
@@ -350,8 +350,9 @@ class TestDuration:
 #: YAML's own building blocks, to be thrown together.
 _WORDS = st.sampled_from([
     "defaults", "streams", "kafka", "emit", "detectors", "signal", "error", "bins", "5", "0x1F",
-    "null", "~", "true", "no", "all", "1s", "2001-01-01", "2001-99-99", "12:30", "!!int", "!x", "&a",
-    "*a", "<<", "'", '"', "|", ">", "%", "@", "?", "- ", ": ", ", ", "{", "}", "[", "]", "#", "\n",
+    "null", "~", "true", "no", "all", "1s", "2001-01-01", "2001-99-99", "12:30", "!!int", "!x",
+    "&a", "*a", "<<", "'", '"', "|", ">", "%", "@", "?", "- ", ": ", ", ", "{", "}", "[", "]",
+    "#", "\n",
     "\n  ", "\t", " ", "---", "...", ".inf", "1" * 5000, "\x07", "é", "\ufeff",
 ])  # fmt: skip
 
@@ -365,8 +366,7 @@ def test_no_file_ends_in_a_traceback(
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text("".join(words), encoding="utf-8")
     try:
-        config = load_config(str(path))
+        load_config(str(path))
     except ConfigError as error:
-        assert str(path) in str(error)
-    else:
-        assert math.isfinite(config.defaults.alpha)
+        told = str(error)
+        assert str(path) in told

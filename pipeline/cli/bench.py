@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.cli.common import add_kafka_options, load
+from topics.admin import create
 from topics.clients import KafkaConfig
 from topics.errors import UsageError, WorkError
+from topics.specs import INPUTS, topic_specs
 
 #: Contestants: name, module below tests/bench, records at most (the slow one gets a prefix of the
 #: same messages: its rate is what counts, and nobody wants to wait for minutes).
@@ -99,9 +101,13 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
 def _load(kafka: KafkaConfig, args: argparse.Namespace) -> int:
     """Make the topics and fill them; returns the number of records."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from tests.bench.messages import generate, load as load_messages
+    from tests.bench.messages import generate
+    from tests.bench.messages import load as load_messages
 
-    counts = load_messages(kafka, generate(args.instances, args.models, args.streams))
+    topics = {name: kafka.topic(name) for name in INPUTS}
+    create(kafka, topic_specs(kafka))
+    messages = generate(args.instances, args.models, args.streams)
+    counts = load_messages(kafka.bootstrap_servers, topics, messages)
     return sum(counts.values())
 
 

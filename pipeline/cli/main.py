@@ -10,7 +10,7 @@ import sys
 from pipeline import __version__
 from topics.errors import UsageError, WorkError
 
-_COMMANDS = ("worker", "topics", "broker", "produce", "replay", "watch")
+_COMMANDS = ("demo", "worker", "topics", "broker", "produce", "replay", "watch", "bench")
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
 _INTERRUPTED = 130

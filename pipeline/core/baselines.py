@@ -48,5 +48,5 @@ class Baselines:
 
     def restore(self, state: list[object]) -> None:
         self.persistent, self.majority, self.packed, counts = state  # type: ignore[assignment]
-        self._counts = {y: count for y, count in counts}  # type: ignore[attr-defined]
+        self._counts = dict(counts)  # type: ignore[attr-defined]
         self._order = {y: place for place, y in enumerate(self._counts)}

@@ -243,6 +243,7 @@ class Join:
             deadline = t0 + self.config.label_horizon
             self.waiting_labels += 1
             self.waiting += 1
+            code = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
             self._drop_label(name, (WAITING, deadline, version, model.code, ts, code))
             return
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code))

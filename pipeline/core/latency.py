@@ -35,7 +35,7 @@ class LatencyHistogram:
         self.total += int(values.sum())
 
     def snapshot(self) -> list[object]:
-        return [self.counts, self.total]
+        return [list(self.counts), self.total]
 
     def restore(self, state: list[object]) -> None:
         self.counts, self.total = list(state[0]), state[1]  # type: ignore[call-overload,assignment]

@@ -121,7 +121,7 @@ def compute(memory: Memory, names: Sequence[str]) -> tuple[dict[str, float], dic
     ({}, {'accuracy': 'empty'})
     """
     if not memory.n:
-        return {}, {name: "empty" for name in names}
+        return {}, dict.fromkeys(names, "empty")
     sums = totals(memory)
     values, undefined = {}, {}
     for name in names:

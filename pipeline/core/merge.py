@@ -31,7 +31,7 @@ Cut = tuple[int, int, int]
 class Batch:
     """Consecutive records of one input topic; `times` never decrease."""
 
-    __slots__ = ("kind", "offsets", "times", "records", "reasons")
+    __slots__ = ("kind", "offsets", "reasons", "records", "times")
 
     def __init__(
         self, kind: int, offsets: Sequence[int], times: list[int], decoded: Decoded

@@ -94,7 +94,8 @@ class Model:
     def revise(self, ordinal: int, old_y: int, new_y: int, seen: dict[str, int], room: int) -> None:
         """A label was revised: move its outcome. `seen` has the outcome as packed, by stage."""
         found = np.flatnonzero(self._ordinals == ordinal)
-        age = len(self._ordinals) - 1 - int(found[-1]) if len(found) else self.outcomes
+        # Older than all that is remembered: beyond every window, within the whole history.
+        age = len(self._ordinals) - 1 - int(found[-1]) if len(found) else len(self._ordinals)
         for stage, sequence in self.sequences.items():
             packed = seen[stage]
             first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
@@ -111,7 +112,7 @@ class Model:
                 self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
                 self.duplicate, *self.emitted,
             ],
-            "started_empty": self.started_empty,
+            "started_empty": list(self.started_empty),
             "ordinals": self._ordinals.tobytes(),
         }  # fmt: skip
 

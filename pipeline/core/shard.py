@@ -177,7 +177,8 @@ class Shard:
         Copies are made before the first part is given out, so the shard may go on at once; encode and
         write the parts at leisure. Only plain lists, dicts, numbers, strings and bytes.
         """
-        assert not self.outputs and not self.touched, "flush before taking a snapshot"
+        assert not self.outputs, "flush before taking a snapshot"
+        assert not self.touched, "flush before taking a snapshot"
         head = {
             "merge": self.merge.snapshot(),
             "ticks": list(self._ticks.items()),
@@ -200,7 +201,7 @@ class Shard:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
         head: dict = next(parts)  # type: ignore[type-arg,assignment]
         self.merge.restore(head["merge"])
-        saved = {every: due for every, due in head["ticks"]}
+        saved = dict(head["ticks"])
         if set(saved) == set(self._ticks):
             self._ticks = saved
             self._next_tick = head["next_tick"]

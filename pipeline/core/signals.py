@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from pipeline.core.fading import FadingCount, FadingSum
-from pipeline.core.memories import build_memory
 from pipeline.core.measures import MEASURES, compute
+from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import Chunk, Floats, Ints
 
 

@@ -122,7 +122,7 @@ class Stream(Join):
                     self.name, model.name, None, stage, estimator, memory.n, model.outcomes,
                     model.newest_ts, measures, undefined, counts, self.config.digest,
                 )  # fmt: skip
-                if f"{stage} estimator {estimator}" in model.started_empty:
+                if not {f"stage {stage}", f"{stage} estimator {estimator}"}.isdisjoint(model.started_empty):
                     message.started_empty = True
                 yield message
 
@@ -146,7 +146,7 @@ class Stream(Join):
                 identity(*about, config.signal, detection.params, outcome),
                 *about, config.signal, outcome, self.log_names[row], self.log_times[row],
                 statistic, config.threshold, detection.params,
-            )  # fmt: skip
+            )
         )
 
     # ---- snapshot
@@ -164,7 +164,7 @@ class Stream(Join):
                 self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
                 self.revisions, self._completed,
             ],
-            "duplicates": self.duplicates,
+            "duplicates": list(self.duplicates),
             "latency": self.latency.snapshot(),
             "models": [model.snapshot() for model in self.by_code],
             "unpublished": [model.code for model in self._unpublished],

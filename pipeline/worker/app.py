@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterable, Awaitable
 from concurrent.futures import TimeoutError as Late
 from typing import Any
@@ -62,7 +63,7 @@ class Worker:
     def _build_app(self) -> Any:
         kafka = self.config.kafka
         app: Any = faust.App(
-            self.config.worker.group,
+            self.config.group,
             broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
             store="memory://",
             web_enabled=False,  # no table or router pages; see `pipeline.worker.http`
@@ -70,6 +71,7 @@ class Worker:
             topic_allow_declare=False,
             stream_wait_empty=False,
             autodiscover=False,
+            datadir=tempfile.gettempdir(),  # nothing is kept there
         )
         app.fetcher = self._fetcher
         app.input_topics = [kafka.topic(name) for name in INPUTS]
@@ -108,13 +110,15 @@ class Worker:
 
     # ---- shards
 
-    def _on_partitions(self, partitions: frozenset[int]) -> None:
-        """The group has decided; called in the fetching thread."""
+    def _on_partitions(self, partitions: frozenset[int] | None) -> None:
+        """The group has decided (None: it is about to); called in the fetching thread."""
         self._loop.call_soon_threadsafe(self._assign, partitions)
 
-    def _assign(self, partitions: frozenset[int]) -> None:
-        log.info("shards of this worker: %s", sorted(partitions))
+    def _assign(self, partitions: frozenset[int] | None) -> None:
         self._assigned = partitions
+        if partitions is None:
+            return  # shards go on until somebody fences them, or the decision comes
+        log.info("shards of this worker: %s", sorted(partitions))
         for partition in set(self.runners) - partitions:
             runner = self.runners.pop(partition)
             self._fetcher.close(partition)

@@ -13,7 +13,6 @@ from pipeline.core.merge import Batch
 from topics.decoding import decode
 from topics.specs import INPUTS
 
-
 #: Of a timestamp's type and value, the value (ms).
 _TIME = itemgetter(1)
 

@@ -52,7 +52,7 @@ class Fetcher:
     """Reads the input topics of the shards that are asked for."""
 
     def __init__(
-        self, config: Config, on_partitions: Callable[[frozenset[int]], None]
+        self, config: Config, on_partitions: Callable[[frozenset[int] | None], None]
     ) -> None:
         kafka = config.kafka
         self._config = config
@@ -62,7 +62,7 @@ class Fetcher:
         self._member = Consumer(
             kafka.client(
                 **{
-                    "group.id": config.worker.group,
+                    "group.id": config.group,
                     "enable.auto.commit": False,
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
@@ -76,7 +76,7 @@ class Fetcher:
                 **{
                     **FETCH_SETTINGS,
                     # Needed by the client, never joined.
-                    "group.id": f"{config.worker.group}-fetch",
+                    "group.id": f"{config.group}-fetch",
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,
@@ -192,6 +192,10 @@ class Fetcher:
         batches = []
         start = 0
         while start < len(messages):
+            if topics[start] is None:  # an error of the client, of no partition
+                self._without_events([messages[start]])
+                start += 1
+                continue
             stop = _run_end(topics, partitions, start)
             run = messages[start:stop]
             end = None
@@ -230,7 +234,7 @@ class Fetcher:
 
     def _look_at_ends(self) -> None:
         for part in self._fetcher.assignment():
-            low, high = self._fetcher.get_watermark_offsets(part, cached=True)
+            _, high = self._fetcher.get_watermark_offsets(part, cached=True)
             if high >= 0:
                 self.ends[self._kinds[part.topic], part.partition] = high
 
@@ -249,9 +253,10 @@ class Fetcher:
         self._on_partitions(numbers.pop())
 
     def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        # Nothing to do: a shard that goes elsewhere is fenced by whoever takes it, and one that
-        # comes back goes on as if nothing had been. What is ours is said by the next assignment.
+        # A shard that goes elsewhere is fenced by whoever takes it, and one that comes back goes on
+        # as if nothing had been. What is ours is said by the next assignment.
         consumer.unassign()
+        self._on_partitions(None)
 
 
 def _run_end(topics: list[str | None], partitions: list[int | None], start: int) -> int:

@@ -55,7 +55,7 @@ class Publisher:
     def __init__(self, config: Config, partition: int) -> None:
         self._partition = partition
         kafka = config.kafka
-        self._id = f"{config.worker.group}-{kafka.prefix}shard-{partition}"
+        self._id = f"{config.group}-shard-{partition}"
         self._producer = Producer(
             kafka.client(
                 **{
@@ -99,10 +99,13 @@ class Publisher:
 
     def _attempt(self, messages: list[Outgoing]) -> dict[str, int]:
         offsets: dict[str, int] = {}
+        refused: list[str] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 offsets[message.topic()] = message.offset()  # type: ignore[index,assignment]
+            elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
         self._checked(self._producer.begin_transaction)  # step 1
         for topic, key, value, headers in messages:  # step 2
@@ -118,9 +121,14 @@ class Publisher:
                     if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                         raise WorkError(f"{topic}: a message is too large: {error}") from error
                     self._checked(_raiser(error))
-        self._patiently(
-            "commit", lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS)
-        )  # step 3
+        try:
+            self._patiently(
+                "commit", lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS)
+            )  # step 3
+        except _Aborted:
+            if refused:  # trying again would fail again
+                raise WorkError(refused[0]) from None
+            raise
         return offsets
 
     def _patiently(self, what: str, call: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from pipeline.worker.snapshots import Manifest, SnapshotReader
 from topics.clients import KafkaConfig
 from topics.errors import WorkError
 from topics.specs import JOURNAL, SNAPSHOTS
+
+log = logging.getLogger(__name__)
 
 #: Seconds without a record or the end of the partition after which reading is given up.
 _SILENCE_SECONDS = 60.0
@@ -92,7 +95,13 @@ def read_known(
         journal_offset = message.offset() + 1  # type: ignore[operator]
         if manifest is None or entry.number > manifest.journal_number:
             journal.append(entry)
-    _check_numbers(journal, 0 if manifest is None else manifest.journal_number, partition)
+    if manifest is not None:
+        last = manifest.journal_number
+    else:  # retention may have removed the journal's beginning, and the inputs' with it
+        last = journal[0].number - 1 if journal else 0
+        if last:
+            log.warning("shard %d: the journal begins at entry %d", partition, last + 1)
+    _check_numbers(journal, last, partition)
     return Known(manifest, parts, journal, journal_offset)
 
 

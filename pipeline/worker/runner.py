@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from time import monotonic
 from typing import Any
@@ -181,15 +182,13 @@ class ShardRunner:
         self._maybe_commit()
         if not processed:
             self._wake.clear()
-            try:
+            with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _TICK_SECONDS)
-            except asyncio.TimeoutError:
-                pass
 
     def _follow(self) -> int:
         """Step 4: process up to the journal's next cut, if all of it is here."""
         cut = self._journal[0]
-        if not self.shard.merge.covers(cut):
+        if not self._here(cut):
             self._release_for(cut)
             return 0
         self._journal.popleft()
@@ -199,6 +198,13 @@ class ShardRunner:
         if not self._journal:
             self._recovered()
         return max(1, processed)
+
+    def _here(self, cut: Cut) -> bool:
+        """Whether all records below a cut have been added (or are gone for good)."""
+        return all(
+            added >= wanted or (end is not None and end >= wanted)
+            for added, wanted, end in zip(self.shard.merge.added, cut, self._ends)
+        )
 
     def _advance(self) -> int:
         started = monotonic()

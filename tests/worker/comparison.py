@@ -138,7 +138,7 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     for name, expected in theirs.items():
         value = ours[name]
         if name == "measures":
-            tolerances = {key: 1e-12 for key in expected} | {"kappa_plus": _ROOT_OF_NOTHING}
+            tolerances = dict.fromkeys(expected, 1e-12) | {"kappa_plus": _ROOT_OF_NOTHING}
             assert value.keys() == expected.keys(), (ours, theirs)
             for key, number in expected.items():
                 assert value[key] == pytest.approx(number, rel=1e-9, abs=tolerances[key]), ours

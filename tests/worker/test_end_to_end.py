@@ -19,8 +19,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from comparison import assert_as_replayed, assert_as_the_oracle_says
-from conftest import fresh_cluster
 from confluent_kafka.admin import AdminClient, NewPartitions
+from conftest import fresh_cluster
 from dashboard import dashboard_queries
 from processes import (
     HANGS,

@@ -151,7 +151,7 @@ UNUSABLE: dict[str, tuple[str, bytes | None, str]] = {
     "an id too long": ("labels", _label(instance_id="i" * (MAX_NAME_BYTES + 1)), "256"),
     "a name too long in bytes": (
         "labels",
-        '{"stream":"s-0","instance_id":"x","y_true":"%s"}'.encode() % ("ü" * 129).encode(),
+        b'{"stream":"s-0","instance_id":"x","y_true":"%s"}' % ("ü" * 129).encode(),
         "258 bytes: at most 256",
     ),
     "nested too deeply": ("labels", _LABEL % (b',"note":' + b"[" * 100_000), "nested|recursion"),
