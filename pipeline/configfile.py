@@ -32,6 +32,12 @@ from topics.errors import UsageError
 #: What the contract names and a later version brings.
 _LATER_STAGES = ("bins", "intermediate")
 
+#: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
+_LONGEST = 1000 * 366 * 86_400_000
+
+#: Largest number in a configuration: no parameter of a method makes sense near it.
+_LARGEST = 1e15
+
 Parser = Callable[[Any], Any]
 
 
@@ -45,13 +51,20 @@ def read(path: str | None, overrides: Mapping[str, object]) -> Config:
     node = None
     if path is not None:
         try:
-            node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            text = Path(path).read_text(encoding="utf-8")
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise ConfigError(f"{path} line {line}: not YAML: {error.problem}") from error
+            problem = error.problem or error.context
+            raise ConfigError(f"{path} line {line}: not YAML: {problem}") from error
+        except yaml.reader.ReaderError as error:
+            line = text[: error.position].count("\n") + 1
+            raise ConfigError(f"{path} line {line}: not YAML: {error.reason}") from error
+        except RecursionError as error:
+            raise ConfigError(f"{path} line 1: not YAML: nested too deeply") from error
     config = reader.config(node)
     for key, value in overrides.items():
         section, _, name = key.partition(".")
@@ -69,7 +82,7 @@ class _Reader:
         sections = self._mapping(
             node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker")
         )
-        kafka = self._section(sections.get("kafka"), "kafka", KafkaConfig(), _KAFKA)
+        kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
         streams = {
             name: self._stream(child, f"streams.{name}", defaults)
@@ -85,6 +98,23 @@ class _Reader:
             ),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
         )
+
+    def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
+        children = self._mapping(node, "kafka", (*_KAFKA, "security"))
+        values = {
+            key: self._value(child, f"kafka.{key}", _KAFKA[key])
+            for key, child in children.items()
+            if key != "security"
+        }
+        if "security" in children:
+            settings = self._mapping(children["security"], "kafka.security", None)
+            values["security"] = {
+                key: self._value(child, f"kafka.security.{key}", _setting) for key, child in settings.items()
+            }
+        try:
+            return KafkaConfig(**values)
+        except UsageError as error:
+            raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
         keys = {**_STREAM, "detectors": None, "emit": None}
@@ -104,7 +134,7 @@ class _Reader:
 
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
         if not isinstance(node, yaml.SequenceNode):
-            self._fail(node, f"{where} is {_value(node)!r}: expected a list of detectors")
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
         detectors = []
         for place, child in enumerate(node.value):
             parsed = self._mapping(child, f"{where}[{place}]", tuple(_DETECTOR))
@@ -116,7 +146,10 @@ class _Reader:
             }
             if "signal" not in values:
                 self._fail(child, f"{where}[{place}] has no signal: expected e.g. signal: error")
-            detectors.append(DetectorConfig(**values))
+            detector = DetectorConfig(**values)
+            if detector in detectors:
+                self._fail(child, f"{where} has the detector on {detector.signal} twice")
+            detectors.append(detector)
         return tuple(detectors)
 
     def _section(
@@ -127,39 +160,42 @@ class _Reader:
             key: self._value(child, f"{where}.{key}", parsers[key])
             for key, child in children.items()
         }
-        try:
-            return replace(base, **values)
-        except UsageError as error:
-            raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
+        return replace(base, **values)
 
     def _mapping(
         self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
     ) -> dict[str, yaml.Node]:
-        if node is None or (isinstance(node, yaml.ScalarNode) and _value(node) is None):
+        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, where) is None):
             return {}
         if not isinstance(node, yaml.MappingNode):
-            self._fail(node, f"{where} is {_value(node)!r}: expected keys and values")
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
         found: dict[str, yaml.Node] = {}
         for key_node, child in node.value:
-            key = str(_value(key_node))
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._fail(key_node, f"{where} has a key that is no name")
+            key = key_node.value  # as it is written: 007 and no are names, too
             if known is not None and key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                self._fail(
-                    key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}"
-                    if near else f"unknown key {key!r} in {where}; known: {', '.join(known)}",
-                )  # fmt: skip
+                hint = f"; did you mean {near[0]}?" if near else ";"
+                self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
             if key in found:
                 self._fail(key_node, f"{where} has the key {key!r} twice")
             found[key] = child
         return found
 
     def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
-        value = _value(node)
         try:
-            return parser(value)
-        except (ValueError, TypeError) as error:
+            return parser(self._plain(node, where))
+        except (ValueError, TypeError, OverflowError) as error:
             self._fail(node, f"{where}: {error}")
+
+    def _plain(self, node: yaml.Node, where: str) -> Any:
+        """The Python value of a node."""
+        try:
+            return _Constructor().construct_document(node)
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+            shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
+            self._fail(node, f"{where} is {node.tag.replace('tag:yaml.org,2002:', '')} {shown!r}: {' '.join(str(error).split())}")
 
     def _fail(self, node: yaml.Node, what: str) -> Any:
         raise ConfigError(f"{self._path} line {_line(node)}: {what}")
@@ -167,10 +203,6 @@ class _Reader:
 
 def _line(node: yaml.Node | None) -> int:
     return 1 if node is None else node.start_mark.line + 1
-
-
-def _value(node: yaml.Node) -> Any:
-    return _Constructor().construct_document(node)
 
 
 def _expected(value: object, what: str) -> ValueError:
@@ -198,8 +230,8 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
 
 def _number(least: float, strictly: bool) -> Parser:
     def parse(value: Any) -> float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not (value > least if strictly else value >= least) or value == float("inf"):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value <= _LARGEST
+        if not number or not (value > least if strictly else value >= least):
             raise _expected(value, f"a number {'above' if strictly else 'of at least'} {least:g}")
         return float(value)
 
@@ -208,8 +240,8 @@ def _number(least: float, strictly: bool) -> Parser:
 
 def _duration(value: Any) -> int:
     milliseconds = duration(value)
-    if milliseconds < 1:
-        raise _expected(value, "a duration above 0")
+    if not 1 <= milliseconds <= _LONGEST:
+        raise _expected(value, "a duration above 0 and up to 1000 years")
     return milliseconds
 
 
@@ -277,13 +309,12 @@ def _detector(value: Any) -> str:
     return str(value)
 
 
-def _strings(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise _expected(value, "librdkafka settings, such as security.protocol: SSL")
-    return {
-        key: ("true" if entry else "false") if isinstance(entry, bool) else str(entry)
-        for key, entry in value.items()
-    }
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
 
 
 def _port(value: Any) -> int:
@@ -298,7 +329,7 @@ def _positive_fields(section: type) -> dict[str, Parser]:
 
 _KAFKA: dict[str, Parser] = {
     "bootstrap_servers": _text, "prefix": _prefix, "partitions": _integer(1, 100_000),
-    "replication": _integer(1, 1000), "security": _strings,
+    "replication": _integer(1, 1000),
 }  # fmt: skip
 
 _WORKER: dict[str, Parser] = {

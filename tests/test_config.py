@@ -219,7 +219,7 @@ WRONG = [
     ("defaults: {estimators: all}", 1, ["defaults.estimators: 'all'", "a list with at least one"]),
     ("defaults: {estimators: []}", 1, ["defaults.estimators: []", "a list with at least one"]),
     ("defaults: {estimators: [all, all]}", 1, ["['all', 'all']", "without repeats"]),
-    ("kafka: {security: [1]}", 1, ["kafka.security: [1]", "librdkafka settings"]),
+    ("kafka: {security: [1]}", 1, ["kafka.security is [1]", "librdkafka settings"]),
     # Values
     ("defaults: {task: ranking}", 1, ["defaults.task: 'ranking'", "expected classification"]),
     ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),

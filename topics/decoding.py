@@ -104,7 +104,12 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     return record
 
 
+#: Fields that hold names, and those that hold objects of names.
 _NAMES = ("stream", "model", "instance_id", "y_pred", "y_true", "model_version")
+_OBJECTS = ("segments", "y_proba")
+
+#: Integers below it have surely no more digits than a name may have bytes.
+_SHORT_INTEGER = 10 ** (MAX_NAME_BYTES - 2)
 
 
 def _check_value_length(value: bytes) -> None:
@@ -115,11 +120,23 @@ def _check_value_length(value: bytes) -> None:
 def _check_name_lengths(record: Record) -> None:
     for field in _NAMES:
         value = getattr(record, field, None)
-        if isinstance(value, str) and len(value.encode()) > MAX_NAME_BYTES:
-            raise ValueError(
-                f"{field} {value[:24]!r}… has {len(value.encode())} bytes: "
-                f"at most {MAX_NAME_BYTES} are allowed"
-            )
+        if type(value) is int:
+            if abs(value) < _SHORT_INTEGER:
+                continue
+            value = str(value)
+        if isinstance(value, str):
+            _check_name(field, value)
+    for field in _OBJECTS:
+        for name, value in (getattr(record, field, None) or {}).items():
+            _check_name(field, name)
+            if isinstance(value, str):
+                _check_name(field, value)
+
+
+def _check_name(field: str, name: str) -> None:
+    size = len(name.encode())
+    if size > MAX_NAME_BYTES:
+        raise ValueError(f"{field} {name[:24]!r}… has {size} bytes: at most {MAX_NAME_BYTES} are allowed")
 
 
 def _sentence(error: Exception) -> str:

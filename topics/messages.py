@@ -27,7 +27,9 @@ Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_000_000_000_000)]
 
 #: A class (string, integer, boolean) or, for regression, a number.
-Target = Union[Name, int, bool, float]
+Target = Union[Name, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], bool, float]
+#: The same without a bound: larger integers are rare, and `topics.decoding` counts their digits.
+WireTarget = Union[Name, int, bool, float]
 
 
 class Instance(msgspec.Struct, gc=False):
@@ -72,6 +74,7 @@ class WireInstance(Instance, gc=False):
 class WirePrediction(Prediction, gc=False):
     """`Prediction` as it may be written."""
 
+    y_pred: WireTarget
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
 
@@ -79,6 +82,7 @@ class WirePrediction(Prediction, gc=False):
 class WireLabel(Label, gc=False):
     """`Label` as it may be written."""
 
+    y_true: WireTarget
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 
 import msgspec
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+#: More digits than a datetime has would be rounded, and a time must not move into the future.
+_BEYOND_MICROSECONDS = re.compile(r"(\.\d{6})\d+")
 _rfc3339 = msgspec.json.Decoder(datetime)
 
 
@@ -26,7 +29,7 @@ def milliseconds(ts: str) -> int:
     ValueError: ts is 'yesterday': expected epoch milliseconds or an RFC 3339 time with offset
     """
     try:
-        moment = _rfc3339.decode(msgspec.json.encode(ts))
+        moment = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
     except msgspec.ValidationError:
         moment = None
     if moment is None or moment.tzinfo is None:

@@ -43,7 +43,7 @@ from topics.outputs import Alarm
 from topics.specs import topic_specs
 
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
-_DURATION = 75.0
+_DURATION = 65.0
 
 #: Seconds of stream, least and most: alarms need some time on either side of the drift, and the
 #: embedded broker keeps all in memory (0.1 MB a second).
@@ -142,9 +142,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
 class _Session:
     """The run from the stream's start on."""
 
-    def __init__(
-        self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None
-    ) -> None:
+    def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
         self._feed = feed
         self._tail = tail
         self._worker = worker
@@ -202,12 +200,12 @@ class _Session:
         next_reading = 0.0
         deadline = None
         while True:
-            messages = [self._board.update(value, alarm=alarm) for value, alarm in self._tail.take()]
+            messages = [self._board.update(value, alarm=is_alarm) for value, is_alarm in self._tail.take()]
             now = time.monotonic()
-            complete = self._board.outcomes >= self._server.outcomes // EMIT_OUTCOMES * EMIT_OUTCOMES
             if not self._feed.running:
                 deadline = deadline or now + last
-            over = deadline is not None and (complete or now > deadline)
+            announced = self._server.outcomes // EMIT_OUTCOMES * EMIT_OUTCOMES
+            over = deadline is not None and (self._board.outcomes >= announced or now > deadline)
             if over or now >= next_reading:
                 self._board.read(scrape(self._worker.base), now)
                 next_reading = now + _READ_SECONDS
@@ -233,9 +231,7 @@ class _Session:
 def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
     """The embedded broker, or a cluster of the user's with a prefix that nobody else has."""
     if broker is not None:
-        return KafkaConfig(
-            broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS)
-        )
+        return KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS))
     prefix = f"demo-{uuid4().hex[:8]}."
     return KafkaConfig(str(address), prefix=prefix, partitions=_PARTITIONS)
 

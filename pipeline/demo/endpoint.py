@@ -13,10 +13,13 @@ _ANSWER_SECONDS = 2.0
 
 
 class Readings(NamedTuple):
-    """Records fetched, predictions without a label yet, and the mean label latency in seconds."""
+    """Counts of the worker's, and the mean label latency in seconds."""
 
     records: int
+    #: Predictions without a label yet, of all models.
     waiting: int
+    #: Labels that had come before.
+    repeated: int
     latency: float | None
 
 
@@ -42,15 +45,18 @@ def parse(text: str) -> Readings:
     r"""Readings from the Prometheus text format.
 
     >>> parse('prequential_records_total{topic="labels"} 2\nprequential_records_total{topic="x"} 3')
-    Readings(records=5, waiting=0, latency=None)
+    Readings(records=5, waiting=0, repeated=0, latency=None)
     """
     sums: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             sums[sample.name] += sample.value
+            if sample.labels.get("topic", "").endswith("labels"):
+                sums[f"{sample.name} labels"] += sample.value
     labels = sums["prequential_label_latency_seconds_count"]
     return Readings(
         records=round(sums["prequential_records_total"]),
         waiting=round(sums["prequential_waiting_predictions"]),
+        repeated=round(sums["prequential_duplicates_total labels"]),
         latency=sums["prequential_label_latency_seconds_sum"] / labels if labels else None,
     )

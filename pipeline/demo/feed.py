@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 from pipeline.demo.server import ModelServer
 from pipeline.demo.stream import STREAM
@@ -56,7 +57,7 @@ class Feed:
             self.error = error
 
     def _send(self, producer: StreamProducer) -> None:
-        say = {
+        say: Mapping[str, Callable[..., None]] = {
             "instances": producer.instance,
             "predictions": producer.prediction,
             "labels": producer.label,

@@ -11,7 +11,7 @@ from pipeline.demo.stream import CLASSES, HISTORY, Features, Plan, observations
 
 
 class Model:
-    """One of river's classifiers, with the stream's classes; a static one is not taught any more."""
+    """One of river's classifiers, with the stream's classes; a static one learns no more."""
 
     def __init__(self, classifier: Any, *, static: bool = False) -> None:
         self._classifier = classifier

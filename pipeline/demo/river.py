@@ -14,6 +14,5 @@ def river(module: str) -> Any:
         return importlib.import_module(f"river.{module}")
     except ModuleNotFoundError as error:
         raise WorkError(
-            f"the demo's models need {error.name!r}, which is not installed: "
-            "pip install 'prequential[demo]'"
+            f"the demo's models need {error.name!r}, which is not installed: pip install 'prequential[demo]'"
         ) from error

@@ -48,8 +48,7 @@ def table(board: Board, encoding: str) -> Table:
     for model in board.models:
         for stage in STAGES:
             recent = [
-                board.measure(model, stage, RECENT, name)
-                for name in ("accuracy", "kappa", "kappa_per")
+                board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
             course = board.course.get(model, []) if stage == STAGES[0] else []
             grid.add_row(

@@ -34,10 +34,10 @@ HORIZON = 15_000
 #: The model server predicts anew for instances without a label this long (ms) after they came.
 LOOKS = (1_500,)
 
-#: Delay of a label: log-normal with this median (ms) and this σ of the logarithm; of the labels that
-#: come in time, one in a hundred takes more than 5 s. As where labels pass through queues, one label
-#: takes about as long as those before it: the σ of what it has for itself is much smaller, and the
-#: rest changes within some seconds.
+#: Delay of a label: log-normal with this median (ms) and this σ of the logarithm; one in a hundred
+#: takes more than 5 s. As where labels pass through queues, one label takes about as long as those
+#: before it: the σ of what it has for itself is much smaller (it brings neighbours out of order),
+#: and the rest changes within some seconds.
 _DELAY_MEDIAN = 2_000.0
 _DELAY_SIGMA = 0.4
 _DELAY_OWN_SIGMA = 0.01
@@ -113,8 +113,8 @@ class Plan:
 
     duration: float
     seed: int
-    #: Enough for windows of 1,000 to follow, and little work for models in Python.
-    rate: float = 300.0
+    #: A window of 1,000 outcomes then is five seconds; and it is little work for Python's models.
+    rate: float = 200.0
 
     @property
     def drift(self) -> int:
@@ -154,8 +154,7 @@ def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
     """Features and true class of instance after instance, without end; the first are `HISTORY`."""
     hyperplane = river("datasets.synth").Hyperplane
     before, after = (
-        iter(hyperplane(seed=seed, n_features=_FEATURES, noise_percentage=_NOISE))
-        for seed in _HYPERPLANES
+        iter(hyperplane(seed=seed, n_features=_FEATURES, noise_percentage=_NOISE)) for seed in _HYPERPLANES
     )
     chance = random.Random(f"{plan.seed} spells")
     spell = chance.randrange(2)

@@ -18,16 +18,15 @@ NEXT = (
 def totals(board: Board, server: ModelServer) -> list[str]:
     """What came in, what became of it, and what went wrong with it on purpose."""
     behind = server.outcomes - board.outcomes
-    waiting = board.readings.waiting if board.readings else 0
+    waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
     return [
         f"{server.instances:,} instances, {server.labels:,} labels, "
         f"{server.outcomes:,} outcomes per model and stage"
         + (f" (the last {behind:,} are not in the table yet)" if behind > 0 else ""),
-        f"labels that came again {board.count('duplicate'):,}, that were revised "
-        f"{board.count('revisions'):,}, that came after {HORIZON / 1000:g} s and were dropped "
-        f"{board.count('late_label'):,}",
-        f"predictions of a model that expired without a label {board.count('expired'):,}, "
-        f"predictions of all models that still wait {waiting:,}",
+        f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
+        f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
+        f"predictions: {board.count('expired'):,} of each model expired without a label, "
+        f"{waiting:,} of all models still wait",
     ]
 
 

@@ -111,6 +111,31 @@ class TestCuts:
                 assert isinstance(row, dict) == decoded, letter
 
 
+class TestNoTrace:
+    """What can't be used takes no place under a limit, and moves nobody's order."""
+
+    @pytest.mark.parametrize("limit", ["models_per_stream", "streams_per_shard"])
+    def test_of_a_prediction_whose_class_is_a_fraction(self, limit: str) -> None:
+        bad = {"stream": "x", "model": "x", "instance_id": 1, "y_pred": 0.5, "ts": 1}
+        good = {"stream": "s", "model": "m", "instance_id": 1, "y_pred": "a", "ts": 1}
+        if limit == "models_per_stream":
+            bad["stream"] = "s"
+        world = World({"limits": {limit: 1}}, ([], [(1, bad), (2, good)], []))
+        letters = dead_letters_of(catch_up(world).outputs)
+        assert [(letter.offset, "fraction" in letter.reason) for letter in letters] == [(0, True)]
+
+    def test_of_a_prediction_whose_class_is_one_too_many(self) -> None:
+        predictions: list[Any] = [
+            (1, {"stream": "s", "model": model, "instance_id": 1, "y_pred": y, "ts": 1})
+            for model, y in (("m", "a"), ("m", "b"), ("x", "c"), ("n", "a"))
+        ]
+        limits = {"classes_per_stream": 2, "models_per_stream": 2}
+        world = World({"limits": limits}, ([], predictions, []))
+        life = catch_up(world)
+        assert [letter.offset for letter in dead_letters_of(life.outputs)] == [2]
+        assert list(life.shard.streams["s"].models) == ["m", "n"]
+
+
 class TestTime:
     @pytest.mark.parametrize("seed", SEEDS)
     def test_catching_up_gives_what_living_through_it_gave(self, seed: int) -> None:

@@ -11,6 +11,9 @@ from pipeline.core.memories.all_history import AllHistory
 from pipeline.core.memories.faded import Faded
 from pipeline.core.memories.window import Window
 
+#: Fading factors below it forget everything at once, and their weights would overflow.
+_SMALLEST = 1e-30
+
 Memory = AllHistory | Window | Faded
 
 
@@ -32,7 +35,7 @@ def build_memory(estimator: str) -> Memory:
             return AllHistory()
         if kind == "window" and (size := int(parameter)) >= 1:
             return Window(size)
-        if kind == "fading" and 0 < (factor := float(parameter)) <= 1:
+        if kind == "fading" and _SMALLEST <= (factor := float(parameter)) <= 1:
             return Faded(factor)
     except ValueError:
         pass

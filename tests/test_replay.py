@@ -1,0 +1,537 @@
+"""Replay of files: Elec2 from end to end against plain loops, and the command around it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import oracle_measures
+import pytest
+
+from pipeline.cli.main import main
+from pipeline.config import Config, StreamConfig, load_config
+from pipeline.files import Source, read_lines, replay
+from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from topics.outputs import Alarm, DeadLetter, Metrics, Output
+
+ELEC2 = Path(__file__).parent / "data" / "elec2.csv.gz"
+
+HALF_HOUR = 1_800_000  # ms
+DAY = 48 * HALF_HOUR
+
+#: ts of the first row (ms): 7 May 1996, the data set's first day.
+START = 831_427_200_000
+
+#: Rows of Elec2; a label that repeats the one before; labels DOWN (see tests/data/README.md).
+ROWS, REPEATS, DOWN = 45_312, 38_664, 26_075
+
+
+@cache
+def elec2() -> list[str]:
+    """The labels."""
+    with gzip.open(ELEC2, "rt", encoding="ascii") as file:
+        return [row["class"] for row in csv.DictReader(file)]
+
+
+Lines = dict[str, list[bytes]]
+
+
+def lines_of(labels: Sequence[str], delay: int) -> Lines:
+    """The three files. Labels come `delay` ms after their instance and its predictions.
+
+    Two models: `persistent` says the label before (at first DOWN, which is wrong), `majority` DOWN.
+    """
+    files: Lines = {kind: [] for kind in KINDS}
+    said = "DOWN"
+    for i, label in enumerate(labels):
+        t0 = START + i * HALF_HOUR
+        about = f'{{"stream":"elec2","instance_id":{i},"ts":{t0}'
+        files["instances"].append(f"{about}}}".encode())
+        for model, guess in (("persistent", said), ("majority", "DOWN")):
+            line = f'{about},"model":"{model}","y_pred":"{guess}"}}'
+            files["predictions"].append(line.encode())
+        line = f'{{"stream":"elec2","instance_id":"{i}","ts":{t0 + delay},"y_true":"{label}"}}'
+        files["labels"].append(line.encode())
+        said = label
+    return files
+
+
+def outputs_of(config: Config, files: Lines) -> list[Output]:
+    """All that a replay puts out."""
+    outputs: list[Output] = []
+    replay(
+        config, [Source(KINDS.index(kind), lines) for kind, lines in files.items()], outputs.append
+    )
+    return outputs
+
+
+@dataclass
+class Truth:
+    """What a plain loop over Elec2 says, for one model."""
+
+    right: list[bool]
+    persistent: list[bool]
+    majority: list[bool]
+
+    @classmethod
+    def of(cls, model: str) -> Truth:
+        truth = cls([], [], [])
+        counts: Counter[str] = Counter()  # keeps the order in which classes came
+        last = None
+        for label in elec2():
+            guess = (last or "DOWN") if model == "persistent" else "DOWN"
+            truth.right.append(guess == label)
+            truth.persistent.append(last == label)
+            most = max(counts, key=counts.__getitem__) if counts else None  # ties: seen first
+            truth.majority.append(most == label)
+            counts[label] += 1
+            last = label
+        return truth
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["same ts", "1 ms later"])
+def outputs(request: pytest.FixtureRequest) -> list[Output]:
+    """Elec2 with immediate labels: those of the same ts still come after the predictions."""
+    config = Config(defaults=StreamConfig(emit_every=None))
+    return outputs_of(config, lines_of(elec2(), request.param))
+
+
+def last_of(outputs: list[Output]) -> dict[tuple[str, str, str], Metrics]:
+    """The last message of each (model, stage, estimator)."""
+    return {(m.model, m.stage, m.estimator): m for m in outputs if isinstance(m, Metrics)}
+
+
+BOTH_STAGES = pytest.mark.parametrize("stage", ["initial", "final"])
+BOTH_MODELS = pytest.mark.parametrize("model", ["persistent", "majority"])
+
+
+class TestElec2:
+    def test_the_data_are_what_their_readme_says(self) -> None:
+        labels = elec2()
+        assert len(labels) == ROWS
+        assert sum(a == b for a, b in pairwise(labels)) == REPEATS
+        assert Counter(labels) == {"DOWN": DOWN, "UP": ROWS - DOWN}
+
+    @BOTH_STAGES
+    def test_the_persistent_model_is_as_good_as_the_persistent_baseline(
+        self, outputs: list[Output], stage: str
+    ) -> None:
+        """The kappa against it is exactly 0: both are right at the very same outcomes.
+
+        Both miss the first one: the model because it says DOWN, the baseline because it has no label
+        yet. From then on both say the label before.
+        """
+        last = last_of(outputs)["persistent", stage, "all"]
+        assert (last.n, last.outcomes) == (ROWS, ROWS)
+        assert last.measures["accuracy"] == REPEATS / ROWS
+        assert round(last.measures["accuracy"], 4) == 0.8533
+        assert last.measures["p_per"] == REPEATS / ROWS
+        assert last.measures["kappa_per"] == 0.0
+        assert last.measures["kappa_plus"] == 0.0
+        assert last.undefined == {}
+        assert last.ts in (START + (ROWS - 1) * HALF_HOUR, START + (ROWS - 1) * HALF_HOUR + 1)
+
+    @BOTH_STAGES
+    def test_the_constant_model_is_right_as_often_as_its_class_comes(
+        self, outputs: list[Output], stage: str
+    ) -> None:
+        """P(DOWN); no better than chance, and nothing that a constant says can be."""
+        last = last_of(outputs)["majority", stage, "all"]
+        assert last.measures["accuracy"] == DOWN / ROWS
+        assert round(last.measures["accuracy"], 4) == 0.5755
+        assert last.measures["kappa"] == 0.0
+
+    @BOTH_STAGES
+    @BOTH_MODELS
+    def test_all_measures_of_all_estimators(
+        self, outputs: list[Output], model: str, stage: str
+    ) -> None:
+        truth = Truth.of(model)
+        last = last_of(outputs)
+
+        def faded(right: list[bool]) -> float:
+            s = n = 0.0
+            for x in right:
+                s, n = x + 0.999 * s, 1 + 0.999 * n
+            return s / n
+
+        shares = {
+            "all": lambda right: sum(right) / ROWS,
+            "window:1000": lambda right: sum(right[-1000:]) / 1000,
+            "fading:0.999": faded,
+        }
+        for estimator, share in shares.items():
+            found = last[model, stage, estimator].measures
+            p, p_per, p_maj = map(share, (truth.right, truth.persistent, truth.majority))
+            wanted = {
+                "accuracy": p, "error": 1 - p, "p_per": p_per, "p_maj": p_maj,
+                "kappa_per": (p - p_per) / (1 - p_per), "kappa_maj": (p - p_maj) / (1 - p_maj),
+            }  # fmt: skip
+            for name, value in wanted.items():
+                assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), (estimator, name)
+            assert abs(found["kappa_per"]) < 1e-3 or model == "majority"
+
+    def test_the_majority_baseline_learns_as_it_goes(self, outputs: list[Output]) -> None:
+        """Its share isn't that of the more frequent class: it begins without knowing it."""
+        p_maj = last_of(outputs)["persistent", "final", "all"].measures["p_maj"]
+        assert p_maj == sum(Truth.of("persistent").majority) / ROWS
+        assert 0.55 < p_maj < DOWN / ROWS
+
+    @BOTH_STAGES
+    @BOTH_MODELS
+    def test_alarms_are_at_their_places(
+        self, outputs: list[Output], model: str, stage: str
+    ) -> None:
+        right = Truth.of(model).right
+        for config in StreamConfig().detectors:
+            detector = oracle_measures.PageHinkley(config.delta, config.threshold, 30)
+            signal = signal_of(config.signal, right)
+            wanted = [
+                (place, statistic)
+                for place, x in enumerate(signal, start=1)
+                if x is not None and (statistic := detector.add(x)) is not None
+            ]
+            found = [
+                alarm for alarm in outputs
+                if isinstance(alarm, Alarm) and alarm.signal == config.signal
+                and (alarm.model, alarm.stage) == (model, stage)
+            ]  # fmt: skip
+            assert [alarm.outcome for alarm in found] == [place for place, _ in wanted]
+            assert [alarm.statistic for alarm in found] == pytest.approx([s for _, s in wanted])
+            assert [alarm.instance_id for alarm in found] == [str(p - 1) for p, _ in wanted]
+            assert all(alarm.threshold == config.threshold for alarm in found)
+
+    def test_there_are_alarms_to_be_placed(self, outputs: list[Output]) -> None:
+        alarmed = {(a.model, a.signal) for a in outputs if isinstance(a, Alarm)}
+        assert {("majority", "error"), ("persistent", "error")} <= alarmed
+
+    def test_messages_come_after_every_thousandth_outcome_and_at_the_end(
+        self, outputs: list[Output]
+    ) -> None:
+        """Both models, both stages, three estimators; nothing else is put out but alarms."""
+        metrics = [m for m in outputs if isinstance(m, Metrics)]
+        places = [*range(1000, ROWS, 1000), ROWS]
+        assert len(metrics) == 12 * len(places) == 552
+        for key in last_of(outputs):
+            mine = [m.outcomes for m in metrics if (m.model, m.stage, m.estimator) == key]
+            assert mine == places
+        assert len({m.id for m in metrics}) == len(metrics)
+        assert len(metrics) + sum(isinstance(a, Alarm) for a in outputs) == len(outputs)
+        zero = dict.fromkeys(metrics[0].counts, 0)
+        assert all(m.counts == zero for m in metrics)
+
+    @pytest.mark.parametrize("delay", [0, DAY])
+    def test_messages_come_when_time_passes_a_multiple(self, delay: int) -> None:
+        """With the state just before: labels of the multiple itself belong to the next one."""
+        every = 30 * DAY
+        count = 12_000
+        settings = StreamConfig(emit_outcomes=None, emit_every=every)
+        outputs = outputs_of(Config(defaults=settings), lines_of(elec2()[:count], delay))
+        label_times = [START + i * HALF_HOUR + delay for i in range(count)]
+        first, end = START, label_times[-1]
+        multiples = [m * every for m in range(first // every + 1, end // every + 1)]
+        wanted = [sum(t < multiple for t in label_times) for multiple in multiples]
+        assert len(wanted) > 5
+        found = [
+            m.outcomes for m in outputs if isinstance(m, Metrics)
+            and (m.model, m.stage, m.estimator) == ("majority", "final", "all")
+        ]  # fmt: skip
+        assert found == [*wanted, count]
+
+
+def signal_of(name: str, right: list[bool]) -> Iterator[float | None]:
+    """`error`, or a ratio of two fading errors."""
+    if name == "error":
+        yield from (float(not x) for x in right)
+        return
+    factors = [float(part.partition(":")[2]) for part in name.split("/")]
+    sums, counts = [0.0, 0.0], [0.0, 0.0]
+    for seen, x in enumerate(right, start=1):
+        for i, factor in enumerate(factors):
+            sums[i] = (not x) + factor * sums[i]
+            counts[i] = 1 + factor * counts[i]
+        short, long = (s / n for s, n in zip(sums, counts))
+        yield short / long if long > 0 and seen >= 30 else None
+
+
+# ---- sources
+
+
+class TestSource:
+    def test_lines(self) -> None:
+        stream = io.BytesIO(b"a\nb\r\n\nc d \n\xff")
+        assert read_lines(stream) == [b"a", b"b", b"", b"c d ", b"\xff"]
+
+    def test_records_without_a_time_go_with_the_one_before(self) -> None:
+        """So do those without any sense; those at the start go with the first that has a time."""
+        lines = [
+            b'{"stream":"s","instance_id":"a"}',
+            b"junk",
+            *(
+                json.dumps({"stream": "s", "instance_id": name, **ts}).encode()
+                for name, ts in (
+                    ("b", {"ts": 20}), ("c", {}), ("d", {"ts": 10}), ("e", {"ts": None}),
+                    ("f", {"ts": "1970-01-01T00:00:00.020Z"}), ("g", {"ts": 15}),
+                )
+            ),
+            b"",
+        ]  # fmt: skip
+        source = Source(INSTANCES, lines)
+        (batch,) = source.batches()
+        assert batch.times == [10, 10, 15, 15, 20, 20, 20, 20, 20]
+        names = [None if r is None else r.instance_id for r in batch.records]  # type: ignore[union-attr]
+        assert names == ["d", "e", "g", None, "a", None, "b", "c", "f"]
+        assert [source.line_number(offset) for offset in batch.offsets] == [
+            5, 6, 8, 9, 1, 2, 3, 4, 7,
+        ]  # fmt: skip
+
+    def test_no_time_at_all(self) -> None:
+        (batch,) = Source(LABELS, [b"junk", b"{}"]).batches()
+        assert batch.times == [0, 0]
+        assert list(Source(PREDICTIONS, []).batches()) == []
+
+    def test_many_batches_are_one_file(self) -> None:
+        lines = [
+            json.dumps({"stream": "s", "instance_id": i, "ts": i % 3}).encode() for i in range(25_000)
+        ]
+        batches = list(Source(INSTANCES, lines).batches())
+        assert len(batches) > 1
+        offsets = [offset for batch in batches for offset in batch.offsets]
+        assert offsets == list(range(25_000))
+        found = [int(r.instance_id) for batch in batches for r in batch.records if r is not None]
+        assert found == sorted(range(25_000), key=lambda i: i % 3)
+
+
+def test_an_empty_replay() -> None:
+    assert outputs_of(Config(), {kind: [] for kind in KINDS}) == []
+    assert outputs_of(Config(), {}) == []
+
+
+def test_progress_counts_every_record() -> None:
+    files = lines_of(elec2()[:700], 0)
+    files["labels"].append(b"junk")
+    processed: list[int] = []
+    sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
+    replay(Config(), sources, lambda output: None, processed.append)
+    assert sum(processed) == sum(map(len, files.values())) == 2801
+
+
+def test_the_order_of_lines_doesnt_matter_where_times_differ() -> None:
+    """Files needn't be sorted."""
+    files = lines_of(elec2()[:500], 1)
+    config = Config(defaults=StreamConfig(emit_outcomes=50, emit_every=None))
+    wanted = outputs_of(config, files)
+    # Predictions of one time keep their order: it says which model comes first.
+    pairs = list(zip(files["predictions"][::2], files["predictions"][1::2]))
+    random.Random(1).shuffle(pairs)
+    mixed = {**files, "predictions": [line for pair in pairs for line in pair]}
+    for kind in ("instances", "labels"):
+        mixed[kind] = random.Random(2).sample(files[kind], 500)
+    assert outputs_of(config, mixed) == wanted
+
+
+# ---- the command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The three files of a small stream, and a configuration with many messages."""
+    for kind, lines in lines_of(elec2()[:600], 1).items():
+        (tmp_path / kind).write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "c.yaml").write_text("defaults: {emit: {outcomes: 100, every: null}}")
+    return tmp_path
+
+
+def rows(path: Path) -> list[Any]:
+    content = path.read_bytes()
+    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def run(folder: Path, **options: Any) -> int:
+    """`prequential replay` on the folder's files; an option None is left out."""
+    given: dict[str, Any] = {
+        "config": folder / "c.yaml", "instances": folder / "instances",
+        "predictions": folder / "predictions", "labels": folder / "labels",
+        "metrics_out": folder / "metrics", "alarms_out": folder / "alarms",
+        "dead_letters_out": folder / "dead-letters", **options,
+    }  # fmt: skip
+    argv = ["replay"]
+    for name, argument in given.items():
+        if argument is not None:
+            argv += [f"--{name.replace('_', '-')}", str(argument)]
+    return main(argv)
+
+
+def complaint(capfd: pytest.CaptureFixture[str]) -> str:
+    """The one sentence on standard error."""
+    error = capfd.readouterr().err
+    assert error.startswith("prequential: ")
+    assert error.count("\n") == 1
+    return error
+
+
+class TestCommand:
+    def test_it_writes_what_the_engine_puts_out(self, folder: Path) -> None:
+        detector = "{detector: page-hinkley, signal: error, delta: 0.005, lambda: 2}"
+        (folder / "c.yaml").write_text(
+            f"defaults: {{emit: {{outcomes: 100, every: null}}, detectors: [{detector}]}}"
+        )
+        assert run(folder) == 0
+        outputs = outputs_of(
+            load_config(str(folder / "c.yaml")), lines_of(elec2()[:600], 1)
+        )
+        for path, kind in (("metrics", Metrics), ("alarms", Alarm)):
+            wanted = [msgspec.to_builtins(output) for output in outputs if isinstance(output, kind)]
+            assert rows(folder / path) == wanted
+            assert wanted
+        assert rows(folder / "dead-letters") == []
+
+    def test_messages_have_the_contracts_fields(self, folder: Path) -> None:
+        assert run(folder) == 0
+        assert list(rows(folder / "metrics")[0]) == [
+            "id", "stream", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
+            "measures", "undefined", "counts", "config",
+        ]  # fmt: skip
+
+    def test_instances_may_be_missing(self, folder: Path) -> None:
+        """t0 is then the earliest prediction's, which is the same here."""
+        assert run(folder) == 0
+        wanted = (folder / "metrics").read_bytes()
+        assert run(folder, instances=None) == 0
+        assert (folder / "metrics").read_bytes() == wanted
+
+    def test_compressed_files_both_ways(self, folder: Path) -> None:
+        assert run(folder) == 0
+        wanted = (folder / "metrics").read_bytes()
+        for kind in KINDS:
+            (folder / f"{kind}.gz").write_bytes(gzip.compress((folder / kind).read_bytes()))
+        compressed = {kind: folder / f"{kind}.gz" for kind in KINDS}
+        assert run(folder, **compressed, metrics_out=folder / "metrics.gz") == 0
+        assert gzip.decompress((folder / "metrics.gz").read_bytes()) == wanted
+
+    def test_standard_streams(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    ) -> None:
+        assert run(folder) == 0
+        wanted = (folder / "metrics").read_bytes()
+        labels = SimpleNamespace(buffer=io.BytesIO((folder / "labels").read_bytes()))
+        monkeypatch.setattr(sys, "stdin", labels)
+        assert run(folder, labels="-", metrics_out="-") == 0
+        assert capfdbinary.readouterr().out == wanted
+
+    def test_outputs_that_nobody_asked_for_are_not_written(self, folder: Path) -> None:
+        outs = dict.fromkeys(("metrics_out", "alarms_out", "dead_letters_out"))
+        before = sorted(folder.iterdir())
+        assert run(folder, **outs) == 0
+        assert sorted(folder.iterdir()) == before
+
+    def test_dead_letters_tell_where_and_why(self, folder: Path) -> None:
+        """By the line of the file as it is, sorted or not; the rest goes on as if they weren't."""
+        assert run(folder) == 0
+        wanted = (folder / "metrics").read_bytes()
+        good = (folder / "labels").read_bytes().splitlines()
+        random.Random(1).shuffle(good)
+        bad = {3: b"", 10: b"\xffjunk", 50: b'{"stream":"elec2"}', 200: b'{"y_true":NaN}'}
+        lines = list(good)
+        for place, line in bad.items():
+            lines.insert(place, line)
+        (folder / "labels").write_bytes(b"\n".join(lines))
+        fraction = b'{"stream":"elec2","model":"majority","instance_id":0,"y_pred":0.5}'
+        with (folder / "predictions").open("ab") as file:
+            file.write(fraction)
+        assert run(folder) == 0
+        assert (folder / "metrics").read_bytes() == wanted
+        letters = rows(folder / "dead-letters")
+        assert all(list(letter) == [
+            "error", "topic", "partition", "offset", "key", "value",
+        ] for letter in letters)  # fmt: skip
+        assert {(x["topic"], x["offset"], x["value"]) for x in letters} == {
+            ("predictions", 1200, fraction.decode()),
+            *(("labels", place, line.decode("utf-8", "replace")) for place, line in bad.items()),
+        }
+        assert {x["error"] for x in letters if x["topic"] == "predictions"} == {
+            "class 0.5 is a fraction: expected a string, an integer or a boolean"
+        }
+        assert all(x["key"] is None and x["partition"] == 0 and x["error"] for x in letters)
+
+
+class TestExitStatus:
+    def test_1_for_a_damaged_input(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        good = gzip.compress((folder / "labels").read_bytes())
+        changed = bytearray(good)
+        changed[20:60] = bytes(40)
+        wrong_checksum = bytearray(good)
+        wrong_checksum[-8] ^= 1
+        for content in (good[: len(good) // 2], b"no gzip", bytes(changed), bytes(wrong_checksum)):
+            path = folder / "labels.gz"
+            path.write_bytes(content)
+            assert run(folder, labels=path) == 1
+            assert repr(str(path)) in complaint(capfd)
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+    def test_1_for_an_output_that_is_full(
+        self, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(folder, metrics_out="/dev/full") == 1
+        assert "No space left" in complaint(capfd)
+
+    @pytest.mark.parametrize(
+        ("changed", "words"),
+        [
+            ({"labels": None}, "expected --predictions and --labels"),
+            ({"predictions": None}, "expected --predictions and --labels"),
+            ({"labels": "/nowhere/labels"}, "can't read '/nowhere/labels': No such file"),
+            ({"labels": "/"}, "can't read '/': Is a directory"),
+            ({"metrics_out": "/nowhere/metrics"}, "can't write '/nowhere/metrics': No such file"),
+            ({"config": "/nowhere/c.yaml"}, "can't read the configuration '/nowhere/c.yaml'"),
+        ],
+    )
+    def test_2_for_a_wrong_command_line(
+        self,
+        folder: Path,
+        capfd: pytest.CaptureFixture[str],
+        changed: dict[str, Any],
+        words: str,
+    ) -> None:
+        assert run(folder, **changed) == 2
+        assert words in complaint(capfd)
+
+    def test_2_for_a_wrong_configuration(
+        self, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "c.yaml").write_text("defaults:\n  bin: 5")
+        assert run(folder) == 2
+        assert "line 2: unknown key 'bin' in defaults; did you mean bins?" in complaint(capfd)
+
+    def test_2_for_topics_and_files_at_once(
+        self, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["replay", "--from-topics", "--labels", str(folder / "labels")]) == 2
+        assert "--from-topics and --labels exclude each other" in complaint(capfd)
+
+    def test_2_for_an_unknown_option(self, capfd: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as raised:
+            main(["replay", "--lables", "x"])
+        assert raised.value.code == 2
+        assert "--lables" in capfd.readouterr().err
+
+
+def test_dead_letters_of_the_engine_name_offset_and_kind() -> None:
+    outputs = outputs_of(Config(), {"labels": [b"junk", b'{"stream":"s"}']})
+    assert [(x.kind, x.offset) for x in outputs if isinstance(x, DeadLetter)] == [
+        (LABELS, 0), (LABELS, 1),
+    ]  # fmt: skip
