@@ -193,7 +193,7 @@ class _Reader:
         """The Python value of a node."""
         try:
             return _Constructor().construct_document(node)
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
             shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
             self._fail(node, f"{where} is {node.tag.replace('tag:yaml.org,2002:', '')} {shown!r}: {' '.join(str(error).split())}")
 

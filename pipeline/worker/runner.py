@@ -132,7 +132,8 @@ class ShardRunner:
             known = await self._in_thread(
                 read_known, self._config, self.partition, self._rebuild, lambda: self._stopping
             )  # step 2
-            await self._restore(known)  # step 3
+            if not self._stopping:
+                await self._restore(known)  # step 3
             while not self._stopping:
                 await self._step()
         except ShardLost as why:
@@ -372,5 +373,7 @@ class ShardRunner:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        if self._publisher.stopping:
+            raise ShardLost("the worker lets it go")
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 

@@ -43,7 +43,7 @@ def measured(
     return compute(memory, NAMES)
 
 
-@examples(200)
+@examples(100)
 @given(st.lists(codes, min_size=1, max_size=30))
 def test_integer_counts_give_the_fraction_rounded_once(outcomes: list[Codes]) -> None:
     """Not only close to it: the very float that is nearest to the exact value."""
@@ -58,7 +58,7 @@ def test_integer_counts_give_the_fraction_rounded_once(outcomes: list[Codes]) ->
         assert values["kappa_plus"] == pytest.approx(true_values["kappa_plus"], rel=1e-14)
 
 
-@examples(100)
+@examples(60)
 @given(st.lists(codes, min_size=1, max_size=30), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
 def test_faded_weights_are_close_to_their_fractions(outcomes: list[Codes], factor: float) -> None:
     values, undefined = measured(outcomes, f"fading:{factor}")

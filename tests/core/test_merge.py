@@ -71,7 +71,7 @@ small_topics = st.tuples(*[st.lists(st.integers(-3, 12), max_size=25)] * 3)
 
 
 class TestOrder:
-    @examples(150)
+    @examples(70)
     @given(small_topics, st.integers(1, 30), st.randoms(use_true_random=False))
     def test_any_batches_and_rounds_give_the_sorted_records(
         self, topics: tuple[list[int], ...], most: int, rng: random.Random
@@ -229,7 +229,7 @@ class TestRefetch:
         assert merge.buffered == [0, 9, 0]
         assert take_all(merge) == [(time, 1, time - 1) for time in range(1, 10)]
 
-    @examples(80)
+    @examples(40)
     @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.randoms(use_true_random=False))
     def test_overlaps_change_nothing(self, times: list[int], rng: random.Random) -> None:
         """Records, times (raised where the clock stepped back) and reasons stay together."""
@@ -257,7 +257,7 @@ class TestRefetch:
 
 
 class TestJournal:
-    @examples(100)
+    @examples(60)
     @given(small_topics, st.randoms(use_true_random=False))
     def test_cuts_tell_the_order_that_wrong_promises_made(
         self, topics: tuple[list[int], ...], rng: random.Random

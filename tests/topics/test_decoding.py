@@ -424,7 +424,7 @@ def encoded(obj: Any) -> bytes:
     return json.dumps(obj, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.sampled_from(ALL), st.lists(st.binary(max_size=40) | st.none(), max_size=5))
 def test_random_bytes(kind: int, contents: list[bytes | None]) -> None:
     assert_agreement(kind, contents)
@@ -432,7 +432,7 @@ def test_random_bytes(kind: int, contents: list[bytes | None]) -> None:
         assert_sentence(why)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.sampled_from(ALL), st.lists(st.dictionaries(names, anything, max_size=4), max_size=4))
 def test_random_json(kind: int, changes: list[dict[str, Any]]) -> None:
     """Nothing raises but what is caught, and what is usable keeps the contract's limits."""
@@ -450,7 +450,7 @@ def test_random_json(kind: int, changes: list[dict[str, Any]]) -> None:
             assert record.ts is None or type(record.ts) is int
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.sampled_from(ALL), st.data())
 def test_damaged_records(kind: int, data: st.DataObject) -> None:
     """A good value with some bytes changed, cut out or cut off."""

@@ -187,6 +187,7 @@ class Sender:
                     "linger.ms": 5,
                     "message.max.bytes": _LARGEST,
                     "on_delivery": self._on_delivery,
+                    "log_level": 0,  # a broker that restarts is part of the test
                 }
             )
         )
