@@ -195,7 +195,8 @@ class _Reader:
             return _Constructor().construct_document(node)
         except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
             shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
-            self._fail(node, f"{where} is {node.tag.replace('tag:yaml.org,2002:', '')} {shown!r}: {' '.join(str(error).split())}")
+            kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
+            self._fail(node, f"{where} is {kind} {shown!r}: {why}")
 
     def _fail(self, node: yaml.Node, what: str) -> Any:
         raise ConfigError(f"{self._path} line {_line(node)}: {what}")

@@ -109,9 +109,7 @@ def generate(
         yield Record(ts, kind, stream.encode(), text.encode())
 
 
-def load(
-    bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Record]
-) -> dict[str, int]:
+def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Record]) -> dict[str, int]:
     """Produce records of `generate` to `topics` (full names by kind); the number sent by kind.
 
     Each slice of event time is delivered before the next one is sent: the topics' LogAppendTime

@@ -59,13 +59,17 @@ class Peer:
         """The topic for this run's metrics messages."""
         return f"{self.prefix}{self.group}-metrics"
 
-    def create_output(self) -> int:
-        """Create the topic for metrics messages; returns its, and the inputs', partition count."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+    def partitions(self) -> int:
+        """The number of each input's partitions."""
         labels = self.inputs["labels"]
-        partitions = len(admin.list_topics(labels).topics[labels].partitions)
-        admin.create_topics([NewTopic(self.output, partitions)])[self.output].result()
-        return partitions
+        return len(self._admin().list_topics(labels).topics[labels].partitions)
+
+    def create_topics(self, *names: str) -> None:
+        """Create topics with as many partitions as the inputs have."""
+        partitions = self.partitions()
+        topics = [NewTopic(name, partitions) for name in names]
+        for created in self._admin().create_topics(topics).values():
+            created.result()
 
     def start(self) -> None:
         """The first record came."""
@@ -100,6 +104,9 @@ class Peer:
             rate = self.records / seconds
             print(*(f"{key}: {value}" for key, value in result.items()), sep="\n")
             print(f"records per second: {rate:,.0f}", flush=True)
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
 
 
 def _cpu_seconds() -> float:

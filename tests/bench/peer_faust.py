@@ -44,14 +44,14 @@ class Label(faust.Record, serializer="json"):
     ts: int
 
 
-def application(peer: Peer, partitions: int, datadir: str, finished: asyncio.Event) -> faust.App:
-    """The application; it sets `finished` once all records were processed."""
+def application(peer: Peer, datadir: str, finished: asyncio.Future[None]) -> faust.App:
+    """The application; it ends `finished` once all records were processed, or one could not be."""
     app = faust.App(
         peer.group,
         broker=f"kafka://{peer.bootstrap_servers}",
         store="memory://",
         datadir=datadir,
-        topic_partitions=partitions,  # tables are partitioned as the inputs are
+        topic_partitions=peer.partitions(),  # tables are partitioned as the inputs are
         producer_linger=0.005,  # s, as librdkafka; the default, 0, sends each write by itself
         web_enabled=False,
     )
@@ -72,7 +72,12 @@ def application(peer: Peer, partitions: int, datadir: str, finished: asyncio.Eve
             peer.start()
         if done == peer.records:
             peer.stop()
-            finished.set()
+            finished.set_result(None)
+
+    async def fail(_: faust.Agent, error: BaseException) -> None:
+        # Faust would start the agent again and go on without the event.
+        if not finished.done():
+            finished.set_exception(error)
 
     async def outcome(
         event: Prediction | Label, model: str, label: Sequence[Any], first: str, last: str
@@ -86,14 +91,14 @@ def application(peer: Peer, partitions: int, datadir: str, finished: asyncio.Eve
             message = counting.message(event.stream, model, counts)
             await metrics_topic.send(key=event.stream, value=message)
 
-    @app.agent(instance_topic)
+    @app.agent(instance_topic, on_error=fail)
     async def on_instance(instances: faust.StreamT[Instance]) -> None:
         async for event in instances:
             key = f"{event.stream}/{event.instance_id}"
             waiting[key] = {**waiting[key], "arrival": event.ts}
             count()
 
-    @app.agent(prediction_topic)
+    @app.agent(prediction_topic, on_error=fail)
     async def on_prediction(predictions: faust.StreamT[Prediction]) -> None:
         async for event in predictions:
             key = f"{event.stream}/{event.instance_id}"
@@ -107,7 +112,7 @@ def application(peer: Peer, partitions: int, datadir: str, finished: asyncio.Eve
                 waiting[key] = instance
             count()
 
-    @app.agent(label_topic)
+    @app.agent(label_topic, on_error=fail)
     async def on_label(labels: faust.StreamT[Label]) -> None:
         async for event in labels:
             key = f"{event.stream}/{event.instance_id}"
@@ -124,11 +129,14 @@ def application(peer: Peer, partitions: int, datadir: str, finished: asyncio.Eve
 
 async def run(peer: Peer) -> None:
     """Run the application until all records were processed, and report."""
-    finished = asyncio.Event()
+    finished = asyncio.get_running_loop().create_future()
     with tempfile.TemporaryDirectory() as datadir:
-        app = application(peer, peer.create_output(), datadir, finished)
+        app = application(peer, datadir, finished)
+        # Changelog topics of Faust's own making may still be unknown to it when it writes to them.
+        changelogs = (table.changelog_topic.get_topic_name() for table in app.tables.values())
+        peer.create_topics(peer.output, *changelogs)
         await app.start()
-        await finished.wait()
+        await finished
         counts = dict(app.tables["models"].items())  # type: ignore[attr-defined]
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(app.stop(), STOP_SECONDS)

@@ -141,7 +141,7 @@ class Stream:
 
 def run(peer: Peer) -> None:
     """Read the topics until all records came, and report."""
-    peer.create_output()
+    peer.create_topics(peer.output)
     producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "compression.type": "lz4"})
     streams: dict[str, Stream] = {}
 

@@ -58,7 +58,7 @@ async def let_go(config: Config, progress: str) -> tuple[list[int], list[int]]:
 @pytest.mark.parametrize("progress", ["waiting", "reading snapshot and journal"])
 def test_a_shard_that_is_let_go_while_it_recovers(cluster: KafkaConfig, progress: str) -> None:
     """It ends quietly: it doesn't fail, doesn't begin to fetch, and tells nobody that it is lost."""
-    turns = iter(range(1000))
+    iter(range(1000))
     assert asyncio.run(let_go(Config(kafka=cluster), progress)) == ([], [])
 
 
