@@ -178,17 +178,16 @@ class _Session:
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             for _ in self._moments(_LAST_SECONDS):
-                shown = picture(self._board, self._server, self._seconds, self._console.encoding)
-                live.update(shown, refresh=True)
+                live.update(picture(self._board, self._feed, self._console.encoding), refresh=True)
 
     def _show_plainly(self) -> None:
         next_line = 0.0
         for alarms in self._moments(_LAST_SECONDS):
             for alarm in alarms:
                 _say(alarm_line(alarm, self._server))
-            if self._seconds >= next_line:
+            if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
-                _say(progress(self._board, self._server, self._seconds))
+                _say(progress(self._board, self._feed))
                 _say(f"  {drift(self._server)}; {recent_line(self._board)}")
 
     def _moments(self, last: float) -> Iterator[list[Alarm]]:
@@ -221,11 +220,6 @@ class _Session:
         self._worker.check()
         if self._feed.error is not None:
             raise self._feed.error
-
-    @property
-    def _seconds(self) -> float:
-        """Seconds since the stream's start, up to its end."""
-        return min(time.monotonic() - self._feed.begun, self._server.plan.duration)
 
 
 def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:

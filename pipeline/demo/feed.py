@@ -27,7 +27,9 @@ class Feed:
     def __init__(self, server: ModelServer, kafka: KafkaConfig) -> None:
         self.server = server
         self.error: BaseException | None = None
-        self.begun = time.monotonic()
+        #: Seconds of the stream that are over, and how far that is behind the plan.
+        self.at = 0.0
+        self.behind = 0.0
         self.kafka = kafka
         self._wanted_end = threading.Event()
         # A daemon: nothing that it may wait for keeps the program from ending.
@@ -40,7 +42,6 @@ class Feed:
 
     def start(self) -> None:
         """Begin; the first instance comes at once."""
-        self.begun = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -62,13 +63,14 @@ class Feed:
             "predictions": producer.prediction,
             "labels": producer.label,
         }
-        epoch = round(time.time() * 1000)
-        latest_end = self.begun + self.server.plan.duration + _OVERRUN
+        begun, epoch = time.monotonic(), round(time.time() * 1000)
         for at, topic, fields in self.server.messages():
-            now = time.monotonic()
-            ahead = self.begun + at / 1000 - now
-            if ahead > _EARLY:
-                self._wanted_end.wait(ahead)
-            if self._wanted_end.is_set() or now > latest_end:
+            self.at = at / 1000
+            self.behind = time.monotonic() - begun - self.at
+            if self.behind < -_EARLY:
+                self._wanted_end.wait(-self.behind)
+            if self._wanted_end.is_set():
+                break
+            if self.at + self.behind > self.server.plan.duration + _OVERRUN:
                 break
             say[topic](STREAM, ts=epoch + at, **fields)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.demo.board import RECENT, STAGES, WHOLE, Board
+from pipeline.demo.feed import Feed
 from pipeline.demo.server import ModelServer
 from topics.outputs import Alarm
 
@@ -20,25 +21,37 @@ _COURSE = 24
 _BARS = "▁▂▃▄▅▆▇█"
 _LOWEST, _HIGHEST = 0.5, 1.0
 
+#: Seconds that the stream must be behind its plan for that to be said.
+_BEHIND = 2.0
+
 #: Width of a table that doesn't go to a terminal.
 _PLAIN_WIDTH = 100
 
 
-def picture(board: Board, server: ModelServer, seconds: float, encoding: str) -> Group:
-    """Everything that is known, `seconds` after the stream's start."""
+def picture(board: Board, feed: Feed, encoding: str) -> Group:
+    """Everything that is known by now."""
+    server = feed.server
     parts: list[Text | Table] = [
-        Text(progress(board, server, seconds)),
+        Text(progress(board, feed)),
         Text(drift(server)),
         table(board, encoding) if board.newest else Text("waiting for the first labels"),
     ]
-    parts += [Text(alarm_line(alarm, server), style="yellow") for alarm in board.alarms[-_ALARMS:]]
+    for alarm in board.alarms[-_ALARMS:]:
+        line = alarm_line(alarm, server)
+        parts.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
 def table(board: Board, encoding: str) -> Table:
     """The models: accuracy in the whole run, and recent measures against their baselines."""
     with_course = encoding.lower().startswith("utf")
-    grid = Table(title_justify="left", title=f"{board.outcomes:,} outcomes; recent: {RECENT}")
+    grid = Table(
+        title=f"after {board.outcomes:,} outcomes: accuracy in the whole run; then {RECENT}",
+        caption="final: as predicted just before the label; initial: as predicted first. "
+        "kappa_per below 0: worse than repeating the latest label",
+        title_justify="left",
+        caption_justify="left",
+    )
     for name in ("model", "stage"):
         grid.add_column(name, no_wrap=True)
     for name in ("whole run", "accuracy", "kappa", "kappa_per"):
@@ -62,11 +75,13 @@ def table(board: Board, encoding: str) -> Table:
     return grid
 
 
-def progress(board: Board, server: ModelServer, seconds: float) -> str:
+def progress(board: Board, feed: Feed) -> str:
     """How far it is, in one line."""
+    server = feed.server
     readings = board.readings
+    behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
     parts = [
-        f"{seconds:.0f} s of {server.plan.duration:g} s",
+        f"{feed.at:.0f} s of {server.plan.duration:g} s{behind}",
         f"{server.instances:,} instances",
         f"{server.labels:,} labels",
         f"{board.rate:,.0f} records/s",
@@ -107,9 +122,9 @@ def alarm_line(alarm: Alarm, server: ModelServer) -> str:
     """One alarm, in one line."""
     later = ""
     if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
-        later = f", {alarm.outcome - server.drift_outcome:,} after the drift's first"
+        later = f" ({alarm.outcome - server.drift_outcome:,} after the drift)"
     return (
-        f"ALARM {alarm.model} {alarm.signal} ({alarm.stage}) "
+        f"ALARM {alarm.model} {alarm.stage} {alarm.signal} "
         f"at outcome {alarm.outcome:,}{later}: {alarm.statistic:.1f} > {alarm.threshold:g}"
     )
 

@@ -2,8 +2,8 @@
 
 Instances come at random moments, and in spells in which most are of one class, as the price of
 electricity goes up for hours and attacks on a network go on for minutes: whoever repeats the latest
-label is often right, and a model must be better than that. Halfway through, the
-hyperplane that divides the classes is abruptly another one.
+label is often right, and a model must be better than that. Halfway through, the hyperplane that
+divides the classes is abruptly another one.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
 def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Event]:
     """What will happen to an instance whose label comes after a delay, if all goes well."""
     at, number, _ = arrival
-    for delay in LOOKS:
-        yield Look(at + delay, number)
+    for pause in LOOKS:
+        yield Look(at + pause, number)
     fate = chance.random()
     if (fate := fate - _NEVER) < 0:
         return

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pipeline.demo.board import Board
 from pipeline.demo.server import ModelServer
 from pipeline.demo.stream import HORIZON
+from pipeline.demo.worker import EMIT_OUTCOMES
 
 #: What to do after the demo, for a cluster of one's own.
 NEXT = (
-    "next, on your own Kafka: prequential topics create --bootstrap-servers HOST:PORT, "
-    "then prequential worker --bootstrap-servers HOST:PORT;",
-    "send with topics.producer.StreamProducer from your model server, and look on with "
-    "prequential watch --bootstrap-servers HOST:PORT",
+    "next, on your own Kafka: prequential topics create, then worker, then watch, each with",
+    "--bootstrap-servers HOST:PORT; a model server sends with topics.producer.StreamProducer",
 )
 
 
@@ -22,7 +21,7 @@ def totals(board: Board, server: ModelServer) -> list[str]:
     return [
         f"{server.instances:,} instances, {server.labels:,} labels, "
         f"{server.outcomes:,} outcomes per model and stage"
-        + (f" (the last {behind:,} are not in the table yet)" if behind > 0 else ""),
+        + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
         f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
         f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
         f"predictions: {board.count('expired'):,} of each model expired without a label, "

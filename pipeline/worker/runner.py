@@ -89,7 +89,7 @@ class ShardRunner:
         self._committed_at = monotonic()
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
-        self._snapshotting = False
+        self._snapshot: asyncio.Future[None] | None = None
         self._changed = False  # processed anything since the last snapshot
 
     @property
@@ -246,6 +246,9 @@ class ShardRunner:
         if self._committing is not None and self._committing.done():
             self._committing.result()  # an error ends the shard
             self._committing = None
+        if self._snapshot is not None and self._snapshot.done():
+            self._snapshot.result()
+            self._snapshot = None
         now = monotonic()
         due = now - self._committed_at >= self._config.worker.commit_every / 1000
         if self._committing is None and due and self.shard.cuts and not self.recovering:
@@ -266,9 +269,8 @@ class ShardRunner:
         self._originals.drop(self.shard.merge.cut)
         started = monotonic()
         parts = None
-        if with_snapshot and not self._snapshotting and self._changed:  # step 2
+        if with_snapshot and self._snapshot is None and self._changed:  # step 2
             self._changed = False
-            self._snapshotting = True
             cut: Cut = tuple(self.shard.merge.cut)  # type: ignore[assignment]
             parts = self.shard.snapshot()
             self.statistics.stall.observe(monotonic() - started)
@@ -281,7 +283,10 @@ class ShardRunner:
         self.statistics.transactions.observe(monotonic() - started)
         self._journal_offset = offsets[topic] + 1
         if parts is not None:
-            await self._write_snapshot(parts, cut, entry.number, self._journal_offset)
+            # Beside the transactions that follow: outputs don't wait for a large snapshot.
+            self._snapshot = asyncio.ensure_future(
+                self._write_snapshot(parts, cut, entry.number, self._journal_offset)
+            )
 
     async def _write_snapshot(
         self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
@@ -316,7 +321,6 @@ class ShardRunner:
         self.statistics.snapshot_bytes = writer.size
         pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
         self._snapshot_at = monotonic() + pause
-        self._snapshotting = False
 
     def _encoded(self, outputs: list[Output]) -> list[Outgoing]:
         kafka = self._config.kafka
@@ -358,12 +362,19 @@ class ShardRunner:
             if self._committing is not None:
                 await self._committing
                 self._committing = None
+            await self._finish_snapshot()
             if not self.recovering and self._changed:
                 await self._commit(with_snapshot=True)
+                await self._finish_snapshot()
         except ShardLost:
             pass  # whoever has it now goes on from the journal
         finally:
             self.abandon()
+
+    async def _finish_snapshot(self) -> None:
+        if self._snapshot is not None:
+            await self._snapshot
+            self._snapshot = None
 
     def abandon(self) -> None:
         """Let the shard go at once; nothing more is published."""

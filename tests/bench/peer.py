@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
@@ -62,13 +63,13 @@ class Peer:
     def partitions(self) -> int:
         """The number of each input's partitions."""
         labels = self.inputs["labels"]
-        return len(self._admin().list_topics(labels).topics[labels].partitions)
+        return len(self._admin.list_topics(labels).topics[labels].partitions)
 
     def create_topics(self, *names: str) -> None:
         """Create topics with as many partitions as the inputs have."""
         partitions = self.partitions()
         topics = [NewTopic(name, partitions) for name in names]
-        for created in self._admin().create_topics(topics).values():
+        for created in self._admin.create_topics(topics).values():
             created.result()
 
     def start(self) -> None:
@@ -105,6 +106,7 @@ class Peer:
             print(*(f"{key}: {value}" for key, value in result.items()), sep="\n")
             print(f"records per second: {rate:,.0f}", flush=True)
 
+    @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers})
 

@@ -44,9 +44,22 @@ class Label(faust.Record, serializer="json"):
     ts: int
 
 
+class App(faust.App):
+    """Ends the run when an agent fails; Faust would start it again and go on without the event."""
+
+    def __init__(self, finished: asyncio.Future[None], *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.finished = finished
+
+    async def _on_agent_error(self, agent: Any, error: BaseException) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(error)
+
+
 def application(peer: Peer, datadir: str, finished: asyncio.Future[None]) -> faust.App:
     """The application; it ends `finished` once all records were processed, or one could not be."""
-    app = faust.App(
+    app = App(
+        finished,
         peer.group,
         broker=f"kafka://{peer.bootstrap_servers}",
         store="memory://",
@@ -74,11 +87,6 @@ def application(peer: Peer, datadir: str, finished: asyncio.Future[None]) -> fau
             peer.stop()
             finished.set_result(None)
 
-    async def fail(_: faust.Agent, error: BaseException) -> None:
-        # Faust would start the agent again and go on without the event.
-        if not finished.done():
-            finished.set_exception(error)
-
     async def outcome(
         event: Prediction | Label, model: str, label: Sequence[Any], first: str, last: str
     ) -> None:
@@ -91,14 +99,14 @@ def application(peer: Peer, datadir: str, finished: asyncio.Future[None]) -> fau
             message = counting.message(event.stream, model, counts)
             await metrics_topic.send(key=event.stream, value=message)
 
-    @app.agent(instance_topic, on_error=fail)
+    @app.agent(instance_topic)
     async def on_instance(instances: faust.StreamT[Instance]) -> None:
         async for event in instances:
             key = f"{event.stream}/{event.instance_id}"
             waiting[key] = {**waiting[key], "arrival": event.ts}
             count()
 
-    @app.agent(prediction_topic, on_error=fail)
+    @app.agent(prediction_topic)
     async def on_prediction(predictions: faust.StreamT[Prediction]) -> None:
         async for event in predictions:
             key = f"{event.stream}/{event.instance_id}"
@@ -112,7 +120,7 @@ def application(peer: Peer, datadir: str, finished: asyncio.Future[None]) -> fau
                 waiting[key] = instance
             count()
 
-    @app.agent(label_topic, on_error=fail)
+    @app.agent(label_topic)
     async def on_label(labels: faust.StreamT[Label]) -> None:
         async for event in labels:
             key = f"{event.stream}/{event.instance_id}"

@@ -123,7 +123,12 @@ class Flock:
         """No more strikes: thaw all, and wait for those that leave."""
         for worker in list(self._frozen):
             self.thaw(worker)
-        eventually("the told ones stop", lambda: self.look() or not self._leaving)
+
+        def settled() -> bool:
+            self.look()
+            return not self._leaving
+
+        eventually("those that were told to stop have stopped", settled)
 
     def thaw(self, worker: WorkerProcess) -> None:
         """SIGCONT: it wakes up as one that has lost its shards, and doesn't know it yet."""

@@ -95,9 +95,7 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path) -> None:
                 _assert_same(message, wanted)
 
 
-def _in_order(
-    topics: list[list[Message]], cuts: list[tuple[int, int, int]]
-) -> Iterator[oracle.Record]:
+def _in_order(topics: list[list[Message]], cuts: list[tuple[int, int, int]]) -> Iterator[oracle.Record]:
     """The usable records of a shard in the order in which they were taken.
 
     Between two cuts that is the order of time, ties by kind; a topic's time never goes back.

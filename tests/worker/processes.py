@@ -248,9 +248,7 @@ class Journals:
         return [cuts[-1] if cuts else (0, 0, 0) for cuts in self.cuts]
 
 
-def await_published(
-    kafka: KafkaConfig, *workers: WorkerProcess, seconds: float = HANGS
-) -> list[Cut]:
+def await_published(kafka: KafkaConfig, *workers: WorkerProcess, seconds: float = HANGS) -> list[Cut]:
     """Wait until all that is in the inputs now is processed, and published; returns its ends."""
     wanted = ends(kafka)
     journals = Journals(kafka)

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -19,7 +19,6 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from comparison import assert_as_replayed, assert_as_the_oracle_says
-from confluent_kafka.admin import AdminClient, NewPartitions
 from conftest import fresh_cluster
 from dashboard import dashboard_queries
 from processes import (
@@ -29,7 +28,6 @@ from processes import (
     await_ready,
     eventually,
     outputs,
-    prequential,
     read_topic,
     repeated,
     write_config,
@@ -199,9 +197,7 @@ class TestExporter:
             # Counted since a worker took the shard; before that it was the other worker's.
             assert 0 < total("prequential_records_total", topic=prefix + topic) <= len(there)
             assert total("prequential_dead_letters_total", topic=prefix + topic) == bad
-        last = {
-            (m["stream"], m["model"]): m["outcomes"] for m in outputs(scene.kafka, "metrics")
-        }
+        last = {(m["stream"], m["model"]): m["outcomes"] for m in outputs(scene.kafka, "metrics")}
         for (stream, model), outcomes in last.items():
             about = {"stream": stream, "model": model, "stage": "final"}
             # Messages follow at the next record after `emit.every`, and here none comes.
@@ -360,74 +356,3 @@ class TestLife:
             await_published(cluster, second, third)
             assert not second.shards() & third.shards()
         assert_as_replayed(cluster, config)
-
-
-class TestRefusals:
-    """What can't work is said in one sentence, with the exit status that the contract has for it."""
-
-    @staticmethod
-    def refusal(config: Path, *options: str) -> tuple[int, str]:
-        """Exit status, and all that was said."""
-        done = prequential("worker", "--config", config, *options, cwd=config.parent)
-        return done.returncode, done.stdout + done.stderr
-
-    def test_missing_topics(self, kafka: Broker, tmp_path: Path) -> None:
-        config = write_config(tmp_path, kafka.config(prefix="nowhere."))
-        status, said = self.refusal(config)
-        assert status == 1
-        assert re.fullmatch(r"prequential: .*missing.*`prequential topics create`.*\n", said), said
-        assert all(name in said for name in INPUTS)
-
-    def test_inputs_that_differ_in_partitions(
-        self, cluster: KafkaConfig, tmp_path: Path
-    ) -> None:
-        labels = cluster.topic("labels")
-        admin = AdminClient(cluster.client())
-        admin.create_partitions([NewPartitions(labels, 5)])[labels].result()
-        eventually(
-            "the broker shows it",
-            lambda: len(admin.list_topics(labels, timeout=10).topics[labels].partitions) == 5,
-        )
-        status, said = self.refusal(write_config(tmp_path, cluster))
-        assert status == 1
-        assert re.fullmatch(r"prequential: .*labels has 5.*\n", said), said
-
-    def test_no_broker(self, tmp_path: Path) -> None:
-        port = pick_port()
-        status, said = self.refusal(write_config(tmp_path, KafkaConfig(f"127.0.0.1:{port}")))
-        assert status == 1
-        assert re.fullmatch(
-            rf"prequential: no Kafka broker answered at 127\.0\.0\.1:{port} within \d+ s: .+\n", said
-        ), said
-
-    def test_a_taken_port(self, cluster: KafkaConfig, tmp_path: Path) -> None:
-        config = write_config(tmp_path, cluster)
-        with WorkerProcess(config) as worker:
-            await_ready(worker)
-            status, said = self.refusal(config, "--http", f"127.0.0.1:{worker.port}")
-        assert status == 1
-        assert re.fullmatch(rf"prequential: can't serve HTTP at .*:{worker.port}: .+\n", said), said
-
-    def test_a_wrong_configuration(self, cluster: KafkaConfig, tmp_path: Path) -> None:
-        config = write_config(tmp_path, cluster, defaults={"label_horizn": "1d"})
-        status, said = self.refusal(config)
-        assert status == 2
-        assert re.fullmatch(
-            r"prequential: .*prequential\.yaml line 2: unknown key 'label_horizn' in defaults.*\n",
-            said,
-        ), said
-
-    def test_a_setting_that_librdkafka_does_not_know(
-        self, cluster: KafkaConfig, tmp_path: Path
-    ) -> None:
-        kafka = replace(cluster, security={"no.such.setting": "1"})
-        status, said = self.refusal(write_config(tmp_path, kafka))
-        assert status == 2
-        assert re.fullmatch(r"prequential: .*no\.such\.setting.*\n", said), said
-
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
-        status, said = self.refusal(tmp_path / "none.yaml")
-        assert status == 2
-        assert re.fullmatch(r"prequential: .*none\.yaml.*No such file.*\n", said), said
-
-

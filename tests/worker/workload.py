@@ -88,7 +88,7 @@ def _life(
                 yield send("predictions", due, ts, model=model, y_pred=guess)
     if rng.random() < 0.97:
         t1 = t0 + int(rng.choice([rng.expovariate(1 / 2_000), rng.uniform(0, 23_000)]))
-        written = rng.choice([t1, t1, f"{_rfc3339(t1)}"])
+        written = _rfc3339(t1) if rng.random() < 0.3 else t1
         for _ in range(rng.choice([1] * 9 + [2])):
             yield send("labels", t1 + rng.randrange(50), written, y_true=truth)
         if rng.random() < 0.05:

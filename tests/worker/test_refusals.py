@@ -1,0 +1,86 @@
+"""What a worker can't work with it says in one sentence, and ends with the contract's status."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from processes import WorkerProcess, await_ready, eventually, prequential, write_config
+
+from pipeline.broker import pick_port
+from tests.brokers import Broker
+from topics.clients import KafkaConfig
+from topics.specs import INPUTS
+
+pytestmark = pytest.mark.kafka
+
+
+def refusal(config: Path, *options: str) -> tuple[int, str]:
+    """Exit status, and all that was said."""
+    done = prequential("worker", "--config", config, *options, cwd=config.parent)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_missing_topics(kafka: Broker, tmp_path: Path) -> None:
+    config = write_config(tmp_path, kafka.config(prefix="nowhere."))
+    status, said = refusal(config)
+    assert status == 1
+    assert re.fullmatch(r"prequential: .*missing.*`prequential topics create`.*\n", said), said
+    assert all(name in said for name in INPUTS)
+
+
+def test_inputs_that_differ_in_partitions(cluster: KafkaConfig, tmp_path: Path) -> None:
+    labels = cluster.topic("labels")
+    admin = AdminClient(cluster.client())
+    admin.create_partitions([NewPartitions(labels, 5)])[labels].result()
+    eventually(
+        "the broker shows it",
+        lambda: len(admin.list_topics(labels, timeout=10).topics[labels].partitions) == 5,
+    )
+    status, said = refusal(write_config(tmp_path, cluster))
+    assert status == 1
+    assert re.fullmatch(r"prequential: .*labels has 5.*\n", said), said
+
+
+def test_no_broker(tmp_path: Path) -> None:
+    port = pick_port()
+    status, said = refusal(write_config(tmp_path, KafkaConfig(f"127.0.0.1:{port}")))
+    assert status == 1
+    assert re.fullmatch(
+        rf"prequential: no Kafka broker answered at 127\.0\.0\.1:{port} within \d+ s: .+\n", said
+    ), said
+
+
+def test_a_taken_port(cluster: KafkaConfig, tmp_path: Path) -> None:
+    config = write_config(tmp_path, cluster)
+    with WorkerProcess(config) as worker:
+        await_ready(worker)
+        status, said = refusal(config, "--http", f"127.0.0.1:{worker.port}")
+    assert status == 1
+    assert re.fullmatch(rf"prequential: can't serve HTTP at .*:{worker.port}: .+\n", said), said
+
+
+def test_a_wrong_configuration(cluster: KafkaConfig, tmp_path: Path) -> None:
+    config = write_config(tmp_path, cluster, defaults={"label_horizn": "1d"})
+    status, said = refusal(config)
+    assert status == 2
+    assert re.fullmatch(
+        r"prequential: .*prequential\.yaml line 2: unknown key 'label_horizn' in defaults.*\n",
+        said,
+    ), said
+
+
+def test_a_setting_that_librdkafka_does_not_know(cluster: KafkaConfig, tmp_path: Path) -> None:
+    kafka = replace(cluster, security={"no.such.setting": "1"})
+    status, said = refusal(write_config(tmp_path, kafka))
+    assert status == 2
+    assert re.fullmatch(r"prequential: .*no\.such\.setting.*\n", said), said
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    status, said = refusal(tmp_path / "none.yaml")
+    assert status == 2
+    assert re.fullmatch(r"prequential: .*none\.yaml.*No such file.*\n", said), said
