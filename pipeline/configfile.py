@@ -193,7 +193,7 @@ class _Reader:
         """The Python value of a node."""
         try:
             return _Constructor().construct_document(node)
-        except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
+        except Exception as error:  # PyYAML raises whatever its conversions do
             shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
             kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
             self._fail(node, f"{where} is {kind} {shown!r}: {why}")

@@ -38,7 +38,8 @@ class Instance(msgspec.Struct, gc=False):
     stream: Name
     instance_id: Name
     ts: Milliseconds | None = None
-    version: int | None = None
+    #: In 64 bits, as snapshots have room for.
+    version: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     segments: dict[Name, Name] | None = None
 
 

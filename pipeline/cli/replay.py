@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pipeline.cli.common import add_kafka_options, load, open_input
+from pipeline.config import Config
 from pipeline.files import Source, read_lines, replay
 from topics.decoding import KINDS
 from topics.errors import UsageError, WorkError
@@ -56,6 +58,15 @@ def run(args: argparse.Namespace) -> int:
     if not args.from_topics and not {"predictions", "labels"} <= set(given):
         raise UsageError("expected --predictions and --labels (or --from-topics)")
     config = load(args)
+    try:
+        return _replay(args, config, given)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise WorkError(f"can't write: {error.strerror}") from error
+
+
+def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
         out = _Writer(stack, args)
         progress = stack.enter_context(_progress())
@@ -69,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             with open_input(getattr(args, kind)) as (lines, _):
                 try:
                     sources.append(Source(KINDS.index(kind), read_lines(lines)))
-                except (OSError, EOFError) as error:
+                except (OSError, EOFError, zlib.error) as error:
                     raise WorkError(f"can't read {getattr(args, kind)!r}: {error}") from error
         out.sources = {source.kind: source for source in sources}
         task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))

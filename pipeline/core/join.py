@@ -135,11 +135,11 @@ class Join:
     def prediction(self, record: Prediction, time: int) -> None:
         """Process a prediction record with record time `time` (ms)."""
         model = self.models.get(record.model)
-        if model is None:
-            model = self._add_model(record.model)
         h = self.classes.codes.get(record.y_pred)  # type: ignore[arg-type]
-        if h is None:
+        if model is None or h is None:
+            self._check_model(record.model)  # before anything is added: a dead letter leaves no trace
             h = self.classes.code(record.y_pred)
+            model = self.models.get(record.model) or self._add_model(record.model)
         ts = time if record.ts is None else record.ts
         if ts > self.clock:
             self._advance(ts, time)
@@ -369,6 +369,11 @@ class Join:
         self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
 
+    @property
+    def unused(self) -> bool:
+        """Whether no record has been taken yet."""
+        return self.clock == -NEVER
+
     # ---- time
 
     def _run_out(self, deadline: int, name: str) -> None:
@@ -416,12 +421,14 @@ class Join:
         del self.book[name]
         self.remember(-1)
 
-    def _add_model(self, name: str) -> Model:
-        if len(self.by_code) >= self.limits.models_per_stream:
+    def _check_model(self, name: str) -> None:
+        if name not in self.models and len(self.by_code) >= self.limits.models_per_stream:
             raise Unusable(
                 f"model {name!r} is one too many: limits.models_per_stream is "
                 f"{self.limits.models_per_stream}"
             )
+
+    def _add_model(self, name: str) -> Model:
         model = Model(len(self.by_code), name, self.config)
         self.models[name] = model
         self.by_code.append(model)

@@ -127,6 +127,7 @@ class Shard:
                 take[record.__class__](stream, record, time)
             except Unusable as reason:
                 self._unusable(taken, stop - length_hint(records) - 1, str(reason))
+                self._forget_unused()
 
     def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
@@ -147,6 +148,11 @@ class Shard:
         self.streams[name] = stream
         self._by_index.append(stream)
         return stream
+
+    def _forget_unused(self) -> None:
+        """A stream whose first record was a dead letter isn't one."""
+        if self._by_index and self._by_index[-1].unused:
+            del self.streams[self._by_index.pop().name]
 
     def _evaluate(self) -> None:
         for stream in self.touched:

@@ -40,8 +40,8 @@ LOOKS = (1_500,)
 #: and the rest changes within some seconds.
 _DELAY_MEDIAN = 2_000.0
 _DELAY_SIGMA = 0.4
-_DELAY_OWN_SIGMA = 0.01
-_DELAY_MEMORY = 5.0
+_DELAY_OWN_SIGMA = 0.005
+_DELAY_MEMORY = 15.0
 
 #: Shares of the instances whose label never comes, comes too late, comes twice, or is revised: as
 #: rare as one would hope, but even a short run has some of each.

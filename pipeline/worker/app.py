@@ -206,7 +206,6 @@ class Worker:
 
     def _check_topics(self) -> int:
         kafka = self.config.kafka
-        connect(kafka)
         names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
         counts = {kafka.topic(name): self._fetcher.partitions(kafka.topic(name)) for name in names}
         missing = [name for name, found in counts.items() if not found]
@@ -287,6 +286,8 @@ def run_worker(config: Config, *, rebuild: bool = False) -> int:
 
 
 async def _main(config: Config, rebuild: bool) -> int:
+    # Before the worker's own clients, which would tell of a missing broker in their own words.
+    await asyncio.to_thread(connect, config.kafka)
     return await Worker(config, rebuild=rebuild).run()
 
 

@@ -86,7 +86,7 @@ class Fetcher:
                 }
             )
         )
-        self._assigned: set[tuple[str, int]] = set()
+        self._open: set[int] = set()  # shards that are read
         self._lock = threading.Lock()
         self._wanted: list[Callable[[], None]] = []  # calls to be made in the fetching thread
         self._paused: set[tuple[str, int]] = set()
@@ -102,13 +102,21 @@ class Fetcher:
             TopicPartition(topic, partition, offset)
             for topic, offset in zip(self._topics, offsets)
         ]
-        self._later(lambda: self._fetcher.incremental_assign(parts))
+
+        def assign() -> None:
+            self._open.add(partition)
+            self._fetcher.incremental_assign(parts)
+
+        self._later(assign)
 
     def close(self, partition: int) -> None:
         """Stop reading a shard."""
         parts = [TopicPartition(topic, partition) for topic in self._topics]
 
         def unassign() -> None:
+            if partition not in self._open:
+                return  # closed before it was opened
+            self._open.discard(partition)
             self._paused -= {(part.topic, part.partition) for part in parts}
             self._fetcher.incremental_unassign(parts)
 

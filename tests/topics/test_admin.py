@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -174,6 +175,8 @@ def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConf
     labels = cluster.topic("labels")
     new = NewTopic(labels, 5, 1, config={"cleanup.policy": "compact", "retention.ms": "-1"})
     admin.create_topics([new])[labels].result()
+    while labels not in admin.list_topics().topics:  # a broker may know of it a moment later
+        time.sleep(0.1)
     report = create(cluster, topic_specs(cluster))
     assert report.existing == (labels,)
     journal = cluster.topic("prequential-journal")
