@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -41,6 +41,10 @@ _BATCH_SECONDS = 0.25
 
 #: Seconds without any answer after which reading to the end is given up.
 _SILENCE_SECONDS = 30.0
+
+#: Seconds before a partition that has no leader for a moment (as when it is new) is asked again.
+_AGAIN_SECONDS = 0.2
+_NO_LEADER = KafkaError.NOT_LEADER_FOR_PARTITION
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -147,12 +151,26 @@ class Tail:
             for topic, count in counts.items():
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
-                    low, high = self._consumer.get_watermark_offsets(place, timeout=REACH_SECONDS)
+                    low, high = self._ends(place)
                     place.offset = low if from_beginning else max(low, high - _TAIL_RECORDS)
                     places.append(place)
             self._consumer.assign(places)
         self._behind = {(place.topic, place.partition) for place in places}
         self._kafka = kafka
+
+    def _ends(self, place: TopicPartition) -> tuple[int, int]:
+        """First and next offset of a partition; one without a leader for a moment is asked again."""
+        until = monotonic() + REACH_SECONDS
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(place, timeout=REACH_SECONDS)
+                return low, high
+            except KafkaException as error:
+                if not error.args[0].retriable() and error.args[0].code() != _NO_LEADER:
+                    raise
+                if monotonic() > until:
+                    raise
+                sleep(_AGAIN_SECONDS)
 
     def close(self) -> None:
         """Leave; nothing is committed."""

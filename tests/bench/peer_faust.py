@@ -24,12 +24,16 @@ STOP_SECONDS = 10.0
 
 
 class Instance(faust.Record, serializer="json"):
+    """An instance arrived."""
+
     stream: str
     instance_id: str
     ts: int
 
 
 class Prediction(faust.Record, serializer="json"):
+    """A model's prediction."""
+
     stream: str
     model: str
     instance_id: str
@@ -38,6 +42,8 @@ class Prediction(faust.Record, serializer="json"):
 
 
 class Label(faust.Record, serializer="json"):
+    """An instance's label."""
+
     stream: str
     instance_id: str
     y_true: str

@@ -22,12 +22,16 @@ BATCH: Final = 10_000
 
 
 class Instance(msgspec.Struct, gc=False):
+    """An instance arrived."""
+
     stream: str
     instance_id: str
     ts: int
 
 
 class Prediction(msgspec.Struct, gc=False):
+    """A model's prediction."""
+
     stream: str
     model: str
     instance_id: str
@@ -35,6 +39,8 @@ class Prediction(msgspec.Struct, gc=False):
 
 
 class Label(msgspec.Struct, gc=False):
+    """An instance's label."""
+
     stream: str
     instance_id: str
     y_true: str
@@ -59,10 +65,12 @@ class Stage:
         }
 
     def update(self, y_true: str, y_pred: str) -> None:
+        """Add an outcome."""
         self.all.update(y_true, y_pred)
         self.window.update(y_true, y_pred)
 
     def values(self) -> dict[str, float]:
+        """The metrics as they stand."""
         return {name: metric.get() for name, metric in self.metrics.items()}
 
 
@@ -86,6 +94,7 @@ class Model:
         self.faded_outcomes = 1 + FADING * self.faded_outcomes
 
     def values(self) -> dict[str, Any]:
+        """What a metrics message says of the model."""
         return {
             "outcomes": self.outcomes,
             "initial": self.initial.values(),
@@ -107,9 +116,11 @@ class Stream:
         self.newest_label: str | None = None
 
     def instance(self, record: Instance) -> None:
+        """The time that its predictions and label may wait begins."""
         self.arrivals.append((record.ts, record.instance_id))
 
     def prediction(self, record: Prediction) -> None:
+        """Keep the model's first and last prediction, or match a label that is there already."""
         label = self.labels.get(record.instance_id)
         if label is None:
             predictions = self.waiting.setdefault(record.instance_id, {})
@@ -119,6 +130,7 @@ class Stream:
             self.outcome(record.model, *label, record.y_pred, record.y_pred)
 
     def label(self, record: Label) -> None:
+        """Match all predictions that wait for it, and wait for later ones."""
         self.expire(record.ts - HORIZON_MS)
         previous, self.newest_label = self.newest_label, record.y_true
         self.labels[record.instance_id] = record.y_true, previous
@@ -126,6 +138,7 @@ class Stream:
             self.outcome(model, record.y_true, previous, first, last)
 
     def outcome(self, name: str, y_true: str, previous: str | None, first: str, last: str) -> None:
+        """Count an outcome of a model, and publish its metrics if they are due."""
         model = self.models[name]
         model.update(y_true, previous, first, last)
         if model.outcomes % EMIT_OUTCOMES == 0:

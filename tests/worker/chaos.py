@@ -33,11 +33,15 @@ from topics.specs import topic_specs
 SESSION_SECONDS = 6.0
 FROZEN_SECONDS = 9.0
 
-#: Seconds within which a worker that is told to stop must have stopped, and the default.
+#: Seconds within which a worker that is told to stop must have stopped.
 _STOP_SECONDS = 10.0
 
 #: Workers at most: they, the broker and the stream share few cores.
 _MOST_WORKERS = 3
+
+#: What a worker's log says once it takes part in its group, and if it couldn't reach the broker.
+_UP = "shards of this worker"
+_UNREACHABLE = "no Kafka broker answered"
 
 #: Records a second of the stream.
 RATE = 2_000
@@ -97,7 +101,7 @@ class Flock:
 
     def leave(self) -> None:
         """SIGTERM, once the worker is up (before that it has no say in its exit status)."""
-        up = [worker for worker in self.running if "shards of this worker" in worker.log]
+        up = [worker for worker in self.running if _UP in worker.log]
         if up:
             worker = self._one("leave", up)
             worker.terminate()
@@ -110,7 +114,12 @@ class Flock:
         for worker, due in list(self._frozen.items()):
             if now >= due:
                 self.thaw(worker)
-        for worker in self.running:
+        for worker in list(self.running):
+            if worker.status == 1 and _UNREACHABLE in worker.log and _UP not in worker.log:
+                # The broker was away while it started: its supervisor tries again.
+                self.running.remove(worker)
+                self.start()
+                continue
             assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"
         for worker, deadline in list(self._leaving.items()):
             if worker.status is None:
