@@ -34,14 +34,16 @@ HORIZON = 15_000
 #: The model server predicts anew for instances without a label this long (ms) after they came.
 LOOKS = (1_500,)
 
-#: Delay of a label: log-normal with this median (ms) and this σ of the logarithm; one in a hundred
-#: takes more than 5 s. As where labels pass through queues, one label takes about as long as those
-#: before it: the σ of what it has for itself is much smaller (it brings neighbours out of order),
-#: and the rest changes within some seconds.
+#: Delay of a label: log-normal, with this median (ms) and this σ of the logarithm; one in a hundred
+#: takes more than 5 s.
 _DELAY_MEDIAN = 2_000.0
 _DELAY_SIGMA = 0.4
-_DELAY_OWN_SIGMA = 0.005
+
+#: As where labels pass through queues, one takes about as long as those before it. How long changes
+#: within this time (s); the σ of what each label has for itself is small, and brings neighbours out
+#: of order.
 _DELAY_MEMORY = 15.0
+_DELAY_OWN_SIGMA = 0.005
 
 #: Shares of the instances whose label never comes, comes too late, comes twice, or is revised: as
 #: rare as one would hope, but even a short run has some of each.

@@ -25,7 +25,7 @@ EMIT_OUTCOMES = 100
 #: these every model raises both alarms some hundred outcomes after the drift, and none before it
 #: (tried with ten seeds).
 _DETECTORS = [
-    {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 35},
+    {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
     {
         "detector": "page-hinkley",
         "signal": "fading:0.997/fading:0.9994",
