@@ -33,6 +33,10 @@ _TRANSACTION_TIMEOUT_MS = 60_000
 _LARGEST_MESSAGE = 100_000_000
 
 
+#: The answers to whoever was fenced. (`_FATAL` is how `produce` says that one of the others came.)
+_REFUSED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
+
+
 class ShardLost(Exception):
     """Another worker holds the shard now: whatever this one would still publish is refused."""
 
@@ -69,9 +73,12 @@ class Publisher:
             )
         )
         self.stopping = False
+        self._lost: str | None = None  # why nothing can be published any more
 
     def _note(self, error: KafkaError) -> None:
-        if not error.fatal():
+        if error.fatal():
+            self._lost = error.str()
+        else:
             log.warning("shard %d: Kafka: %s", self._partition, error.str())
 
     def take_over(self) -> None:
@@ -107,7 +114,7 @@ class Publisher:
             elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
-        self._checked(self._producer.begin_transaction)  # step 1
+        self._patiently("begin", self._producer.begin_transaction)  # step 1
         for topic, key, value, headers in messages:  # step 2
             while True:
                 try:
@@ -116,7 +123,7 @@ class Publisher:
                     )
                     break
                 except BufferError:
-                    self._producer.poll(0.1)
+                    self._checked(lambda: self._producer.poll(0.1))
                 except KafkaException as error:
                     if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                         raise WorkError(f"{topic}: a message is too large: {error}") from error
@@ -150,12 +157,15 @@ class Publisher:
 
     def _checked(self, call: Callable[[], None]) -> None:
         """Call once; turns librdkafka's errors into what is to be done about them."""
+        if self._lost is not None:
+            raise ShardLost(self._lost)
         try:
             call()
         except KafkaException as exception:
             error: KafkaError = exception.args[0]
-            if error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-                raise ShardLost(error.str()) from exception
+            if error.code() in _REFUSED:
+                self._lost = error.str()
+                raise ShardLost(self._lost) from exception
             if error.txn_requires_abort():
                 raise _Aborted(error.str()) from exception
             if error.retriable() or error.code() == KafkaError._TIMED_OUT:

@@ -159,9 +159,11 @@ def random_world(
     streams = ["s0", "s1"][: rng.choice([1, 1, 2])]
     models = ["m0", "m1", "m2"][: rng.choice([1, 2, 3])]
     topics: Topics = ([], [], [])
+    # Now and then all records are at multiples of `emit.every`.
+    steps = rng.choice([[0, 0, 1, 5, 20], [0, 0, 0, 50]])
     now = 1_000
     for number in range(size):
-        now += rng.choice([0, 0, 1, 5, 20])
+        now += rng.choice(steps)
         kind = rng.choice([0, 1, 1, 1, 2, 2])
         rows = topics[kind]
         time = now - rng.choice([0] * 9 + [50])
