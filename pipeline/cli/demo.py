@@ -178,7 +178,7 @@ class _Session:
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             for _ in self._moments(_LAST_SECONDS):
-                live.update(picture(self._board, self._feed, self._console.encoding), refresh=True)
+                live.update(picture(self._board, self._feed, self._console), refresh=True)
 
     def _show_plainly(self) -> None:
         next_line = 0.0

@@ -14,7 +14,7 @@ from pipeline.demo.server import ModelServer
 from topics.outputs import Alarm
 
 #: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
-_ALARMS = 6
+_ALARMS = 5
 
 #: Characters for a model's course, and the accuracies that the lowest and highest stand for.
 _COURSE = 24
@@ -24,17 +24,17 @@ _LOWEST, _HIGHEST = 0.5, 1.0
 #: Seconds that the stream must be behind its plan for that to be said.
 _BEHIND = 2.0
 
-#: Width of a table that doesn't go to a terminal.
-_PLAIN_WIDTH = 100
+#: Width of a table with courses; what doesn't go to a terminal is as wide.
+_WIDE = 100
 
 
-def picture(board: Board, feed: Feed, encoding: str) -> Group:
+def picture(board: Board, feed: Feed, console: Console) -> Group:
     """Everything that is known by now."""
     server = feed.server
     parts: list[Text | Table] = [
         Text(progress(board, feed)),
         Text(drift(server)),
-        table(board, encoding) if board.newest else Text("waiting for the first labels"),
+        table(board, console) if board.newest else Text("waiting for the first labels"),
     ]
     for alarm in board.alarms[-_ALARMS:]:
         line = alarm_line(alarm, server)
@@ -42,9 +42,9 @@ def picture(board: Board, feed: Feed, encoding: str) -> Group:
     return Group(*parts)
 
 
-def table(board: Board, encoding: str) -> Table:
+def table(board: Board, console: Console) -> Table:
     """The models: accuracy in the whole run, and recent measures against their baselines."""
-    with_course = encoding.lower().startswith("utf")
+    with_course = console.encoding.startswith("utf") and console.width >= _WIDE
     grid = Table(
         title=f"after {board.outcomes:,} outcomes: accuracy in the whole run; then {RECENT}",
         caption="final: as predicted just before the label; initial: as predicted first. "
@@ -124,8 +124,8 @@ def alarm_line(alarm: Alarm, server: ModelServer) -> str:
     if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
         later = f" ({alarm.outcome - server.drift_outcome:,} after the drift)"
     return (
-        f"ALARM {alarm.model} {alarm.stage} {alarm.signal} "
-        f"at outcome {alarm.outcome:,}{later}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+        f"ALARM at outcome {alarm.outcome:,}{later}: {alarm.model} {alarm.stage} {alarm.signal}, "
+        f"{alarm.statistic:.1f} > {alarm.threshold:g}"
     )
 
 
@@ -146,8 +146,8 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
 def print_table(board: Board, console: Console) -> None:
     """The table for good, at the end."""
     if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH, no_color=True, file=console.file)
-    console.print(table(board, console.encoding))
+        console = Console(width=_WIDE, no_color=True, file=console.file)
+    console.print(table(board, console))
 
 
 def _number(value: float | None) -> Text:

@@ -9,8 +9,8 @@ from pipeline.demo.worker import EMIT_OUTCOMES
 
 #: What to do after the demo, for a cluster of one's own.
 NEXT = (
-    "next, on your own Kafka: prequential topics create, then worker, then watch, each with",
-    "--bootstrap-servers HOST:PORT; a model server sends with topics.producer.StreamProducer",
+    "next, with your own Kafka: prequential topics create, then worker, then watch",
+    "(all take --bootstrap-servers); send with topics.producer.StreamProducer",
 )
 
 
@@ -24,8 +24,8 @@ def totals(board: Board, server: ModelServer) -> list[str]:
         + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
         f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
         f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
-        f"predictions: {board.count('expired'):,} of each model expired without a label, "
-        f"{waiting:,} of all models still wait",
+        f"predictions: {board.count('expired'):,} of each model expired, "
+        f"{waiting:,} of all models still wait for a label",
     ]
 
 

@@ -1,0 +1,152 @@
+"""`prequential demo`: its stream, what the engine finds in it, and a real run."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from itertools import islice, pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from pipeline.demo.models import build_models
+from pipeline.demo.server import ModelServer
+from pipeline.demo.stream import HISTORY, HORIZON, LOOKS, Arrival, Look, Plan, Truth, events, observations
+from topics.errors import WorkError
+
+pytest.importorskip("river")
+
+ROOT = Path(__file__).parents[2]
+
+PLAN = Plan(duration=30.0, seed=0)
+
+
+# ---- the stream
+
+
+def test_the_same_plan_gives_the_same_events_and_another_seed_others() -> None:
+    first, again, other = (list(islice(events(Plan(30.0, seed)), 3000)) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def test_events_come_in_order_of_time_and_end_with_the_plan() -> None:
+    times = [event.at for event in events(PLAN)]
+    assert times == sorted(times)
+    assert times[0] >= 0
+    assert PLAN.duration * 1000 - 100 < times[-1] <= PLAN.duration * 1000
+
+
+def test_instances_are_numbered_and_come_at_the_planned_rate() -> None:
+    numbers = [event.number for event in events(PLAN) if isinstance(event, Arrival)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) == pytest.approx(PLAN.duration * PLAN.rate, rel=0.05)
+
+
+def test_labels_come_late_and_some_never_too_late_twice_or_revised() -> None:
+    plan = Plan(duration=90.0, seed=3)
+    arrivals = {event.number: event.at for event in events(plan) if isinstance(event, Arrival)}
+    truths: dict[int, list[Truth]] = {}
+    for event in events(plan):
+        if isinstance(event, Truth):
+            truths.setdefault(event.number, []).append(event)
+    over = [number for number, at in arrivals.items() if at < (plan.duration - 30) * 1000]
+    fates = Counter(_fate(arrivals[number], truths.get(number, [])) for number in over)
+    for fate, share in {"never": 0.01, "late": 0.003, "again": 0.01, "revised": 0.01}.items():
+        assert fates[fate] / len(over) == pytest.approx(share, rel=0.5), fate
+    delays = sorted(truths[number][0].at - arrivals[number] for number in over if number in truths)
+    assert delays[0] > 0
+    assert 1_300 < median(delays) < 3_000
+    assert delays[-1] > HORIZON
+
+
+def _fate(came: int, truths: list[Truth]) -> str:
+    if not truths:
+        return "never"
+    assert [truth.first for truth in truths] == [True] + [False] * (len(truths) - 1)
+    if len(truths) > 1:
+        return "again" if truths[0].y == truths[1].y else "revised"
+    return "late" if truths[0].at - came > HORIZON else "once"
+
+
+def test_the_server_is_to_look_again_at_every_instance() -> None:
+    arrivals = {event.number: event.at for event in events(PLAN) if isinstance(event, Arrival)}
+    looks = [(event.number, event.at) for event in events(PLAN) if isinstance(event, Look)]
+    due = [(number, at + pause) for number, at in arrivals.items() for pause in LOOKS]
+    assert looks == [(number, at) for number, at in due if at <= PLAN.duration * 1000]
+
+
+def test_labels_depend_on_those_before_them() -> None:
+    labels = [y for _, y in islice(observations(PLAN), 5000)]
+    assert Counter(labels).most_common(1)[0][1] / len(labels) < 0.65
+    assert sum(a == b for a, b in pairwise(labels)) / len(labels) > 0.8
+
+
+def test_the_concept_changes_at_the_drift_and_only_there() -> None:
+    """A model trained before the drift is as good just before it as ever, and fails right after it."""
+    model = build_models(PLAN)["static-bayes"]
+    stream = islice(observations(PLAN), HISTORY, HISTORY + 2 * PLAN.drift)
+    right = [model.predict(x) == y for x, y in stream]
+    early, before, after = (
+        sum(part) / 1000
+        for part in (
+            right[:1000],
+            right[PLAN.drift - 1001 : PLAN.drift - 1],
+            right[PLAN.drift - 1 : PLAN.drift + 999],
+        )
+    )
+    assert min(early, before) > 0.85
+    assert after < 0.78
+
+
+def test_a_model_that_learns_gets_over_the_drift() -> None:
+    models = build_models(PLAN)
+    learning = models["logistic"]
+    right = []
+    for x, y in islice(observations(PLAN), HISTORY, HISTORY + 2 * PLAN.drift):
+        right.append(learning.predict(x) == y)
+        learning.learn(x, y)
+    assert sum(right[-1000:]) / 1000 > 0.88
+
+
+def test_without_river_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "river"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(WorkError, match=r"pip install 'prequential\[demo\]'"):
+        build_models(PLAN)
+
+
+# ---- the model server
+
+
+class Parrot:
+    """A model that always says the same, and remembers what it was taught."""
+
+    def __init__(self) -> None:
+        self.learned: list[str] = []
+
+    def predict(self, x: object) -> str:
+        return "UP"
+
+    def learn(self, x: object, y: str) -> None:
+        self.learned.append(y)
+
+
+def test_the_server_predicts_until_the_label_comes_and_learns_from_the_first() -> None:
+    model = Parrot()
+    server = ModelServer(PLAN, {"parrot": model})  # type: ignore[dict-item]
+    predicted: Counter[int] = Counter()
+    labelled: dict[int, int] = {}
+    for at, topic, fields in server.messages():
+        number = fields["instance_id"]
+        if topic == "predictions":
+            assert number not in labelled, f"{number} has a label since {labelled[number]} ms, now {at}"
+            predicted[number] += 1
+        elif topic == "labels":
+            labelled.setdefault(number, at)
+    assert set(predicted.values()) == {1, 1 + len(LOOKS)}
+    assert len(predicted) == server.instances
+    assert len(model.learned) == len(labelled)
+    assert server.labels > len(labelled)  # some came twice
+    assert len(labelled) - 20 < server.outcomes < len(labelled)  # some came too late
