@@ -7,7 +7,12 @@ predict NO_CLASS, which counts as wrong.
 
 from __future__ import annotations
 
-from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT
+import numpy as np
+
+from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, Ints, Packed
+
+#: Labels times classes up to which the majority is found in one table of running counts.
+_TABLE = 1 << 20
 
 
 class Baselines:
@@ -42,6 +47,39 @@ class Baselines:
                 self.majority = majority = y
         self.persistent = y
         self.packed = y << PER_SHIFT | majority << MAJ_SHIFT
+
+    def update_many(self, ys: Ints) -> Packed:
+        """`update` with each of `ys`; `packed` before each of them, and after the last.
+
+        >>> one, many = Baselines(), Baselines()
+        >>> packed = many.update_many(np.array([0, 1, 1]))
+        >>> [hex(value) for value in packed.tolist()]
+        ['0xffffffff00000000', '0x0', '0x100000000', '0x1000100000000']
+        """
+        packed = np.empty(len(ys) + 1, dtype=np.uint64)
+        packed[0] = self.packed
+        if not len(ys):
+            return packed
+        present = np.flatnonzero(np.bincount(ys))
+        fresh = [y for y in present.tolist() if y not in self._counts]
+        if (len(self._counts) + len(fresh)) * len(ys) > _TABLE:
+            for place, y in enumerate(ys.tolist()):
+                self.update(y)
+                packed[place + 1] = self.packed
+            return packed
+        for y in sorted(fresh, key=lambda y: int(np.argmax(ys == y))):
+            self._counts[y] = 0
+            self._order[y] = len(self._order)
+        classes = np.array(list(self._counts), dtype=np.int64)
+        # Columns in the order of the classes' first labels: argmax takes the first of equals.
+        table = np.cumsum(ys[:, None] == classes, axis=0)
+        table += np.array(list(self._counts.values()), dtype=np.int64)
+        majority = classes[table.argmax(axis=1)]
+        packed[1:] = (ys << PER_SHIFT | majority << MAJ_SHIFT).astype(np.uint64)
+        self._counts = dict(zip(classes.tolist(), table[-1].tolist()))
+        self.persistent, self.majority = int(ys[-1]), int(majority[-1])
+        self.packed = int(packed[-1])
+        return packed
 
     def snapshot(self) -> list[object]:
         return [self.persistent, self.majority, self.packed, list(self._counts.items())]

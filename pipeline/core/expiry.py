@@ -10,6 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
+from pipeline.core.outcomes import Ints
+
 #: The clock's value before anything was seen: nothing is due.
 NEVER = 1 << 62
 
@@ -56,6 +58,16 @@ class Expiry:
                 self.next_due = min(self.next_due, number * self.width - 1)
             ids.append(name)
             self._latest, self._latest_ids = number, ids
+
+    def add_many(self, deadlines: Ints, names: list[str]) -> None:
+        """`add` each name with its deadline."""
+        numbers = deadlines // self.width
+        if len(numbers) and numbers.min() == numbers.max() > self._reached:
+            self.add(int(deadlines[0]), names[0])
+            self._latest_ids += names[1:]
+            return
+        for deadline, name in zip(deadlines.tolist(), names):
+            self.add(deadline, name)
 
     def due(self, clock: int, deadline_of: Callable[[str], int | None]) -> Iterator[str]:
         """Take out the ids whose deadline lies before `clock`, by deadline, then id."""

@@ -22,8 +22,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from pipeline.config import Limits, StreamConfig
+from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
+from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.model import Model
@@ -51,6 +53,8 @@ class Join:
         self.limits = limits
         self.clock = -NEVER  # event time: the largest ts seen, within tolerance
         self.book: dict[str, Entry] = {}
+        #: Usual instances are here and not in the book, once rounds are large enough.
+        self.columns: Columns | None = None
         self.classes = Classes(limits.classes_per_stream)
         self.baselines = Baselines()
         self.models: dict[str, Model] = {}
@@ -101,7 +105,7 @@ class Join:
             self._advance(ts, time)
         name = record.instance_id
         version = record.version or 0
-        entry = self.book.get(name)
+        entry = self.book.get(name) or self._spilled(name)
         horizon = self.config.label_horizon
         if entry is None:
             self.remember(1)
@@ -144,7 +148,7 @@ class Join:
         if ts > self.clock:
             self._advance(ts, time)
         name = record.instance_id
-        entry = self.book.get(name)
+        entry = self.book.get(name) or self._spilled(name)
         if entry is None:
             self.remember(1)
             deadline = ts + self.config.label_horizon
@@ -173,7 +177,7 @@ class Join:
         if t1 > self.clock:
             self._advance(t1, time)
         name = record.instance_id
-        entry = self.book.get(name)
+        entry = self.book.get(name) or self._spilled(name)
         if entry is None or entry[0] <= REPEATED:
             self._first_label(name, entry, y, t1)
         elif entry[0] == EXPIRED:
@@ -392,20 +396,41 @@ class Join:
             self._expire_due()
 
     def _expire_due(self) -> None:
-        clock, book, settled = self.clock, self.book, self._settled
-        for name in self._expiry.due(clock, self._deadline):
+        for name in self._expiry.due(self.clock, self._deadline):
             self._expire(name)
+        self._forget_settled()
+
+    def _forget_settled(self) -> None:
+        clock, book, settled = self.clock, self.book, self._settled
         while settled and book[settled[0]][1] < clock:
             del book[settled.popleft()]
             self.remember(-1)
         self._settled_until = book[settled[0]][1] if settled else NEVER
+        if self.columns is not None:
+            gone, spilled = self.columns.forget(clock)
+            for name in spilled:
+                del book[name]
+            self.remember(-gone)
+            self._settled_until = min(self._settled_until, self.columns.settled_until)
+
+    def _spilled(self, name: str) -> Entry | None:
+        """Move what the columns know of an instance into the book."""
+        found = None if self.columns is None else self.columns.spill(name)
+        if found is None:
+            return None
+        state, entry = found
+        self.book[name] = (SETTLED if state == slot_states.SETTLED else WAITING, *entry)  # type: ignore[arg-type]
+        return self.book[name]
 
     def _deadline(self, name: str) -> int | None:
         entry = self.book.get(name)
-        return None if entry is None or entry[0] == SETTLED else entry[1]
+        if entry is None:
+            return None if self.columns is None else self.columns.deadline_of(name)
+        return None if entry[0] == SETTLED else entry[1]
 
     def _expire(self, name: str) -> None:
-        entry = self.book[name]
+        entry = self.book.get(name) or self._spilled(name)
+        assert entry is not None, "only what is known runs out"
         state = entry[0]
         if state <= REPEATED:
             for code in entry[3::3]:

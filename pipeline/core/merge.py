@@ -13,12 +13,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
-from itertools import accumulate, islice
-from operator import gt, le
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 
+from pipeline.core.outcomes import Ints
 from topics.decoding import Decoded
 from topics.messages import Record
 
@@ -34,30 +33,65 @@ class Batch:
     __slots__ = ("kind", "offsets", "reasons", "records", "times")
 
     def __init__(
-        self, kind: int, offsets: Sequence[int], times: list[int], decoded: Decoded
+        self, kind: int, offsets: Sequence[int], times: Sequence[int] | Ints, decoded: Decoded
     ) -> None:
         self.kind = kind
         self.offsets = offsets
-        self.times = times
+        self.times: Ints = np.asarray(times, dtype=np.int64)
         self.records, self.reasons = decoded
 
 
-class Round(NamedTuple):
-    """Records in the order in which they are to be processed."""
+class Round:
+    """Records whose turn has come.
 
-    records: list[Record | None]
-    times: list[int]
-    #: Where each record came from, as places in `sources` laid end to end.
-    origins: Sequence[int]
-    sources: list[tuple[Batch, int, int]]
+    `records` and `times` lie in order of kind, from `starts[kind]` to `starts[kind + 1]`, each kind's
+    in its own order; `order` has the places of all in the order in which they are to be processed.
+    """
 
-    def locate(self, origin: int) -> tuple[Batch, int]:
-        """Batch and index of a record, of which only `origin` is known."""
+    def __init__(self, sources: list[tuple[Batch, int, int]]) -> None:
+        """`sources`: parts of batches, in order of kind, then of offset."""
+        self.sources = sources
+        self.records: list[Record | None] = []
+        counts = [0, 0, 0]
+        for batch, start, stop in sources:
+            whole = stop - start == len(batch.records)
+            self.records += batch.records if whole else batch.records[start:stop]
+            counts[batch.kind] += stop - start
+        self.starts = (0, counts[0], counts[0] + counts[1], sum(counts))
+        self.times: Ints = np.concatenate([b.times[start:stop] for b, start, stop in sources])
+        # Each kind's times don't decrease, and kinds lie in order: a stable sort by time alone is
+        # the merge, and where nothing interleaves there is nothing to do.
+        if (self.times[1:] >= self.times[:-1]).all():
+            self.order: Ints = np.arange(len(self.times))
+        else:
+            self.order = np.argsort(self.times, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """The position of each place in `order`."""
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(len(rank))
+        return rank
+
+    @property
+    def flawed(self) -> bool:
+        """Whether there may be unusable records among them."""
+        return any(batch.reasons for batch, _, _ in self.sources)
+
+    def kind(self, place: int) -> int:
+        """The kind of the record at a place."""
+        return bisect_right(self.starts, place, 0, 3) - 1
+
+    def locate(self, place: int) -> tuple[Batch, int]:
+        """Batch and index of the record at a place."""
         for batch, start, stop in self.sources:
-            if origin < stop - start:
-                return batch, start + origin
-            origin -= stop - start
-        raise IndexError(origin)
+            if place < stop - start:
+                return batch, start + place
+            place -= stop - start
+        raise IndexError(place)
 
 
 class Merge:
@@ -87,8 +121,8 @@ class Merge:
         if not len(offsets) or offsets[-1] < self.added[kind]:
             return 0
         times = batch.times
-        if times[0] < self._latest[kind] or any(map(gt, times, islice(times, 1, None))):
-            batch.times = times = list(accumulate(times, max, initial=self._latest[kind]))[1:]
+        if times[0] < self._latest[kind] or (times[1:] < times[:-1]).any():
+            batch.times = times = np.maximum(np.maximum.accumulate(times), self._latest[kind])
         queue = self._queues[kind]
         start = bisect_left(offsets, self.added[kind])
         if start:  # fetched again after a rebalance: its first part is here already
@@ -100,7 +134,7 @@ class Merge:
         queue.append(batch)
         self.added[kind] = offsets[-1] + 1
         self.buffered[kind] += len(batch.offsets)
-        self._latest[kind] = times[-1]
+        self._latest[kind] = int(times[-1])
         return len(batch.offsets)
 
     def take(self, promises: Sequence[int | None], most: int) -> Round | None:
@@ -121,12 +155,12 @@ class Merge:
         sources: list[tuple[Batch, int, int]] = []
         for kind in range(3):
             limit = min((bounds[other], other) for other in range(3) if other != kind)
-            within = bisect_right if kind < limit[1] else bisect_left
+            side = "right" if kind < limit[1] else "left"
             left = most
             while left and (queue := self._queues[kind]):
                 batch, start = queue[0], self._start[kind]
                 end = min(len(batch.times), start + left)
-                stop = within(batch.times, limit[0], start, end)
+                stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
                 if stop == start:
                     break
                 sources.append((batch, start, stop))
@@ -134,7 +168,7 @@ class Merge:
                 left -= stop - start
                 if stop < end:
                     break
-        return self._round(sources)
+        return Round(sources) if sources else None
 
     def take_until(self, cut: Cut) -> Round | None:
         """Exactly the records below `cut`; all of them must have been added (see `covers`)."""
@@ -148,7 +182,7 @@ class Merge:
                 sources.append((batch, start, stop))
                 self._advance(kind, batch, stop)
         self.cut = list(map(max, self.cut, cut))
-        return self._round(sources)
+        return Round(sources) if sources else None
 
     def covers(self, cut: Cut) -> bool:
         """Whether everything below `cut` has been added."""
@@ -159,32 +193,14 @@ class Merge:
         place += self._start[kind]
         for batch in self._queues[kind]:
             if place < len(batch.times):
-                return batch.times[place]
+                return int(batch.times[place])
             place -= len(batch.times)
         raise IndexError(place)
-
-    @staticmethod
-    def _round(sources: list[tuple[Batch, int, int]]) -> Round | None:
-        """The records of `sources` (by kind, in order) merged by time, ties by kind."""
-        if not sources:
-            return None
-        records: list[Record | None] = []
-        times: list[int] = []
-        for batch, start, stop in sources:
-            records += batch.records[start:stop]
-            times += batch.times[start:stop]
-        # Sources lie in order of kind, and each kind's times don't decrease: a stable sort by time
-        # alone is the merge, and where nothing interleaves there is nothing to do.
-        if all(map(le, times, islice(times, 1, None))):
-            return Round(records, times, range(len(times)), sources)
-        order = np.argsort(np.array(times, dtype=np.int64), kind="stable").tolist()
-        get_record, get_time = records.__getitem__, times.__getitem__
-        return Round(list(map(get_record, order)), list(map(get_time, order)), order, sources)
 
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]
         self.cut[kind] = batch.offsets[stop - 1] + 1
-        self._taken[kind] = batch.times[stop - 1]
+        self._taken[kind] = int(batch.times[stop - 1])
         if stop == len(batch.times):
             self._queues[kind].popleft()
             stop = 0
@@ -195,14 +211,14 @@ class Merge:
 
         If so the cut between them needn't be written down.
         """
-        first, last = taken.locate(taken.origins[0])[0], taken.locate(taken.origins[-1])[0]
-        continues = (taken.times[0], first.kind) >= self._last
-        self._last = (taken.times[-1], last.kind)
+        first, last = int(taken.order[0]), int(taken.order[-1])
+        continues = (int(taken.times[first]), taken.kind(first)) >= self._last
+        self._last = (int(taken.times[last]), taken.kind(last))
         return continues
 
     def head_time(self) -> int | None:
         """Time of the earliest record that is buffered."""
-        heads = [q[0].times[s] for q, s in zip(self._queues, self._start) if q]
+        heads = [int(q[0].times[s]) for q, s in zip(self._queues, self._start) if q]
         return min(heads, default=None)
 
     def snapshot(self) -> list[object]:

@@ -25,7 +25,8 @@ class Model:
     Every instance whose label met a counting prediction gives one outcome in each stage, so all
     stages of a model have their outcomes at the same places. They are collected in `positions` (rows
     of the stream's log of completions), `first` (the first prediction with its baselines, packed) and
-    `last` (the last prediction where it isn't the first one, by place), and evaluated in chunks.
+    `last` (the last prediction where it isn't the first one, by place), and evaluated in chunks;
+    detectors look at larger ones, before the log is cleared.
     """
 
     def __init__(self, code: int, name: str, config: StreamConfig) -> None:
@@ -45,6 +46,8 @@ class Model:
         windows = [int(name[7:]) for name in config.estimators if name.startswith("window:")]
         self._remembered = max(windows, default=0)
         self._ordinals: Ints = np.zeros(0, dtype=np.int64)  # of the last outcomes' labels
+        #: Rows of the log of the outcomes that detectors haven't seen, in chunks.
+        self._undetected: list[Ints] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -62,16 +65,14 @@ class Model:
 
     def evaluate(
         self, ordinals: array[int], times: array[int], labels: array[int], capacity: int
-    ) -> list[tuple[int, str, Raised, int]]:
-        """Evaluate what was collected.
+    ) -> None:
+        """Update the estimators with what was collected.
 
-        `ordinals`, `times` and `labels` are the log's columns; returns (outcome, stage, alarm, row of
-        the log) for each alarm.
+        `ordinals`, `times` and `labels` are the log's columns.
         """
         positions = np.frombuffer(self.positions, dtype=np.int64)
         label = np.frombuffer(labels, dtype=np.uint64)[positions]
         first = np.frombuffer(self.first, dtype=np.uint64) & _WITHOUT_LABEL
-        alarms = []
         for stage, sequence in self.sequences.items():
             if stage == "initial":
                 packed = first | (label & _LABEL)
@@ -80,16 +81,30 @@ class Model:
                 if self.last:
                     packed[list(self.last)] = [code & H_MASK for code in self.last.values()]
                 packed |= label
-            for raised in sequence.update(packed, capacity):
-                row = int(positions[raised.place])
-                alarms.append((self.outcomes + raised.place + 1, stage, raised, row))
+            sequence.update(packed, capacity)
+        self._undetected.append(positions)
         if self._remembered:
             fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
             self._ordinals = np.concatenate((self._ordinals, fresh))[-self._remembered :]
         self.outcomes += len(positions)
         self.newest_ts = times[int(positions[-1])]
         self._clear()
-        return alarms
+
+    def detect(self) -> list[tuple[int, str, Raised, int]]:
+        """Run the detectors on all outcomes since the last call.
+
+        Returns (outcome, stage, alarm, row of the log) for each alarm.
+        """
+        if not self._undetected:
+            return []
+        rows = np.concatenate(self._undetected)
+        self._undetected.clear()
+        before = self.outcomes - len(rows)
+        return [
+            (before + raised.place + 1, stage, raised, int(rows[raised.place]))
+            for stage, sequence in self.sequences.items()
+            for raised in sequence.detect()
+        ]
 
     def revise(self, ordinal: int, old_y: int, new_y: int, seen: dict[str, int], room: int) -> None:
         """A label was revised: move its outcome. `seen` has the outcome as packed, by stage."""

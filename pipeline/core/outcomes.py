@@ -13,6 +13,7 @@ flat array of counts is `(y * capacity + h) * 4 + persistent_right * 2 + majorit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,18 @@ class Chunk(NamedTuple):
         places += (per == y).view(np.uint8) << 1
         places += maj == y
         return cls(places, y != h, capacity)
+
+    @classmethod
+    def concatenate(cls, chunks: Sequence[Chunk]) -> Chunk:
+        """One chunk of several, with room for as many classes as the last has."""
+        if len(chunks) == 1:
+            return chunks[0]
+        capacity = chunks[-1].capacity
+        places = [
+            chunk.places if chunk.capacity == capacity else moved(chunk.places, chunk.capacity, capacity)
+            for chunk in chunks
+        ]
+        return cls(np.concatenate(places), np.concatenate([chunk.wrong for chunk in chunks]), capacity)
 
 
 def place(y: int, h: int, bits: int, capacity: int) -> int:

@@ -8,7 +8,7 @@ from pipeline.core.outcomes import Floats
 
 #: Values evaluated at once: after an alarm the rest is evaluated again, so this bounds the work
 #: that frequent alarms cause.
-_BLOCK = 1024
+_BLOCK = 4096
 
 
 class PageHinkley:

@@ -11,7 +11,7 @@ from pipeline.core.outcomes import Chunk, Packed, place
 
 
 class Raised(NamedTuple):
-    """An alarm: `place` in the chunk just evaluated."""
+    """An alarm: `place` among the outcomes looked at."""
 
     place: int
     statistic: float
@@ -21,7 +21,8 @@ class Raised(NamedTuple):
 class Sequence:
     """Estimators and detectors over one sequence of outcomes.
 
-    `update / revise` feed it; memories and detections are read by whoever makes messages of them.
+    `update / revise` feed the estimators at once; `detect` runs the detectors over all outcomes since
+    it was called last. Memories and detections are read by whoever makes messages of them.
     """
 
     def __init__(self, stage: str, config: StreamConfig) -> None:
@@ -30,14 +31,23 @@ class Sequence:
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
         self.detections = [Detection(detector) for detector in config.detectors]
         self.capacity = 2
+        self._undetected: list[Chunk] = []
 
-    def update(self, packed: Packed, capacity: int) -> list[Raised]:
+    def update(self, packed: Packed, capacity: int) -> None:
         """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
         self.grow(capacity)
         chunk = Chunk.unpack(packed, self.capacity)
         for memory in self.memories.values():
             memory.update(chunk.places)
         self.outcomes += len(chunk.places)
+        self._undetected.append(chunk)
+
+    def detect(self) -> list[Raised]:
+        """The alarms of the outcomes since the last call; their places count from the first of these."""
+        if not self._undetected:
+            return []
+        chunk = Chunk.concatenate(self._undetected)
+        self._undetected.clear()
         return [
             Raised(place, statistic, detection)
             for detection in self.detections
@@ -60,6 +70,7 @@ class Sequence:
             memory.revise(age, old, new)
 
     def snapshot(self) -> dict[str, object]:
+        assert not self._undetected, "detect before taking a snapshot"
         return {
             "outcomes": self.outcomes,
             "capacity": self.capacity,

@@ -6,15 +6,19 @@ drive this very object, and what comes out depends on the records and their orde
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from operator import length_hint
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from operator import attrgetter
+
+import numpy as np
 
 from pipeline.config import Config
+from pipeline.core.bulk import BULK, Part
+from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.join import Entry
 from pipeline.core.merge import Batch, Cut, Merge, Round
+from pipeline.core.outcomes import Ints
 from pipeline.core.stream import Stream
 from topics.messages import (
     Instance,
@@ -100,12 +104,12 @@ class Shard:
     # ---- processing
 
     def _process(self, taken: Round) -> int:
-        times = taken.times
-        start = 0
-        while times[-1] >= self._next_tick:
-            middle = bisect_left(times, self._next_tick, start)
+        times = taken.times[taken.order]
+        start, last = 0, int(times[-1])
+        while last >= self._next_tick:
+            middle = start + int(times[start:].searchsorted(self._next_tick))
             self._records(taken, start, middle)
-            self._tick(times[middle])
+            self._tick(int(times[middle]))
             start = middle
         self._records(taken, start, len(times))
         if sum(len(stream.log_names) for stream in self.touched) > _COLLECT:
@@ -113,25 +117,80 @@ class Shard:
         return len(times)
 
     def _records(self, taken: Round, start: int, stop: int) -> None:
+        """Process the records at these positions."""
+        crowded = self.remembered + stop - start > self.config.limits.instances_per_shard
+        if stop - start < BULK or taken.flawed or crowded:
+            self._one_by_one(taken, taken.order[start:stop])
+            return
+        bounds = [
+            first + taken.rank[first:last].searchsorted((start, stop)) for first, last in pairwise(taken.starts)
+        ]
+        names = [list(map(_stream, taken.records[first:last])) for first, last in bounds]  # type: ignore[misc]
+        found = set().union(*names)
+        if not found <= self.streams.keys():  # they are made in the order of their first records
+            self._one_by_one(taken, taken.order[start : start + BULK])
+            self._records(taken, start + BULK, stop)
+        elif len(found) == 1:
+            places = [np.arange(first, last) for first, last in bounds]
+            self._bulk(self.streams[found.pop()], taken, places, start)
+        else:
+            self._by_stream(taken, bounds, names)
+
+    def _by_stream(self, taken: Round, bounds: list[Ints], names: list[list[str]]) -> None:
+        """Records of several streams: those of which there are many go through `Stream.process`."""
+        places = np.concatenate([np.arange(first, last) for first, last in bounds])
+        index_of = {name: stream.index for name, stream in self.streams.items()}
+        streams = np.array([index_of[name] for part in names for name in part])
+        counts = np.bincount(streams)
+        few = places[counts[streams] < BULK]
+        self._one_by_one(taken, few[np.argsort(taken.rank[few])])
+        for index in np.flatnonzero(counts >= BULK).tolist():
+            own = places[streams == index]
+            by_kind = np.split(own, np.searchsorted(own, taken.starts[1:3]))
+            self._bulk(self._by_index[index], taken, by_kind, None)
+
+    def _bulk(self, stream: Stream, taken: Round, places: list[Ints], first: int | None) -> None:
+        """One stream's records; `first`: their positions are consecutive, from there on."""
+        ranks = [taken.rank[part] for part in places]
+        if first is None:
+            positions = np.argsort(np.argsort(np.concatenate(ranks)))
+            ranks = np.split(positions, np.cumsum([len(part) for part in places])[:2])
+        else:
+            ranks = [rank - first for rank in ranks]
+        parts = []
+        for own, rank in zip(places, ranks):
+            whole = len(own) and own[-1] - own[0] + 1 == len(own)
+            records = (
+                taken.records[own[0] : own[-1] + 1]
+                if whole
+                else list(map(taken.records.__getitem__, own.tolist()))
+            )
+            parts.append(Part(records, taken.times[own], rank, own))  # type: ignore[arg-type]
+        for place, reason in stream.process(tuple(parts)):  # type: ignore[arg-type]
+            self._unusable(taken, place, reason)
+
+    def _one_by_one(self, taken: Round, order: Ints) -> None:
+        """Records in the order of their places."""
         streams = self.streams
         take = _TAKE
-        records = iter(taken.records[start:stop])
-        for record, time in zip(records, taken.times[start:stop]):
+        places = order.tolist()
+        records = map(taken.records.__getitem__, places)
+        for record, time, place in zip(records, taken.times[order].tolist(), places):
             try:
                 if record is None:
-                    self._unusable(taken, stop - length_hint(records) - 1, None)
+                    self._unusable(taken, place, None)
                     continue
                 stream = streams.get(record.stream)
                 if stream is None:
                     stream = self._add_stream(record.stream)
                 take[record.__class__](stream, record, time)
             except Unusable as reason:
-                self._unusable(taken, stop - length_hint(records) - 1, str(reason))
+                self._unusable(taken, place, str(reason))
                 self._forget_unused()
 
     def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
-        batch, index = taken.locate(taken.origins[place])
+        batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
         if not self.silent:
             why = batch.reasons[index] if reason is None else reason
@@ -193,15 +252,23 @@ class Shard:
             "streams": [stream.snapshot() for stream in self._by_index],
         }
         books = [stream.book.copy() for stream in self._by_index]
-        return self._parts(head, books)
+        columns = [stream.columns and stream.columns.copy() for stream in self._by_index]
+        return self._parts(head, books, columns)
 
     @staticmethod
-    def _parts(head: object, books: list[dict[str, Entry]]) -> Iterator[object]:
+    def _parts(
+        head: object,
+        books: list[dict[str, Entry]],
+        columns: list[Mapping[str, object] | None],
+    ) -> Iterator[object]:
         yield head
-        for index, book in enumerate(books):
+        for index, (book, copied) in enumerate(zip(books, columns)):
             entries = iter(book.items())
             while part := list(islice(entries, _PART)):
-                yield [index, part]
+                yield [index, part, None]
+            if copied:
+                for slots in Columns.parts_of(copied, _PART):
+                    yield [index, None, slots]
 
     def restore(self, parts: Iterator[object]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
@@ -215,13 +282,18 @@ class Shard:
         missing = []
         for state in head["streams"]:
             missing += self._add_stream(state["name"]).restore(state)
-        for index, entries in parts:  # type: ignore[misc]
-            self._by_index[index].restore_entries(entries)
-            self.remembered += len(entries)
+        for index, entries, slots in parts:  # type: ignore[misc]
+            if entries is None:
+                self.remembered += self._by_index[index].restore_columns(slots)
+            else:
+                self._by_index[index].restore_entries(entries)
+                self.remembered += len(entries)
         for stream in self._by_index:
             stream.restored()
         return missing
 
+
+_stream = attrgetter("stream")
 
 #: How a stream takes a record of each type.
 _TAKE = {

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from pipeline.config import Limits, StreamConfig
+from pipeline.core.bulk import BulkJoin
+from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.join import EXPIRED, SETTLED, Entry, Join
+from pipeline.core.join import EXPIRED, SETTLED, Entry
 from pipeline.core.latency import LatencyHistogram
 from pipeline.core.measures import compute
 from pipeline.core.model import Model
@@ -27,7 +29,7 @@ class Owner(Protocol):
     remembered: int
 
 
-class Stream(Join):
+class Stream(BulkJoin):
     """A stream: `instance / prediction / label` take records, messages go to the owner's outputs."""
 
     def __init__(
@@ -67,9 +69,12 @@ class Stream(Join):
 
     def flush(self) -> None:
         """Evaluate what was collected, and clear the log of completions."""
-        for model in self.dirty:
+        for model in dict.fromkeys(self.dirty):
             if model.positions:
                 self._evaluate(model)
+            for outcome, stage, raised, row in model.detect():
+                if not self._owner.silent:
+                    self._alarm(model, stage, outcome, raised, row)
         self.dirty.clear()
         self.latency.update(self.log_latencies)
         self.log_names = []
@@ -77,11 +82,7 @@ class Stream(Join):
         self.log_labels = array("Q")
 
     def _evaluate(self, model: Model) -> None:
-        for outcome, stage, raised, row in model.evaluate(
-            self.log_ordinals, self.log_times, self.log_labels, self.classes.capacity
-        ):
-            if not self._owner.silent:
-                self._alarm(model, stage, outcome, raised, row)
+        model.evaluate(self.log_ordinals, self.log_times, self.log_labels, self.classes.capacity)
         self._unpublished[model] = None
         self._owner.unpublished[self] = None
 
@@ -202,10 +203,24 @@ class Stream(Join):
             if entry[0] != SETTLED:
                 add(entry[1], name)
 
+    def restore_columns(self, part: list[object]) -> int:
+        """Take part of the columns over, likewise; returns how many instances that are."""
+        if self.columns is None:
+            self.columns = Columns()
+        before = len(self.columns)
+        self.columns.restore(part, self._moved)
+        return len(self.columns) - before
+
     def restored(self) -> None:
-        """All entries are here: put what is settled in order of its deadlines."""
+        """All parts are here: put what is settled in order of its deadlines."""
         settled = [(entry[1], name) for name, entry in self.book.items() if entry[0] == SETTLED]
         settled.sort()
         self._settled.extend(name for _, name in settled)
         if settled:
             self._settled_until = settled[0][0]
+        columns = self.columns
+        if columns is not None:
+            columns.restored()
+            self._settled_until = min(self._settled_until, columns.settled_until)
+            waiting = columns.waiting()
+            self._expiry.add_many(columns.deadline[waiting], columns.names_of(waiting))

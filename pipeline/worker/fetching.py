@@ -1,16 +1,19 @@
 """Fetching: records in batches from the partitions that this worker holds, by librdkafka.
 
-Two clients. The *member* joins the group and says which partitions are ours; it fetches nothing. The
-*fetcher* belongs to no group: each partition is assigned to it with the very offset that the shard
-wants, when the shard wants it, so a rebalance disturbs no shard that stays. All calls come from one
-thread; librdkafka fetches, decompresses and keeps the group alive in threads of its own.
+The *member* is a client that joins the group and says which partitions are ours; it fetches nothing.
+The *readers*, one for each input topic, belong to no group: each partition is assigned with the very
+offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
+topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
+bounded queue and not as objects. All calls come from one thread; librdkafka fetches, decompresses and
+keeps the group alive in threads of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import sleep
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -25,14 +28,21 @@ log = logging.getLogger(__name__)
 #: before it fetches more once its queue is full).
 FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 5,
-    "queued.min.messages": 200_000,
+    "queued.min.messages": 50_000,
     "queued.max.messages.kbytes": 131_072,
     # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
     "fetch.wait.max.ms": 100,
 }
 
-#: Most records taken from librdkafka at once: some ms of work, and the cost of a call vanishes.
-_MOST = 10_000
+#: Most records taken from librdkafka at once: the cost of a call vanishes, and they stay in the
+#: processor's cache until they are decoded.
+_MOST = 2_000
+
+#: Such chunks of a topic handed over together: one round's worth.
+_CHUNKS = 4
+
+#: Seconds to wait when no shard has use for more.
+_PAUSE_SECONDS = 0.002
 
 #: Seconds between looks at the ends of the partitions (they come with fetches: no request).
 _LAG_SECONDS = 1.0
@@ -57,8 +67,7 @@ class Fetcher:
         kafka = config.kafka
         self._config = config
         self._on_partitions = on_partitions
-        self._kinds = {kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
-        self._topics = tuple(self._kinds)
+        self._topics = tuple(map(kafka.topic, INPUTS))
         self._member = Consumer(
             kafka.client(
                 **{
@@ -71,25 +80,30 @@ class Fetcher:
                 }
             )
         )
-        self._fetcher = Consumer(
-            kafka.client(
-                **{
-                    **FETCH_SETTINGS,
-                    # Needed by the client, never joined.
-                    "group.id": f"{config.group}-fetch",
-                    "enable.auto.commit": False,
-                    "enable.auto.offset.store": False,
-                    "enable.partition.eof": True,
-                    # An offset that is gone must be noticed, not skipped.
-                    "auto.offset.reset": "error",
-                    "error_cb": _note,
-                }
+        self._readers = [
+            Consumer(
+                kafka.client(
+                    **{
+                        **FETCH_SETTINGS,
+                        # Needed by the client, never joined.
+                        "group.id": f"{config.group}-fetch",
+                        "enable.auto.commit": False,
+                        "enable.auto.offset.store": False,
+                        "enable.partition.eof": True,
+                        # An offset that is gone must be noticed, not skipped.
+                        "auto.offset.reset": "error",
+                        "error_cb": _note,
+                    }
+                )
             )
-        )
+            for _ in INPUTS
+        ]
         self._open: set[int] = set()  # shards that are read
         self._lock = threading.Lock()
         self._wanted: list[Callable[[], None]] = []  # calls to be made in the fetching thread
-        self._paused: set[tuple[str, int]] = set()
+        self._paused: set[tuple[int, int]] = set()
+        #: Which topics a shard has plenty of, and which it can't go on without.
+        self._appetites: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
@@ -98,44 +112,49 @@ class Fetcher:
 
     def open(self, partition: int, offsets: Iterable[int]) -> None:
         """Begin to read a shard's three partitions at `offsets`."""
-        parts = [
-            TopicPartition(topic, partition, offset)
-            for topic, offset in zip(self._topics, offsets)
-        ]
+        starts = tuple(offsets)
 
         def assign() -> None:
             self._open.add(partition)
-            self._fetcher.incremental_assign(parts)
+            for reader, topic, offset in zip(self._readers, self._topics, starts):
+                reader.incremental_assign([TopicPartition(topic, partition, offset)])
 
         self._later(assign)
 
     def close(self, partition: int) -> None:
         """Stop reading a shard."""
-        parts = [TopicPartition(topic, partition) for topic in self._topics]
 
         def unassign() -> None:
+            self._appetites.pop(partition, None)
             if partition not in self._open:
                 return  # closed before it was opened
             self._open.discard(partition)
-            self._paused -= {(part.topic, part.partition) for part in parts}
-            self._fetcher.incremental_unassign(parts)
+            for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
+                self._paused.discard((kind, partition))
+                reader.incremental_unassign([TopicPartition(topic, partition)])
 
         self._later(unassign)
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
         """Back-pressure: hold a partition while its shard has enough of it."""
-        part = TopicPartition(self._topics[kind], partition)
 
         def switch() -> None:
-            key = (part.topic, part.partition)
-            if on and key not in self._paused:
-                self._fetcher.pause([part])
-                self._paused.add(key)
-            elif not on and key in self._paused:
-                self._fetcher.resume([part])
-                self._paused.discard(key)
+            reader, parts = self._readers[kind], [TopicPartition(self._topics[kind], partition)]
+            if on and (kind, partition) not in self._paused:
+                reader.pause(parts)
+                self._paused.add((kind, partition))
+            elif not on and (kind, partition) in self._paused:
+                reader.resume(parts)
+                self._paused.discard((kind, partition))
 
         self._later(switch)
+
+    def appetite(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
+        """Of which topics a shard has plenty, and without more of which it can't go on.
+
+        A topic is left alone while a shard has plenty of it, unless another can't go on without it.
+        """
+        self._appetites[partition] = plenty, blocked
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
         """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
@@ -178,38 +197,61 @@ class Fetcher:
         for call in calls:
             call()
         self._member.poll(0)  # serves rebalances
-        first = self._fetcher.poll(timeout)
-        if first is None:
-            messages = []
-        else:
-            messages = [first, *self._fetcher.consume(_MOST - 1, 0)]
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        return self._batches(messages)
+        kinds = self._wanted_kinds()
+        if not kinds:
+            sleep(_PAUSE_SECONDS)
+        batches = [batch for kind in kinds for batch in self._read_at_once(kind)]
+        if not batches:
+            for kind in kinds:
+                batches += self._read(kind, timeout / len(kinds))
+        return batches
+
+    def _wanted_kinds(self) -> list[int]:
+        appetites = tuple(self._appetites.values())
+        return [
+            kind
+            for kind in range(len(INPUTS))
+            if any(blocked[kind] for _, blocked in appetites)
+            or not any(plenty[kind] for plenty, _ in appetites)
+        ]
+
+    def _read_at_once(self, kind: int) -> list[Fetched]:
+        """What is there already, up to a bound."""
+        batches: list[Fetched] = []
+        for _ in range(_CHUNKS):
+            more = self._read(kind, 0)
+            batches += more
+            if sum(len(batch.messages) for batch in more) < _MOST:
+                break
+        return batches
+
+    def _read(self, kind: int, timeout: float) -> list[Fetched]:
+        return self._batches(kind, self._readers[kind].consume(_MOST, timeout))
 
     def stop(self) -> None:
         """Leave the group at once, so that others take over without waiting."""
         self._member.close()
-        self._fetcher.close()
+        for reader in self._readers:
+            reader.close()
 
-    def _batches(self, messages: list[Message]) -> list[Fetched]:
-        """Messages in runs of one partition, as they came."""
-        topics = list(map(Message.topic, messages))
+    def _batches(self, kind: int, messages: list[Message]) -> list[Fetched]:
+        """Messages of one topic in runs of one partition, as they came."""
         partitions = list(map(Message.partition, messages))
         batches = []
         start = 0
         while start < len(messages):
-            if topics[start] is None:  # an error of the client, of no partition
+            if messages[start].topic() is None:  # an error of the client, of no partition
                 self._without_events([messages[start]])
                 start += 1
                 continue
-            stop = _run_end(topics, partitions, start)
+            stop = _run_end(partitions, start)
             run = messages[start:stop]
             end = None
             if any(map(Message.error, run)):
                 run, end = self._without_events(run)
-            kind = self._kinds[topics[start]]  # type: ignore[index]
             batches.append(Fetched(kind, partitions[start], run, end))  # type: ignore[arg-type]
             start = stop
         return batches
@@ -241,10 +283,11 @@ class Fetcher:
         raise WorkError(f"{topic}/{partition} offset {offset}: {error.str()}")
 
     def _look_at_ends(self) -> None:
-        for part in self._fetcher.assignment():
-            _, high = self._fetcher.get_watermark_offsets(part, cached=True)
-            if high >= 0:
-                self.ends[self._kinds[part.topic], part.partition] = high
+        for kind, reader in enumerate(self._readers):
+            for part in reader.assignment():
+                _, high = reader.get_watermark_offsets(part, cached=True)
+                if high >= 0:
+                    self.ends[kind, part.partition] = high
 
     def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         consumer.assign([])  # membership only: the fetcher reads
@@ -267,15 +310,15 @@ class Fetcher:
         self._on_partitions(None)
 
 
-def _run_end(topics: list[str | None], partitions: list[int | None], start: int) -> int:
+def _run_end(partitions: list[int | None], start: int) -> int:
     """Where the run of one partition that begins at `start` ends."""
-    topic, partition = topics[start], partitions[start]
-    if topics.count(topic) == partitions.count(partition) == len(topics):
-        return len(topics)  # the usual case, without a loop of our own
-    for place in range(start, len(topics)):
-        if partitions[place] != partition or topics[place] != topic:
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a loop of our own
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
             return place
-    return len(topics)
+    return len(partitions)
 
 
 def _note(error: KafkaError) -> None:

@@ -33,10 +33,16 @@ from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, S
 log = logging.getLogger(__name__)
 
 #: Most records of each topic processed without a look at anything else: some 10 ms.
-_ROUND = 4_000
+_ROUND = 8_000
 
-#: Records buffered of one topic at which its fetching is held, and at which it goes on: the topics
-#: needn't be fetched in step, and some 100 MB bound what a shard buffers.
+#: A round has costs of its own, so after a smaller one the next waits for more to come.
+_FULL_ROUND, _PAUSE_SECONDS = 4_000, 0.01
+
+#: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
+_PLENTY = 16_000
+
+#: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
+#: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
 _HOLD, _RESUME = 200_000, 50_000
 
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
@@ -108,8 +114,9 @@ class ShardRunner:
             batch = to_batch(kind, messages)
             self.shard.add(batch)
             self._originals.add(kind, messages)
-            self._arrivals.append((monotonic(), max(batch.times)))
+            self._arrivals.append((monotonic(), int(batch.times.max())))
             self.statistics.records[kind] += len(messages)
+            self._say_appetite()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
                 self._held[kind] = True
                 self._fetcher.hold(kind, self.partition, True)
@@ -176,10 +183,11 @@ class ShardRunner:
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
         processed = self._follow() if self._journal else self._advance()
+        self._say_appetite()
         if processed:
             self._changed = True
             self._resume_fetching()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if processed >= _FULL_ROUND else _PAUSE_SECONDS)
         self._maybe_commit()
         if not processed:
             self._wake.clear()
@@ -225,6 +233,18 @@ class ShardRunner:
         return processed
 
     # ---- back-pressure
+
+    def _say_appetite(self) -> None:
+        merge = self.shard.merge
+        if self._journal:
+            blocked = [added < wanted for added, wanted in zip(merge.added, self._journal[0])]
+        else:
+            some = any(merge.buffered)
+            blocked = [
+                some and not buffered and (end is None or added > end)
+                for buffered, end, added in zip(merge.buffered, self._ends, merge.added)
+            ]
+        self._fetcher.appetite(self.partition, [n >= _PLENTY for n in merge.buffered], blocked)
 
     def _resume_fetching(self) -> None:
         for kind, held in enumerate(self._held):

@@ -10,6 +10,7 @@ numbers of deliveries, and it commits nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from itertools import count
 from time import monotonic
@@ -107,6 +108,7 @@ class BatchConsumer(ThreadDelegateConsumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deliveries = count(1)
+        self._next: asyncio.Future[list[Fetched]] | None = None
 
     def _new_consumer_thread(self) -> BatchThread:
         return BatchThread(self, loop=self.loop, beacon=self.beacon)
@@ -118,10 +120,16 @@ class BatchConsumer(ThreadDelegateConsumer):
         """Batches as messages; none is ever dropped on the way."""
         if not self.flow_active:
             await self.wait(self.can_resume_flow)
-        for fetched in await self._thread.fetch(_WAIT_SECONDS):
+        coming = self._next or self._fetch()
+        batches = await coming
+        self._next = self._fetch()  # goes on while these are processed
+        for fetched in batches:
             topic = self.app.input_topics[fetched.kind]
             tp = TP(topic, fetched.partition)
             yield tp, self._message(tp, fetched)
+
+    def _fetch(self) -> asyncio.Future[list[Fetched]]:
+        return asyncio.ensure_future(self._thread.fetch(_WAIT_SECONDS))
 
     def _message(self, tp: TP, fetched: Fetched) -> ConsumerMessage:
         number = next(self._deliveries)

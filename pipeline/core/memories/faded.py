@@ -39,7 +39,7 @@ class Faded:
     @property
     def n(self) -> float:
         """N, the fading increment: the weight of all outcomes together."""
-        return math.fsum(self.counts)
+        return math.fsum(self.counts.tolist())
 
     def update(self, places: Ints) -> None:
         """Add outcomes by their places in joint counts of the present capacity."""

@@ -1,0 +1,262 @@
+"""The usual instances of a stream, in columns: one slot each, ready for whole rounds at once.
+
+Usual is: predictions wait, at most one of each model, or a label has met them. Everything else is an
+entry of the join's book (see `pipeline.core.join`), and what is here becomes one when a record comes
+that needs care: it is *spilled*. Columns take less than half of the memory, and a copy of millions of
+slots takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.core.outcomes import Ints, Packed
+
+#: What a slot is: nothing; an instance whose predictions wait, or whose outcomes have been made; or
+#: one of the latter whose entry is in the book, until its time is over.
+FREE, WAITING, SETTLED, SPILLED = range(4)
+
+#: In place of a version, a time, a deadline that isn't there.
+NONE = -(1 << 63)
+FAR = 1 << 62
+
+#: The slot of names that have none: always odd.
+NOWHERE = 0
+
+_LABEL = 0xFFFF
+
+#: Names of the columns of which a snapshot is made, in its order.
+_SAVED = ("state", "deadline", "version", "t1", "label", "ordinal")
+
+
+class Columns:
+    """Slots by name; `state`, `deadline`, … by slot; `ts` and `code` by slot and model.
+
+    A settled slot's `label` is the label's class and the baselines before it, packed. `code` is a
+    prediction's class and the baselines when it was processed, as in the book.
+    """
+
+    def __init__(self) -> None:
+        self.slots: dict[str, int] = {}
+        self.names: list[str] = [""]
+        self.state: npt.NDArray[np.uint8]
+        self.deadline: Ints
+        self.version: Ints
+        self.t1: Ints
+        self.label: Packed
+        self.ordinal: Ints
+        self.newest: Ints  # largest time of a slot's predictions
+        # Scratch, in use only within one round:
+        self.soonest: Ints
+        self.label_at: Ints
+        self.odd: npt.NDArray[np.bool_]
+        self.ts: Ints
+        self.code: Packed
+        self._capacity = 0
+        self._free: list[int] = []
+        #: Settled slots in order of their deadlines, in pieces.
+        self._settled: deque[tuple[Ints, Ints]] = deque()
+        self.models = 0
+        self._resize(64, 2)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    # ---- room
+
+    def _resize(self, capacity: int, models: int) -> None:
+        def longer(name: str, fill: int, dtype: type) -> None:
+            column = np.full(capacity, fill, dtype=dtype)
+            if self._capacity:
+                column[: self._capacity] = getattr(self, name)
+            setattr(self, name, column)
+
+        longer("state", FREE, np.uint8)
+        longer("deadline", FAR, np.int64)
+        longer("version", NONE, np.int64)
+        longer("t1", 0, np.int64)
+        longer("label", 0, np.uint64)
+        longer("ordinal", 0, np.int64)
+        longer("newest", NONE, np.int64)
+        longer("soonest", FAR, np.int64)
+        longer("label_at", FAR, np.int64)
+        longer("odd", False, np.bool_)
+        self.odd[NOWHERE] = True
+        ts = np.full((capacity, models), NONE, dtype=np.int64)
+        code = np.zeros((capacity, models), dtype=np.uint64)
+        if self._capacity:
+            ts[: self._capacity, : self.models] = self.ts
+            code[: self._capacity, : self.models] = self.code
+        self.ts, self.code = ts, code
+        self._capacity, self.models = capacity, models
+
+    def make_room(self, models: int) -> None:
+        """Have columns for that many models."""
+        if models > self.models:
+            self._resize(self._capacity, 1 << (models - 1).bit_length())
+
+    def add(self, names: Iterable[str]) -> list[int]:
+        """Give slots to names that have none, in order; FREE until something is known of them."""
+        fresh = list(dict.fromkeys(names))
+        again = min(len(self._free), len(fresh))
+        slots = self._free[len(self._free) - again :]
+        del self._free[len(self._free) - again :]
+        for slot, name in zip(slots, fresh):
+            self.names[slot] = name
+        first = len(self.names)
+        self.names += fresh[again:]
+        if len(self.names) > self._capacity:
+            self._resize(1 << (len(self.names) - 1).bit_length(), self.models)
+        slots += range(first, len(self.names))
+        self.slots.update(zip(fresh, slots))
+        return slots
+
+    def release(self, slots: Ints) -> None:
+        """Nothing is known any more of what was in these slots; their names are forgotten already."""
+        self.state[slots] = FREE
+        self.deadline[slots] = FAR
+        self.version[slots] = NONE
+        self.newest[slots] = NONE
+        self.ts[slots] = NONE
+        self._free += slots.tolist()
+
+    # ---- to and from the book
+
+    def adopt(self, name: str, entry: Sequence[int]) -> None:
+        """Take a waiting entry of the book over."""
+        self.add([name])
+        slot = self.slots[name]
+        _, deadline, version, *predictions = entry
+        self.state[slot] = WAITING
+        self.deadline[slot] = deadline
+        self.version[slot] = NONE if version is None else version
+        for code, ts, prediction in zip(predictions[::3], predictions[1::3], predictions[2::3]):
+            self.ts[slot, code] = ts
+            self.code[slot, code] = prediction
+        self.newest[slot] = max(predictions[1::3], default=NONE)
+
+    def spill(self, name: str) -> tuple[int, list[int | None]] | None:
+        """Take what is known of a name out: its state, and its entry from the deadline on.
+
+        None if nothing is known of it.
+        """
+        slot = self.slots.pop(name, NOWHERE)
+        if slot == NOWHERE:
+            return None
+        state = int(self.state[slot])
+        if state == FREE:
+            self.release(np.array([slot]))
+            return None
+        version = int(self.version[slot])
+        entry: list[int | None] = [int(self.deadline[slot]), None if version == NONE else version]
+        if state == SETTLED:
+            label = int(self.label[slot])
+            y = label & _LABEL
+            entry += [int(self.t1[slot]), y, y, label & ~_LABEL, int(self.ordinal[slot])]
+        times = self.ts[slot]
+        for model in np.flatnonzero(times != NONE).tolist():
+            entry += [model, int(times[model]), int(self.code[slot, model])]
+        if state == SETTLED:
+            self.state[slot] = SPILLED  # its time is over when it would have been
+        else:
+            self.release(np.array([slot]))
+        return state, entry
+
+    def deadline_of(self, name: str) -> int | None:
+        """The deadline of a name that waits."""
+        slot = self.slots.get(name, NOWHERE)
+        return int(self.deadline[slot]) if self.state[slot] == WAITING else None
+
+    # ---- settled
+
+    def settle(self, slots: Ints, deadlines: Ints) -> None:
+        """These slots have become settled; deadlines never decrease."""
+        self.state[slots] = SETTLED
+        self.deadline[slots] = deadlines
+        self._settled.append((deadlines, slots))
+
+    @property
+    def settled_until(self) -> int:
+        """Deadline of the first settled slot."""
+        return int(self._settled[0][0][0]) if self._settled else FAR
+
+    def forget(self, clock: int) -> tuple[int, list[str]]:
+        """Forget settled slots whose deadline lies before `clock`: how many, and which were spilled."""
+        gone = 0
+        spilled: list[str] = []
+        while self.settled_until < clock:
+            deadlines, slots = self._settled.popleft()
+            over = int(np.searchsorted(deadlines, clock))
+            if over < len(slots):
+                self._settled.appendleft((deadlines[over:], slots[over:]))
+                slots = slots[:over]
+            there = self.state[slots] == SETTLED
+            if there.all():
+                names = self.names_of(slots)
+            else:
+                names = self.names_of(slots[there])
+                spilled += self.names_of(slots[~there])
+            deque(map(self.slots.__delitem__, names), maxlen=0)
+            self.release(slots)
+            gone += len(slots)
+        return gone, spilled
+
+    def names_of(self, slots: Ints) -> list[str]:
+        """The names in slots."""
+        return list(map(self.names.__getitem__, slots.tolist()))
+
+    # ---- snapshot
+
+    def copy(self) -> Mapping[str, object]:
+        """Everything that is known, as it is now: see `parts_of`."""
+        known = np.flatnonzero((self.state == WAITING) | (self.state == SETTLED))
+        copied: dict[str, object] = {name: getattr(self, name)[known] for name in _SAVED}
+        copied["names"] = self.names.copy()
+        copied["slots"] = known
+        copied["ts"], copied["code"] = self.ts[known], self.code[known]
+        return copied
+
+    @staticmethod
+    def parts_of(copied: Mapping[str, object], size: int) -> Iterator[list[object]]:
+        """A copy in parts of `size` slots: names, models, then the columns' bytes."""
+        columns: dict[str, npt.NDArray[np.generic]] = dict(copied)  # type: ignore[arg-type]
+        names: list[str] = columns.pop("names")  # type: ignore[assignment]
+        slots = columns.pop("slots").tolist()
+        for start in range(0, len(slots), size):
+            part = slice(start, start + size)
+            yield [
+                list(map(names.__getitem__, slots[part])),
+                columns["ts"].shape[1],
+                *(column[part].tobytes() for column in columns.values()),
+            ]
+
+    def restore(self, part: Sequence[object], moved: int) -> None:
+        """Take a part of a copy over; deadlines of what waits move by `moved` ms."""
+        names: list[str] = part[0]  # type: ignore[assignment]
+        models: int = part[1]  # type: ignore[assignment]
+        self.add(names)
+        self.make_room(models)
+        slots = np.array([self.slots[name] for name in names], dtype=np.int64)
+        for name, saved in zip(_SAVED, part[2:]):
+            column = getattr(self, name)
+            column[slots] = np.frombuffer(saved, dtype=column.dtype)  # type: ignore[call-overload]
+        for name, saved in zip(("ts", "code"), part[2 + len(_SAVED) :]):
+            column = getattr(self, name)
+            column[slots, :models] = np.frombuffer(saved, dtype=column.dtype).reshape(-1, models)  # type: ignore[call-overload]
+        self.newest[slots] = self.ts[slots].max(axis=1)
+        self.deadline[slots[self.state[slots] == WAITING]] += moved
+
+    def restored(self) -> None:
+        """All parts are here: put what is settled in order of its deadlines."""
+        slots = np.flatnonzero(self.state == SETTLED)
+        if len(slots):
+            slots = slots[np.argsort(self.deadline[slots], kind="stable")]
+            self._settled.append((self.deadline[slots], slots))
+
+    def waiting(self) -> Ints:
+        """The slots in which predictions wait."""
+        return np.flatnonzero(self.state == WAITING)
