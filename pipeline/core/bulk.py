@@ -9,10 +9,9 @@ between them the usual ones go in segments. What comes out is bit for bit the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import repeat
-from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,14 +34,6 @@ _ODD_SHARE = 8
 _SEGMENT = 32
 
 Bools = npt.NDArray[np.bool_]
-
-_instance_id = attrgetter("instance_id")
-_ts = attrgetter("ts")
-_version = attrgetter("version")
-_model = attrgetter("model")
-_y_pred = attrgetter("y_pred")
-_y_true = attrgetter("y_true")
-
 
 class Part(NamedTuple):
     """The records of one kind, each with its time, its position among all, and its place in the round."""
@@ -147,20 +138,20 @@ class BulkJoin(Join):
         None if a model or a class is new: codes are given in the order of the records.
         """
         instances, predictions, labels = parts
-        known = {name: model.code for name, model in self.models.items()}
-        model = _codes(known, map(_model, predictions.records), len(predictions.records))
-        h = self._class_codes(list(map(_y_pred, predictions.records)))
-        y = self._class_codes(list(map(_y_true, labels.records)))
+        codes = {name: model.code for name, model in self.models.items()}
+        model = _codes(codes, [record.model for record in predictions.records])
+        h = self._class_codes([record.y_pred for record in predictions.records])
+        y = self._class_codes([record.y_true for record in labels.records])
         if min(column.min(initial=0) for column in (model, h, y)) < 0:
             return None
         if self.columns is None:
             self.columns = Columns()
         columns = self.columns
         columns.make_room(len(self.by_code))
-        names = list(map(_instance_id, labels.records))
+        names = [record.instance_id for record in labels.records]
         rows = (
-            self._rows(instances, self._slots(list(map(_instance_id, instances.records)), True)),
-            self._rows(predictions, self._slots(list(map(_instance_id, predictions.records)), True)),
+            self._rows(instances, self._slots([r.instance_id for r in instances.records], True)),
+            self._rows(predictions, self._slots([r.instance_id for r in predictions.records], True)),
             self._rows(labels, self._slots(names, False)),
         )
         clock = np.empty(sum(map(len, (row.slots for row in rows))), dtype=np.int64)
@@ -172,23 +163,21 @@ class BulkJoin(Join):
             indices = np.flatnonzero(is_odd)
             for index, position in zip(indices.tolist(), rows[kind].positions[indices].tolist()):
                 odd[position] = (kind, index)
-        bare = rows[1].slots[columns.version[rows[1].slots] == NONE]
-        moving = np.unique(np.concatenate((rows[0].slots, bare)))
-        versions = [version or 0 for version in map(_version, instances.records)]
+        versions = [record.version or 0 for record in instances.records]
         return _Plan(
             *rows, np.array(versions, dtype=np.int64), model, h, y, names, clock, odd,
-            moving, columns.deadline[moving],
+            columns.deadline[rows[0].slots], columns.deadline[rows[1].slots],
         )  # fmt: skip
 
     def _class_codes(self, values: list[object]) -> Ints:
         """The classes' codes, -1 for what is new or unusable."""
-        codes = _codes(self.classes.codes, values, len(values))
+        codes = _codes(self.classes.codes, values)
         if codes.min(initial=0) < 0:
-            codes = _codes(self.classes.codes, map(_name, values), len(values))
+            codes = _codes(self.classes.codes, list(map(_name, values)))
         return codes
 
     def _rows(self, part: Part, slots: Ints) -> _Rows:
-        values = list(map(_ts, part.records))
+        values = [record.ts for record in part.records]
         try:
             ts = np.array(values, dtype=np.int64)
         except TypeError:  # a record without a time of its own has its record's
@@ -200,7 +189,7 @@ class BulkJoin(Join):
         """The slots of instances: those that wait in the book are adopted, `new` ones are added."""
         columns = self.columns
         assert columns is not None
-        slots = _codes(columns.slots, names, len(names), NOWHERE)
+        slots = _codes(columns.slots, names, NOWHERE)
         missing = np.flatnonzero(slots == NOWHERE)
         if len(missing):
             absent = list(map(names.__getitem__, missing.tolist()))
@@ -216,7 +205,7 @@ class BulkJoin(Join):
                 if len(add) == len(absent):  # the usual case: each is new, and comes once
                     slots[missing] = first
                     return slots
-            slots[missing] = _codes(columns.slots, absent, len(absent), NOWHERE)
+            slots[missing] = _codes(columns.slots, absent, NOWHERE)
         return slots
 
     def _odd(self, rows: tuple[_Rows, _Rows, _Rows], model: Ints, clock: int) -> list[Bools]:
@@ -340,13 +329,18 @@ class BulkJoin(Join):
             start = stop
 
     def _schedule(self, plan: _Plan) -> None:
-        """Let the usual instances that wait expire."""
+        """Let the usual instances that wait expire, where their deadlines are new."""
         columns = self.columns
         assert columns is not None
-        slots = plan.moving
-        deadlines = columns.deadline[slots]
-        added = (columns.state[slots] == slot_states.WAITING) & (deadlines != plan.deadlines)
-        self._expiry.add_many(deadlines[added], columns.names_of(slots[added]))
+        for slots, before in (
+            (plan.instances.slots, plan.instances_before),
+            (plan.predictions.slots, plan.predictions_before),
+        ):
+            moved = columns.deadline[slots] != before
+            if slots is plan.predictions.slots:  # with an instance record it is the instance's
+                moved &= columns.version[slots] == NONE
+            slots = np.unique(slots[moved & (columns.state[slots] == slot_states.WAITING)])
+            self._expiry.add_many(columns.deadline[slots], columns.names_of(slots))
 
 
 class _Plan(NamedTuple):
@@ -362,8 +356,8 @@ class _Plan(NamedTuple):
     names: list[str]
     clock: Ints  # by position
     odd: dict[int, tuple[int, int]]  # kind and index of the odd records, by position
-    moving: Ints  # slots whose deadline may change, and what it was
-    deadlines: Ints
+    instances_before: Ints  # deadlines before the round, by record
+    predictions_before: Ints
 
 
 def _divided(parts: Parts, position: int) -> tuple[Parts, Parts]:
@@ -376,8 +370,12 @@ def _divided(parts: Parts, position: int) -> tuple[Parts, Parts]:
     return tuple(heads), tuple(tails)  # type: ignore[return-value]
 
 
-def _codes(known: Mapping[str, int], values: Iterable[object], count: int, unknown: int = -1) -> Ints:
-    return np.fromiter(map(known.get, values, repeat(unknown)), np.int64, count)  # type: ignore[arg-type]
+def _codes(known: dict[str, int], values: list[Any], unknown: int = -1) -> Ints:
+    """What is known of each value."""
+    try:  # the usual case is the faster one
+        return np.fromiter(map(known.__getitem__, values), np.int64, len(values))
+    except KeyError:
+        return np.fromiter(map(known.get, values, repeat(unknown)), np.int64, len(values))
 
 
 def _name(value: object) -> str | None:

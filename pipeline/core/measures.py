@@ -55,18 +55,20 @@ def totals(memory: Memory) -> Totals:
     add = sum if exact else math.fsum
     row = 4 * capacity
     labels = [add(cells[start : start + row]) for start in range(0, len(cells), row)]
-    predictions = [
-        add(cell for start in range(4 * h, len(cells), row) for cell in cells[start : start + 4])
-        for h in range(capacity)
-    ]
+    predictions = [add(_fours(cells, 4 * h, row)) for h in range(capacity)]
     return Totals(
         add(cells),
-        add(cell for start in range(0, len(cells), row + 4) for cell in cells[start : start + 4]),
-        add(a * b for a, b in zip(labels, predictions)),
+        add(_fours(cells, 0, row + 4)),
+        add([a * b for a, b in zip(labels, predictions)]),
         add(cells[2::4] + cells[3::4]),
         add(cells[1::4] + cells[3::4]),
         exact,
     )
+
+
+def _fours(cells: list[float], start: int, step: int) -> list[float]:
+    """Four cells at `start` and at every `step` from there."""
+    return cells[start::step] + cells[start + 1 :: step] + cells[start + 2 :: step] + cells[start + 3 :: step]
 
 
 def _beyond(p: float, reference: float, whole: float, exact: bool, reason: str) -> float:

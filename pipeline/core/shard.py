@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from operator import attrgetter
 
 import numpy as np
 
@@ -123,10 +122,12 @@ class Shard:
             self._one_by_one(taken, taken.order[start:stop])
             return
         bounds = [
-            first + taken.rank[first:last].searchsorted((start, stop)) for first, last in pairwise(taken.starts)
+            first + taken.rank[first:last].searchsorted((start, stop))
+            for first, last in pairwise(taken.starts)
         ]
-        names = [list(map(_stream, taken.records[first:last])) for first, last in bounds]  # type: ignore[misc]
-        found = set().union(*names)
+        records = taken.records
+        names = [[record.stream for record in records[first:last]] for first, last in bounds]  # type: ignore[union-attr]
+        found = _distinct(names)
         if not found <= self.streams.keys():  # they are made in the order of their first records
             self._one_by_one(taken, taken.order[start : start + BULK])
             self._records(taken, start + BULK, stop)
@@ -293,7 +294,13 @@ class Shard:
         return missing
 
 
-_stream = attrgetter("stream")
+def _distinct(names: list[list[str]]) -> set[str]:
+    """The names that occur; usually it is one."""
+    one = next(name for part in names for name in part)
+    if all(part.count(one) == len(part) for part in names):
+        return {one}
+    return set().union(*names)
+
 
 #: How a stream takes a record of each type.
 _TAKE = {

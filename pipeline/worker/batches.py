@@ -5,16 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from operator import itemgetter
 
 from confluent_kafka import Message
 
 from pipeline.core.merge import Batch
 from topics.decoding import decode
 from topics.specs import INPUTS
-
-#: Of a timestamp's type and value, the value (ms).
-_TIME = itemgetter(1)
 
 
 def to_batch(kind: int, messages: list[Message]) -> Batch:
@@ -23,8 +19,8 @@ def to_batch(kind: int, messages: list[Message]) -> Batch:
     offsets: Sequence[int] = range(first, last + 1)  # type: ignore[arg-type,operator]
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]  # type: ignore[misc]
-    times = list(map(_TIME, map(Message.timestamp, messages)))
-    return Batch(kind, offsets, times, decode(kind, list(map(Message.value, messages))))
+    times = [message.timestamp()[1] for message in messages]
+    return Batch(kind, offsets, times, decode(kind, [message.value() for message in messages]))
 
 
 class Originals:

@@ -28,18 +28,15 @@ log = logging.getLogger(__name__)
 #: before it fetches more once its queue is full).
 FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 5,
-    "queued.min.messages": 50_000,
+    "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 131_072,
     # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
     "fetch.wait.max.ms": 100,
 }
 
-#: Most records taken from librdkafka at once: the cost of a call vanishes, and they stay in the
-#: processor's cache until they are decoded.
-_MOST = 2_000
-
-#: Such chunks of a topic handed over together: one round's worth.
-_CHUNKS = 4
+#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call (above
+#: all, of waiting until the interpreter is free) vanishes.
+_MOST = 8_000
 
 #: Seconds to wait when no shard has use for more.
 _PAUSE_SECONDS = 0.002
@@ -203,7 +200,7 @@ class Fetcher:
         kinds = self._wanted_kinds()
         if not kinds:
             sleep(_PAUSE_SECONDS)
-        batches = [batch for kind in kinds for batch in self._read_at_once(kind)]
+        batches = [batch for kind in kinds for batch in self._read(kind, 0)]
         if not batches:
             for kind in kinds:
                 batches += self._read(kind, timeout / len(kinds))
@@ -217,16 +214,6 @@ class Fetcher:
             if any(blocked[kind] for _, blocked in appetites)
             or not any(plenty[kind] for plenty, _ in appetites)
         ]
-
-    def _read_at_once(self, kind: int) -> list[Fetched]:
-        """What is there already, up to a bound."""
-        batches: list[Fetched] = []
-        for _ in range(_CHUNKS):
-            more = self._read(kind, 0)
-            batches += more
-            if sum(len(batch.messages) for batch in more) < _MOST:
-                break
-        return batches
 
     def _read(self, kind: int, timeout: float) -> list[Fetched]:
         return self._batches(kind, self._readers[kind].consume(_MOST, timeout))

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 import msgspec
+from confluent_kafka import Message
 
 from pipeline.config import Config
 from pipeline.core.merge import Cut
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 #: Most records of each topic processed without a look at anything else: some 10 ms.
 _ROUND = 8_000
 
-#: A round has costs of its own, so after a smaller one the next waits for more to come.
-_FULL_ROUND, _PAUSE_SECONDS = 4_000, 0.01
+#: A round has costs of its own, so one with fewer new records than this waits a little for more.
+_FULL_ROUND, _PAUSE_SECONDS = 12_000, 0.02
 
 #: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
 _PLENTY = 16_000
@@ -86,8 +87,11 @@ class ShardRunner:
         self._ends: list[int | None] = [None, None, None]
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
+        self._fed = 0  # records that came since the last round
+        self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
+        self._rejected: dict[tuple[int, int], Message] = {}  # originals of dead letters, by kind and offset
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._journal_number = 0
         self._journal_offset = 0
@@ -114,6 +118,7 @@ class ShardRunner:
             batch = to_batch(kind, messages)
             self.shard.add(batch)
             self._originals.add(kind, messages)
+            self._fed += len(messages)
             self._arrivals.append((monotonic(), int(batch.times.max())))
             self.statistics.records[kind] += len(messages)
             self._say_appetite()
@@ -182,12 +187,18 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
+        pause = self._round_at + _PAUSE_SECONDS - monotonic()
+        if self._fed < _FULL_ROUND and pause > 0:
+            await asyncio.sleep(pause)
+        self._fed = 0
         processed = self._follow() if self._journal else self._advance()
         self._say_appetite()
         if processed:
             self._changed = True
+            self._keep_rejected()
             self._resume_fetching()
-            await asyncio.sleep(0 if processed >= _FULL_ROUND else _PAUSE_SECONDS)
+            self._round_at = monotonic()
+            await asyncio.sleep(0)
         self._maybe_commit()
         if not processed:
             self._wake.clear()
@@ -202,7 +213,6 @@ class ShardRunner:
             return 0
         self._journal.popleft()
         processed = self.shard.follow(cut)
-        self._originals.drop(self.shard.merge.cut)
         self.progress = f"following the journal: {len(self._journal)} cuts to go"
         if not self._journal:
             self._recovered()
@@ -286,7 +296,6 @@ class ShardRunner:
         """
         outputs, cuts = self.shard.flush()  # step 1
         messages = self._encoded(outputs)
-        self._originals.drop(self.shard.merge.cut)
         started = monotonic()
         parts = None
         if with_snapshot and self._snapshot is None and self._changed:  # step 2
@@ -352,17 +361,26 @@ class ShardRunner:
             elif isinstance(output, Alarm):
                 messages.append(Outgoing(alarms, output.stream.encode(), encode(output)))
                 log.warning(
-                    "drift: %s/%s %s on %s at outcome %d (%.1f > %g)",
-                    output.stream, output.model, output.detector, output.signal, output.outcome,
-                    output.statistic, output.threshold,
+                    "drift: %s/%s %s: %s on %s at outcome %d (%.1f > %g)",
+                    output.stream, output.model, output.stage, output.detector, output.signal,
+                    output.outcome, output.statistic, output.threshold,
                 )  # fmt: skip
             else:
                 messages.append(self._dead_letter(output))
         return messages
 
+    def _keep_rejected(self) -> None:
+        """Of what is processed, only the originals of dead letters are still needed."""
+        for output in self.shard.outputs:
+            if isinstance(output, DeadLetter):
+                place = (output.kind, output.offset)
+                if place not in self._rejected:
+                    self._rejected[place] = self._originals.find(*place)
+        self._originals.drop(self.shard.merge.cut)
+
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
         """The original record, with the reason and its origin in headers."""
-        message = self._originals.find(letter.kind, letter.offset)
+        message = self._rejected.pop((letter.kind, letter.offset))
         kafka = self._config.kafka
         headers = [
             ("error", letter.reason.encode()),
