@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +23,6 @@ _LEVELS = {
 #: Young objects between two collections: what waits is immutable and never in a cycle, so walking
 #: it again and again finds nothing (twice the speed was measured without).
 _GC_THRESHOLD = 200_000
-
-#: Seconds after which a thread that computes lets another have the interpreter: the fetching thread
-#: needs it often and briefly (6 % more throughput than with Python's 5 ms).
-_SWITCH_SECONDS = 0.001
 
 
 def add_parser(subparsers: Any) -> None:
@@ -65,13 +60,12 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
     from pipeline.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
-    tune_interpreter()
+    quiet_collector()
     return run_worker(config, rebuild=args.rebuild)
 
 
-def tune_interpreter() -> None:
-    """Let the cyclic garbage collector rest, and threads take turns: see the constants."""
-    sys.setswitchinterval(_SWITCH_SECONDS)
+def quiet_collector() -> None:
+    """Let the cyclic garbage collector rest: see `_GC_THRESHOLD`."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)
 

@@ -194,12 +194,10 @@ class BulkJoin(Join):
         if len(missing):
             absent = list(map(names.__getitem__, missing.tolist()))
             add = dict.fromkeys(absent)
-            for name in list(add) if self.book else ():
-                entry = self.book.get(name)
-                if entry is not None:
-                    del add[name]
-                    if entry[0] == WAITING:
-                        columns.adopt(name, self.book.pop(name))
+            for name in add.keys() & self.book.keys():
+                del add[name]
+                if self.book[name][0] == WAITING:
+                    columns.adopt(name, self.book.pop(name))
             if new:
                 first = columns.add(add)
                 if len(add) == len(absent):  # the usual case: each is new, and comes once
@@ -339,8 +337,10 @@ class BulkJoin(Join):
             moved = columns.deadline[slots] != before
             if slots is plan.predictions.slots:  # with an instance record it is the instance's
                 moved &= columns.version[slots] == NONE
-            slots = np.unique(slots[moved & (columns.state[slots] == slot_states.WAITING)])
-            self._expiry.add_many(columns.deadline[slots], columns.names_of(slots))
+            moved &= columns.state[slots] == slot_states.WAITING
+            if moved.any():
+                slots = np.unique(slots[moved])
+                self._expiry.add_many(columns.deadline[slots], columns.names_of(slots))
 
 
 class _Plan(NamedTuple):

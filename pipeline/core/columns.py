@@ -100,8 +100,8 @@ class Columns:
             self._resize(self._capacity, 1 << (models - 1).bit_length())
 
     def add(self, names: Iterable[str]) -> list[int]:
-        """Give slots to names that have none, in order; FREE until something is known of them."""
-        fresh = list(dict.fromkeys(names))
+        """Give slots to distinct names that have none, in order; FREE until something is known."""
+        fresh = list(names)
         again = min(len(self._free), len(fresh))
         slots = self._free[len(self._free) - again :]
         del self._free[len(self._free) - again :]

@@ -111,8 +111,8 @@ class Worker:
     # ---- shards
 
     def _on_partitions(self, partitions: frozenset[int] | None) -> None:
-        """The group has decided (None: it is about to); called in the fetching thread."""
-        self._loop.call_soon_threadsafe(self._assign, partitions)
+        """The group has decided (None: it is about to); called from within a fetch."""
+        self._loop.call_soon(self._assign, partitions)
 
     def _assign(self, partitions: frozenset[int] | None) -> None:
         self._assigned = partitions

@@ -4,16 +4,14 @@ The *member* is a client that joins the group and says which partitions are ours
 The *readers*, one for each input topic, belong to no group: each partition is assigned with the very
 offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
 topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
-bounded queue and not as objects. All calls come from one thread; librdkafka fetches, decompresses and
-keeps the group alive in threads of its own.
+bounded queue and not as objects. librdkafka fetches, decompresses and keeps the group alive in threads
+of its own, so no call here waits for the broker, but for `partitions` and `stop`.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import sleep
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -34,12 +32,9 @@ FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.wait.max.ms": 100,
 }
 
-#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call (above
-#: all, of waiting until the interpreter is free) vanishes.
+#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
+#: vanishes.
 _MOST = 8_000
-
-#: Seconds to wait when no shard has use for more.
-_PAUSE_SECONDS = 0.002
 
 #: Seconds between looks at the ends of the partitions (they come with fetches: no request).
 _LAG_SECONDS = 1.0
@@ -96,55 +91,42 @@ class Fetcher:
             for _ in INPUTS
         ]
         self._open: set[int] = set()  # shards that are read
-        self._lock = threading.Lock()
-        self._wanted: list[Callable[[], None]] = []  # calls to be made in the fetching thread
-        self._paused: set[tuple[int, int]] = set()
+        self._held: set[tuple[int, int]] = set()
         #: Which topics a shard has plenty of, and which it can't go on without.
         self._appetites: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
 
-    # ---- from any thread
+    # ---- shards
 
     def open(self, partition: int, offsets: Iterable[int]) -> None:
         """Begin to read a shard's three partitions at `offsets`."""
-        starts = tuple(offsets)
-
-        def assign() -> None:
-            self._open.add(partition)
-            for reader, topic, offset in zip(self._readers, self._topics, starts):
-                reader.incremental_assign([TopicPartition(topic, partition, offset)])
-
-        self._later(assign)
+        self._open.add(partition)
+        for reader, topic, offset in zip(self._readers, self._topics, offsets):
+            reader.incremental_assign([TopicPartition(topic, partition, offset)])
 
     def close(self, partition: int) -> None:
-        """Stop reading a shard."""
-
-        def unassign() -> None:
-            self._appetites.pop(partition, None)
-            if partition not in self._open:
-                return  # closed before it was opened
-            self._open.discard(partition)
-            for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
-                self._paused.discard((kind, partition))
-                reader.incremental_unassign([TopicPartition(topic, partition)])
-
-        self._later(unassign)
+        """Stop reading a shard, if it is read."""
+        self._appetites.pop(partition, None)
+        if partition not in self._open:
+            return  # closed before it was opened
+        self._open.discard(partition)
+        for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
+            self._held.discard((kind, partition))
+            reader.incremental_unassign([TopicPartition(topic, partition)])
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
         """Back-pressure: hold a partition while its shard has enough of it."""
-
-        def switch() -> None:
-            reader, parts = self._readers[kind], [TopicPartition(self._topics[kind], partition)]
-            if on and (kind, partition) not in self._paused:
-                reader.pause(parts)
-                self._paused.add((kind, partition))
-            elif not on and (kind, partition) in self._paused:
-                reader.resume(parts)
-                self._paused.discard((kind, partition))
-
-        self._later(switch)
+        if partition not in self._open or on == ((kind, partition) in self._held):
+            return
+        parts = [TopicPartition(self._topics[kind], partition)]
+        if on:
+            self._readers[kind].pause(parts)
+            self._held.add((kind, partition))
+        else:
+            self._readers[kind].resume(parts)
+            self._held.discard((kind, partition))
 
     def appetite(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
         """Of which topics a shard has plenty, and without more of which it can't go on.
@@ -159,13 +141,9 @@ class Fetcher:
             TopicPartition(topic, partition, offset)
             for topic, offset in zip(self._topics, offsets)
         ]
-        self._later(lambda: self._member.commit(offsets=parts, asynchronous=True))
+        self._member.commit(offsets=parts, asynchronous=True)
 
-    def _later(self, call: Callable[[], None]) -> None:
-        with self._lock:
-            self._wanted.append(call)
-
-    # ---- in the fetching thread
+    # ---- the group and its records
 
     def subscribe(self) -> None:
         """Join the group."""
@@ -187,36 +165,28 @@ class Fetcher:
             ) from error
         return 0 if metadata.error is not None else len(metadata.partitions)
 
-    def fetch(self, timeout: float, now: float) -> list[Fetched]:
-        """What has come, after waiting for at most `timeout` seconds; `now` is monotonic."""
-        with self._lock:
-            calls, self._wanted = self._wanted, []
-        for call in calls:
-            call()
+    def fetch(self, now: float) -> list[Fetched]:
+        """What has come; `now` is monotonic (seconds)."""
         self._member.poll(0)  # serves rebalances
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        kinds = self._wanted_kinds()
-        if not kinds:
-            sleep(_PAUSE_SECONDS)
-        batches = [batch for kind in kinds for batch in self._read(kind, 0)]
-        if not batches:
-            for kind in kinds:
-                batches += self._read(kind, timeout / len(kinds))
-        return batches
-
-    def _wanted_kinds(self) -> list[int]:
-        appetites = tuple(self._appetites.values())
         return [
-            kind
-            for kind in range(len(INPUTS))
-            if any(blocked[kind] for _, blocked in appetites)
-            or not any(plenty[kind] for plenty, _ in appetites)
+            batch
+            for kind in self._wanted_kinds()
+            for batch in self._batches(kind, self._readers[kind].consume(_MOST, 0))
         ]
 
-    def _read(self, kind: int, timeout: float) -> list[Fetched]:
-        return self._batches(kind, self._readers[kind].consume(_MOST, timeout))
+    def _wanted_kinds(self) -> list[int]:
+        """The topics to read now: first those that a shard can't go on without."""
+        appetites = self._appetites.values()
+        kinds = range(len(INPUTS))
+        missing = [kind for kind in kinds if any(blocked[kind] for _, blocked in appetites)]
+        return missing + [
+            kind
+            for kind in kinds
+            if kind not in missing and not any(plenty[kind] for plenty, _ in appetites)
+        ]
 
     def stop(self) -> None:
         """Leave the group at once, so that others take over without waiting."""

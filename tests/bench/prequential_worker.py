@@ -11,7 +11,7 @@ import os
 import signal
 from contextlib import suppress
 
-from pipeline.cli.worker import tune_interpreter
+from pipeline.cli.worker import quiet_collector
 from pipeline.config import Config, HttpConfig, WorkerConfig
 from pipeline.worker.app import Worker
 from pipeline.worker.fetching import Fetched
@@ -85,6 +85,6 @@ async def main(peer: Peer) -> None:
 
 
 if __name__ == "__main__":
-    tune_interpreter()
+    quiet_collector()
     asyncio.run(main(Peer.from_command_line("prequential", __doc__)))
     os._exit(0)
