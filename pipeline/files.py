@@ -42,7 +42,7 @@ class Source:
         for start in range(0, len(self.lines), _BATCH):
             stop = min(start + _BATCH, len(self.lines))
             values = [self.lines[place] for place in self.order[start:stop]]
-            times = self._all_times[start:stop].tolist()
+            times = self._all_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
 
     def line_number(self, offset: int) -> int:

@@ -299,7 +299,7 @@ class TestSource:
         ]  # fmt: skip
         source = Source(INSTANCES, lines)
         (batch,) = source.batches()
-        assert batch.times == [10, 10, 15, 15, 20, 20, 20, 20, 20]
+        assert batch.times.tolist() == [10, 10, 15, 15, 20, 20, 20, 20, 20]
         names = [None if r is None else r.instance_id for r in batch.records]  # type: ignore[union-attr]
         assert names == ["d", "e", "g", None, "a", None, "b", "c", "f"]
         assert [source.line_number(offset) for offset in batch.offsets] == [
@@ -308,7 +308,7 @@ class TestSource:
 
     def test_no_time_at_all(self) -> None:
         (batch,) = Source(LABELS, [b"junk", b"{}"]).batches()
-        assert batch.times == [0, 0]
+        assert batch.times.tolist() == [0, 0]
         assert list(Source(PREDICTIONS, []).batches()) == []
 
     def test_many_batches_are_one_file(self) -> None:

@@ -38,8 +38,8 @@ class Instance(msgspec.Struct, gc=False):
     stream: Name
     instance_id: Name
     ts: Milliseconds | None = None
-    #: In 64 bits, as snapshots have room for.
-    version: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    #: In 64 bits, as columns and snapshots have room for; the lowest stands for none.
+    version: Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)] | None = None
     segments: dict[Name, Name] | None = None
 
 

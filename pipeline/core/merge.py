@@ -81,6 +81,12 @@ class Round:
         """Whether there may be unusable records among them."""
         return any(batch.reasons for batch, _, _ in self.sources)
 
+    def records_at(self, places: Ints) -> list[Record | None]:
+        """The records at ascending places."""
+        if len(places) and int(places[-1]) - int(places[0]) + 1 == len(places):
+            return self.records[int(places[0]) : int(places[-1]) + 1]
+        return list(map(self.records.__getitem__, places.tolist()))
+
     def kind(self, place: int) -> int:
         """The kind of the record at a place."""
         return bisect_right(self.starts, place, 0, 3) - 1
@@ -215,11 +221,6 @@ class Merge:
         continues = (int(taken.times[first]), taken.kind(first)) >= self._last
         self._last = (int(taken.times[last]), taken.kind(last))
         return continues
-
-    def head_time(self) -> int | None:
-        """Time of the earliest record that is buffered."""
-        heads = [int(q[0].times[s]) for q, s in zip(self._queues, self._start) if q]
-        return min(heads, default=None)
 
     def snapshot(self) -> list[object]:
         return [list(self.cut), list(self._taken), list(self._last)]

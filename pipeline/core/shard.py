@@ -51,6 +51,8 @@ class Shard:
         self.cuts: list[Cut] = []
         self.streams: dict[str, Stream] = {}
         self.dead_letters = [0, 0, 0]
+        #: Dead letters since the last flush.
+        self.letters: list[DeadLetter] = []
         # Shared with the streams:
         self.outputs: list[Output] = []
         self.touched: list[Stream] = []  # streams with completions since the last flush
@@ -91,7 +93,9 @@ class Shard:
     def flush(self) -> tuple[list[Output], list[Cut]]:
         """Outputs and cuts since the last flush."""
         self._evaluate()
-        outputs, self.outputs = self.outputs, []
+        # However the records went, dead letters lie in the order of their topic.
+        outputs = sorted(self.letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
+        self.letters, self.outputs = [], []
         cuts, self.cuts = self.cuts, []
         return outputs, cuts
 
@@ -117,57 +121,67 @@ class Shard:
 
     def _records(self, taken: Round, start: int, stop: int) -> None:
         """Process the records at these positions."""
+        if start >= stop:
+            return
         crowded = self.remembered + stop - start > self.config.limits.instances_per_shard
-        if stop - start < BULK or taken.flawed or crowded:
+        if stop - start < BULK or crowded:
             self._one_by_one(taken, taken.order[start:stop])
             return
-        bounds = [
-            first + taken.rank[first:last].searchsorted((start, stop))
-            for first, last in pairwise(taken.starts)
-        ]
-        records = taken.records
-        names = [[record.stream for record in records[first:last]] for first, last in bounds]  # type: ignore[union-attr]
+        places = []
+        for first, last in pairwise(taken.starts):
+            low, high = taken.rank[first:last].searchsorted((start, stop)).tolist()
+            places.append(np.arange(first + low, first + high))
+        usable = [self._usable(taken, part) for part in places] if taken.flawed else places
+        names = [[record.stream for record in taken.records_at(part)] for part in usable]  # type: ignore[union-attr]
         found = _distinct(names)
         if not found <= self.streams.keys():  # they are made in the order of their first records
             self._one_by_one(taken, taken.order[start : start + BULK])
             self._records(taken, start + BULK, stop)
-        elif len(found) == 1:
-            places = [np.arange(first, last) for first, last in bounds]
-            self._bulk(self.streams[found.pop()], taken, places, start)
-        else:
-            self._by_stream(taken, bounds, names)
+            return
+        for part, rest in zip(places, usable):
+            if len(rest) < len(part):
+                for place in np.setdiff1d(part, rest).tolist():
+                    self._unusable(taken, place, None)
+        self._by_stream(taken, usable, names, found)
 
-    def _by_stream(self, taken: Round, bounds: list[Ints], names: list[list[str]]) -> None:
-        """Records of several streams: those of which there are many go through `Stream.process`."""
-        places = np.concatenate([np.arange(first, last) for first, last in bounds])
-        index_of = {name: stream.index for name, stream in self.streams.items()}
-        streams = np.array([index_of[name] for part in names for name in part])
-        counts = np.bincount(streams)
-        few = places[counts[streams] < BULK]
-        self._one_by_one(taken, few[np.argsort(taken.rank[few])])
-        for index in np.flatnonzero(counts >= BULK).tolist():
-            own = places[streams == index]
-            by_kind = np.split(own, np.searchsorted(own, taken.starts[1:3]))
-            self._bulk(self._by_index[index], taken, by_kind, None)
+    @staticmethod
+    def _usable(taken: Round, places: Ints) -> Ints:
+        """Those of these places whose records could be decoded."""
+        there = [record is not None for record in taken.records_at(places)]
+        return places[np.array(there, dtype=np.bool_)]
 
-    def _bulk(self, stream: Stream, taken: Round, places: list[Ints], first: int | None) -> None:
-        """One stream's records; `first`: their positions are consecutive, from there on."""
-        ranks = [taken.rank[part] for part in places]
-        if first is None:
-            positions = np.argsort(np.argsort(np.concatenate(ranks)))
-            ranks = np.split(positions, np.cumsum([len(part) for part in places])[:2])
+    def _by_stream(
+        self, taken: Round, places: list[Ints], names: list[list[str]], found: set[str]
+    ) -> None:
+        """Where a stream has many records they go through `Stream.process`."""
+        if len(found) == 1:
+            self._bulk(self.streams[found.pop()], taken, places)
+        elif found:
+            every = np.concatenate(places)
+            index_of = {name: self.streams[name].index for name in found}
+            streams = np.array([index_of[name] for part in names for name in part])
+            counts = np.bincount(streams)
+            few = every[counts[streams] < BULK]
+            self._one_by_one(taken, few[np.argsort(taken.rank[few])])
+            for index in np.flatnonzero(counts >= BULK).tolist():
+                own = every[streams == index]
+                by_kind = np.split(own, np.searchsorted(own, taken.starts[1:3]))
+                self._bulk(self._by_index[index], taken, by_kind)
+
+    def _bulk(self, stream: Stream, taken: Round, places: list[Ints]) -> None:
+        """One stream's records, by kind."""
+        ranks = np.concatenate([taken.rank[part] for part in places])
+        first = int(ranks.min())
+        if int(ranks.max()) - first + 1 == len(ranks):
+            ranks -= first  # nothing else lies between them
         else:
-            ranks = [rank - first for rank in ranks]
-        parts = []
-        for own, rank in zip(places, ranks):
-            whole = len(own) and own[-1] - own[0] + 1 == len(own)
-            records = (
-                taken.records[own[0] : own[-1] + 1]
-                if whole
-                else list(map(taken.records.__getitem__, own.tolist()))
-            )
-            parts.append(Part(records, taken.times[own], rank, own))  # type: ignore[arg-type]
-        for place, reason in stream.process(tuple(parts)):  # type: ignore[arg-type]
+            ranks = np.argsort(np.argsort(ranks))
+        positions = np.split(ranks, np.cumsum([len(part) for part in places])[:2])
+        parts = tuple(
+            Part(taken.records_at(own), taken.times[own], position, own)  # type: ignore[arg-type]
+            for own, position in zip(places, positions)
+        )
+        for place, reason in stream.process(parts):  # type: ignore[arg-type]
             self._unusable(taken, place, reason)
 
     def _one_by_one(self, taken: Round, order: Ints) -> None:
@@ -195,7 +209,7 @@ class Shard:
         self.dead_letters[batch.kind] += 1
         if not self.silent:
             why = batch.reasons[index] if reason is None else reason
-            self.outputs.append(DeadLetter(batch.kind, batch.offsets[index], why))
+            self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
     def _add_stream(self, name: str) -> Stream:
         limits = self.config.limits
@@ -244,6 +258,7 @@ class Shard:
         write the parts at leisure. Only plain lists, dicts, numbers, strings and bytes.
         """
         assert not self.outputs, "flush before taking a snapshot"
+        assert not self.letters, "flush before taking a snapshot"
         assert not self.touched, "flush before taking a snapshot"
         head = {
             "merge": self.merge.snapshot(),
@@ -296,8 +311,8 @@ class Shard:
 
 def _distinct(names: list[list[str]]) -> set[str]:
     """The names that occur; usually it is one."""
-    one = next(name for part in names for name in part)
-    if all(part.count(one) == len(part) for part in names):
+    one = next((name for part in names for name in part), None)
+    if one is not None and all(part.count(one) == len(part) for part in names):
         return {one}
     return set().union(*names)
 

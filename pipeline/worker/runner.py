@@ -371,11 +371,10 @@ class ShardRunner:
 
     def _keep_rejected(self) -> None:
         """Of what is processed, only the originals of dead letters are still needed."""
-        for output in self.shard.outputs:
-            if isinstance(output, DeadLetter):
-                place = (output.kind, output.offset)
-                if place not in self._rejected:
-                    self._rejected[place] = self._originals.find(*place)
+        for letter in self.shard.letters:
+            place = (letter.kind, letter.offset)
+            if place not in self._rejected:
+                self._rejected[place] = self._originals.find(*place)
         self._originals.drop(self.shard.merge.cut)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:

@@ -6,10 +6,13 @@ are milliseconds.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -17,12 +20,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 from pipeline.config import Config, load_config
+from pipeline.core import bulk
+from pipeline.core import shard as shard_module
+from pipeline.core.join import REPEATED, SETTLED, WAITING
 from pipeline.core.merge import Batch, Cut
 from pipeline.core.outcomes import NO_CLASS, Chunk, Packed, pack
 from pipeline.core.shard import Shard
+from pipeline.core.stream import Stream
 from topics.decoding import KINDS, decode
 from topics.outputs import Alarm, DeadLetter, Metrics, Output
 
@@ -347,12 +355,46 @@ def live(
             return life.end()
 
 
+@contextmanager
+def everything_in_columns() -> Iterator[None]:
+    """Even the smallest round goes through `pipeline.core.bulk`, and never back to single records."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "BULK", 1)
+        patch.setattr(shard_module, "BULK", 1)
+        patch.setattr(bulk, "_ODD_SHARE", 0)
+        patch.setattr(bulk, "_SEGMENT", 0)
+        yield
+
+
 # ---- snapshots and outputs
 
 
 def snapshot_of(shard: Shard) -> list[bytes]:
     """A snapshot as it is written."""
     return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
+
+
+def entries_of(stream: Stream) -> dict[str, Any]:
+    """What a stream remembers, wherever it is, as entries of the book; it isn't changed."""
+    stream = copy.copy(stream)
+    stream.book, stream.columns = stream.book.copy(), copy.deepcopy(stream.columns)
+    if stream.columns is not None:
+        for name in list(stream.columns.slots):
+            stream._spilled(name)
+    return {name: _in_order(entry) for name, entry in stream.book.items()}
+
+
+def _in_order(entry: Any) -> Any:
+    """An entry with its predictions in order of model and time."""
+    start = {SETTLED: 8, WAITING: 3, REPEATED: 3}.get(entry[0], len(entry))
+    predictions = sorted(zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3]))
+    return (*entry[:start], *itertools.chain.from_iterable(predictions))
+
+
+def state_of(shard: Shard) -> Any:
+    """The whole state, however it is held."""
+    head = msgspec.msgpack.encode(next(shard.snapshot()))
+    return head, {name: entries_of(stream) for name, stream in shard.streams.items()}
 
 
 def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:

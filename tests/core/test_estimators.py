@@ -495,7 +495,9 @@ class TestDetection:
         sequence = OutcomeSequence("final", StreamConfig(detectors=detectors))
         errors = drifting(1, 2000, 0.1, 0.6)
         outcomes = [(0, int(error), 0, 0) for error in errors]
-        raised = sequence.update(packed(outcomes), 2)
+        sequence.update(packed(outcomes[:700]), 2)
+        sequence.update(packed(outcomes[700:]), 2)
+        raised = sequence.detect()
         wanted = {
             config: plain_page_hinkley(
                 plain_fast(config.signal, errors), config.delta, config.threshold, 30

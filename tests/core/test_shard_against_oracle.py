@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import oracle
@@ -15,6 +16,7 @@ from helpers import (
     World,
     alarms_of,
     catch_up,
+    everything_in_columns,
     examples,
     live,
     metrics_of,
@@ -33,6 +35,13 @@ from topics.outputs import Alarm, Metrics, Output
 _ROOT_OF_NOTHING = 1e-6
 
 Tally = tuple[int, int]  # metrics messages, alarms
+
+
+@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Small rounds go record by record; all tests hold as well when they go through the columns."""
+    with everything_in_columns() if request.param == "in columns" else nullcontext():
+        yield request.param
 
 
 def close(ours: Any, theirs: Any, absolute: float = 1e-12) -> bool:
