@@ -12,7 +12,7 @@ BENCH := .venv-bench
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types bench chaos clean
+.PHONY: help demo test quick lint bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help: ## list the targets
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
 
-test: lint ## lint, doctests, the whole suite; the last lines say which brokers were used
+test: lint ## lint, types, doctests, the whole suite; the last lines say which brokers were used
 	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS topics pipeline
 	$(TEST)/bin/python -m pytest $(ARGS)
 
@@ -28,10 +28,8 @@ quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
-lint: $(TEST)/.ready ## ruff
+lint: $(TEST)/.ready ## ruff and mypy
 	$(TEST)/bin/ruff check topics pipeline tests
-
-types: $(TEST)/.ready ## mypy, strict on the core and on topics
 	$(TEST)/bin/mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers

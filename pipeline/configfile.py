@@ -41,7 +41,7 @@ _LARGEST = 1e15
 Parser = Callable[[Any], Any]
 
 
-class _Constructor(yaml.constructor.SafeConstructor):
+class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
 
 

@@ -7,8 +7,8 @@ unusable, each record by itself. So bad input and rare forms cost nothing where 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,8 +29,10 @@ from topics.times import milliseconds
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
-_STRICT = tuple(msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label))
-_LENIENT = tuple(
+_STRICT: tuple[Callable[..., Any], ...] = tuple(
+    msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label)
+)
+_LENIENT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
 )
 
@@ -98,7 +100,7 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     record: Record = _LENIENT[kind](value)
     if type(record.instance_id) is not str:
         record.instance_id = str(record.instance_id)
-    if type(record.ts) is str:
+    if isinstance(record.ts, str):
         record.ts = milliseconds(record.ts)
     _check_name_lengths(record)
     return record

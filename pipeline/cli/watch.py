@@ -76,7 +76,8 @@ class View:
             self.alarms.append(message)
         else:
             names = (message.stream, message.model, message.segment or "")
-            self._newest[(*names, message.stage, message.estimator)] = message
+            key = (*names, message.stage, message.estimator)
+            self._newest[key] = message
         return message
 
     def rows(self) -> list[Metrics]:

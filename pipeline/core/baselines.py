@@ -7,6 +7,8 @@ predict NO_CLASS, which counts as wrong.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, Ints, Packed
@@ -84,7 +86,7 @@ class Baselines:
     def snapshot(self) -> list[object]:
         return [self.persistent, self.majority, self.packed, list(self._counts.items())]
 
-    def restore(self, state: list[object]) -> None:
-        self.persistent, self.majority, self.packed, counts = state  # type: ignore[assignment]
-        self._counts = dict(counts)  # type: ignore[attr-defined]
+    def restore(self, state: Any) -> None:
+        self.persistent, self.majority, self.packed, counts = state
+        self._counts = dict(counts)
         self._order = {y: place for place, y in enumerate(self._counts)}

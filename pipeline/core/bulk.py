@@ -23,7 +23,6 @@ from pipeline.core.errors import Unusable
 from pipeline.core.join import CLOCK_TOLERANCE, WAITING, Join
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_SHIFT, Ints, Packed
-from topics.messages import Record
 
 #: Records of a stream from which numpy's cost per call is worth while.
 BULK = 64
@@ -36,15 +35,16 @@ _SEGMENT = 32
 Bools = npt.NDArray[np.bool_]
 
 class Part(NamedTuple):
-    """The records of one kind, each with its time, its position among all, and its place in the round."""
+    """The messages of one kind, each with its time, its position among all, and its place in the round."""
 
-    records: list[Record]
+    records: list[Any]
     times: Ints
     positions: Ints
     places: Ints
 
 
-Parts = tuple[Part, Part, Part]
+#: Instances, predictions, labels.
+Parts = tuple[Part, ...]
 
 
 class Rejected(NamedTuple):
@@ -125,7 +125,7 @@ class BulkJoin(Join):
         for kind, index in which:
             part = parts[kind]
             try:
-                take[kind](part.records[index], int(part.times[index]))  # type: ignore[arg-type]
+                take[kind](part.records[index], int(part.times[index]))
             except Unusable as reason:
                 rejected.append(Rejected(int(part.places[index]), str(reason)))
         return rejected
@@ -169,7 +169,7 @@ class BulkJoin(Join):
             columns.deadline[rows[0].slots], columns.deadline[rows[1].slots],
         )  # fmt: skip
 
-    def _class_codes(self, values: list[object]) -> Ints:
+    def _class_codes(self, values: list[Any]) -> Ints:
         """The classes' codes, -1 for what is new or unusable."""
         codes = _codes(self.classes.codes, values)
         if codes.min(initial=0) < 0:
@@ -367,7 +367,7 @@ def _divided(parts: Parts, position: int) -> tuple[Parts, Parts]:
         at = int(positions.searchsorted(position))
         heads.append(Part(records[:at], times[:at], positions[:at], places[:at]))
         tails.append(Part(records[at:], times[at:], positions[at:] - position, places[at:]))
-    return tuple(heads), tuple(tails)  # type: ignore[return-value]
+    return tuple(heads), tuple(tails)
 
 
 def _codes(known: dict[str, int], values: list[Any], unknown: int = -1) -> Ints:
@@ -378,9 +378,9 @@ def _codes(known: dict[str, int], values: list[Any], unknown: int = -1) -> Ints:
         return np.fromiter(map(known.get, values, repeat(unknown)), np.int64, len(values))
 
 
-def _name(value: object) -> str | None:
+def _name(value: Any) -> str | None:
     try:
-        return class_name(value)  # type: ignore[arg-type]
+        return class_name(value)
     except Unusable:
         return None
 

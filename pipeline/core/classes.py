@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.core.errors import Unusable
 
 
@@ -21,7 +23,7 @@ class Classes:
         self.limit = limit
         self.names: list[str] = []
         #: Class name to code; callers on the hot path look here first.
-        self.codes: dict[str, int] = {}
+        self.codes: dict[Any, int] = {}
 
     def code(self, value: str | int | bool | float) -> int:
         """The code of a class as it stands in a message; raises Unusable."""
@@ -47,7 +49,7 @@ class Classes:
     def snapshot(self) -> list[str]:
         return list(self.names)
 
-    def restore(self, state: list[str]) -> None:
+    def restore(self, state: Any) -> None:
         self.names = list(state)
         self.codes = {name: code for code, name in enumerate(state)}
 

@@ -9,7 +9,8 @@ slots takes milliseconds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,7 @@ class Columns:
 
     def _resize(self, capacity: int, models: int) -> None:
         def longer(name: str, fill: int, dtype: type) -> None:
-            column = np.full(capacity, fill, dtype=dtype)
+            column: npt.NDArray[Any] = np.full(capacity, fill, dtype=dtype)
             if self._capacity:
                 column[: self._capacity] = getattr(self, name)
             setattr(self, name, column)
@@ -211,20 +212,20 @@ class Columns:
 
     # ---- snapshot
 
-    def copy(self) -> Mapping[str, object]:
+    def copy(self) -> dict[str, Any]:
         """Everything that is known, as it is now: see `parts_of`."""
         known = np.flatnonzero((self.state == WAITING) | (self.state == SETTLED))
-        copied: dict[str, object] = {name: getattr(self, name)[known] for name in _SAVED}
+        copied: dict[str, Any] = {name: getattr(self, name)[known] for name in _SAVED}
         copied["names"] = self.names.copy()
         copied["slots"] = known
         copied["ts"], copied["code"] = self.ts[known], self.code[known]
         return copied
 
     @staticmethod
-    def parts_of(copied: Mapping[str, object], size: int) -> Iterator[list[object]]:
+    def parts_of(copied: dict[str, Any], size: int) -> Iterator[list[object]]:
         """A copy in parts of `size` slots: names, models, then the columns' bytes."""
-        columns: dict[str, npt.NDArray[np.generic]] = dict(copied)  # type: ignore[arg-type]
-        names: list[str] = columns.pop("names")  # type: ignore[assignment]
+        columns = dict(copied)
+        names = columns.pop("names")
         slots = columns.pop("slots").tolist()
         for start in range(0, len(slots), size):
             part = slice(start, start + size)
@@ -234,19 +235,18 @@ class Columns:
                 *(column[part].tobytes() for column in columns.values()),
             ]
 
-    def restore(self, part: Sequence[object], moved: int) -> None:
+    def restore(self, part: Sequence[Any], moved: int) -> None:
         """Take a part of a copy over; deadlines of what waits move by `moved` ms."""
-        names: list[str] = part[0]  # type: ignore[assignment]
-        models: int = part[1]  # type: ignore[assignment]
+        names, models = part[:2]
         self.add(names)
         self.make_room(models)
         slots = np.array([self.slots[name] for name in names], dtype=np.int64)
         for name, saved in zip(_SAVED, part[2:]):
             column = getattr(self, name)
-            column[slots] = np.frombuffer(saved, dtype=column.dtype)  # type: ignore[call-overload]
+            column[slots] = np.frombuffer(saved, dtype=column.dtype)
         for name, saved in zip(("ts", "code"), part[2 + len(_SAVED) :]):
             column = getattr(self, name)
-            column[slots, :models] = np.frombuffer(saved, dtype=column.dtype).reshape(-1, models)  # type: ignore[call-overload]
+            column[slots, :models] = np.frombuffer(saved, dtype=column.dtype).reshape(-1, models)
         self.newest[slots] = self.ts[slots].max(axis=1)
         self.deadline[slots[self.state[slots] == WAITING]] += moved
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.config import DetectorConfig
 from pipeline.core.outcomes import Chunk
 from pipeline.core.page_hinkley import PageHinkley
@@ -38,7 +40,7 @@ class Detection:
     def snapshot(self) -> list[object]:
         return [self.alarms, self._signal.snapshot(), self._detector.snapshot()]
 
-    def restore(self, state: list[object]) -> None:
-        self.alarms = state[0]  # type: ignore[assignment]
+    def restore(self, state: Any) -> None:
+        self.alarms = state[0]
         self._signal.restore(state[1])
-        self._detector.restore(state[2])  # type: ignore[arg-type]
+        self._detector.restore(state[2])

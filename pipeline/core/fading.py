@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.core.outcomes import Floats
 
@@ -56,7 +58,7 @@ class FadingSum:
         self._sum = 0.0
         self._place = 0  # outcomes into the present block
 
-    def update(self, x: Floats) -> Floats:
+    def update(self, x: npt.NDArray[Any]) -> Floats:
         """S after each of the outcomes `x`."""
         scale = self._scale
         values = np.empty(len(x))
@@ -80,7 +82,7 @@ class FadingSum:
     def snapshot(self) -> list[float]:
         return [self._sum, self._place]
 
-    def restore(self, state: list[float]) -> None:
+    def restore(self, state: Any) -> None:
         self._sum, self._place = state[0], int(state[1])
 
 
@@ -115,5 +117,5 @@ class FadingCount:
     def snapshot(self) -> list[float]:
         return [self._before, self._place]
 
-    def restore(self, state: list[float]) -> None:
+    def restore(self, state: Any) -> None:
         self._before, self._place = state[0], int(state[1])

@@ -20,6 +20,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline.config import Limits, StreamConfig
 from pipeline.core import columns as slot_states
@@ -42,7 +43,7 @@ CLOCK_TOLERANCE = 3_600_000
 #: The calendar of deadlines has at most about this many buckets within one horizon.
 _BUCKETS = 1024
 
-Entry = tuple[int, ...]  # flat; `version` may be None
+Entry = tuple[Any, ...]  # flat: integers, but `version` may be None
 
 
 class Join:
@@ -139,7 +140,7 @@ class Join:
     def prediction(self, record: Prediction, time: int) -> None:
         """Process a prediction record with record time `time` (ms)."""
         model = self.models.get(record.model)
-        h = self.classes.codes.get(record.y_pred)  # type: ignore[arg-type]
+        h = self.classes.codes.get(record.y_pred)
         if model is None or h is None:
             self._check_model(record.model)  # before anything is added: a dead letter leaves no trace
             h = self.classes.code(record.y_pred)
@@ -153,7 +154,7 @@ class Join:
             self.remember(1)
             deadline = ts + self.config.label_horizon
             self.book[name] = (
-                WAITING, deadline, None,  # type: ignore[assignment]
+                WAITING, deadline, None,
                 model.code, ts, h << H_SHIFT | self.baselines.packed,
             )  # fmt: skip
             self.waiting += 1
@@ -170,7 +171,7 @@ class Join:
 
     def label(self, record: Label, time: int) -> None:
         """Process a label record with record time `time` (ms)."""
-        y = self.classes.codes.get(record.y_true)  # type: ignore[arg-type]
+        y = self.classes.codes.get(record.y_true)
         if y is None:
             y = self.classes.code(record.y_true)
         t1 = time if record.ts is None else record.ts
@@ -283,14 +284,14 @@ class Join:
             if max(waiting[1::3]) > t1:
                 waiting = self._drop_late(waiting, t1)
         if waiting:
-            self._settle(name, t1, t0, version, y, baselines, waiting)  # type: ignore[arg-type]
-            if entry[0] == WAITING:  # type: ignore[index]
+            self._settle(name, t1, t0, version, y, baselines, waiting)
+            if entry is not None and entry[0] == WAITING:
                 self._complete(waiting[::3], waiting[2::3])
             else:
                 self._complete(*_first_and_last(waiting))
         else:
             t0 = t0 if version is not None else None
-            self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)  # type: ignore[assignment]
+            self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
             self._run_out(t1 + horizon, name)
             self.waiting_labels += 1
 
@@ -315,7 +316,7 @@ class Join:
         self,
         name: str,
         t1: int,
-        t0: int,
+        t0: Any,
         version: int | None,
         y: int,
         baselines: int,
@@ -325,7 +326,7 @@ class Join:
         deadline = self.clock + self.config.settle
         ordinal = self._completed
         self._completed = ordinal + 1
-        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal) + waiting  # type: ignore[assignment]  # noqa: RUF005
+        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal) + waiting  # noqa: RUF005
         if not self._settled:
             self._settled_until = deadline
         self._settled.append(name)
@@ -419,7 +420,7 @@ class Join:
         if found is None:
             return None
         state, entry = found
-        self.book[name] = (SETTLED if state == slot_states.SETTLED else WAITING, *entry)  # type: ignore[arg-type]
+        self.book[name] = (SETTLED if state == slot_states.SETTLED else WAITING, *entry)
         return self.book[name]
 
     def _deadline(self, name: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import numpy as np
 
@@ -37,5 +38,5 @@ class LatencyHistogram:
     def snapshot(self) -> list[object]:
         return [list(self.counts), self.total]
 
-    def restore(self, state: list[object]) -> None:
-        self.counts, self.total = list(state[0]), state[1]  # type: ignore[call-overload,assignment]
+    def restore(self, state: Any) -> None:
+        self.counts, self.total = list(state[0]), state[1]

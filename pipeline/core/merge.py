@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from topics.messages import Record
 _EARLIEST = -(1 << 62)
 
 #: Next offset to take of instances, predictions, labels.
-Cut = tuple[int, int, int]
+Cut = tuple[int, ...]
 
 
 class Batch:
@@ -81,7 +82,7 @@ class Round:
         """Whether there may be unusable records among them."""
         return any(batch.reasons for batch, _, _ in self.sources)
 
-    def records_at(self, places: Ints) -> list[Record | None]:
+    def records_at(self, places: Ints) -> list[Any]:
         """The records at ascending places."""
         if len(places) and int(places[-1]) - int(places[0]) + 1 == len(places):
             return self.records[int(places[0]) : int(places[-1]) + 1]
@@ -161,7 +162,7 @@ class Merge:
         sources: list[tuple[Batch, int, int]] = []
         for kind in range(3):
             limit = min((bounds[other], other) for other in range(3) if other != kind)
-            side = "right" if kind < limit[1] else "left"
+            side: Literal["left", "right"] = "right" if kind < limit[1] else "left"
             left = most
             while left and (queue := self._queues[kind]):
                 batch, start = queue[0], self._start[kind]
@@ -225,10 +226,10 @@ class Merge:
     def snapshot(self) -> list[object]:
         return [list(self.cut), list(self._taken), list(self._last)]
 
-    def restore(self, state: list[object]) -> None:
+    def restore(self, state: Any) -> None:
         """Begin at the snapshot's cut with nothing buffered."""
         cut, taken, last = state
         self.__init__()  # type: ignore[misc]
-        self.cut, self.added = list(cut), list(cut)  # type: ignore[call-overload]
-        self._taken, self._latest = list(taken), list(taken)  # type: ignore[call-overload]
-        self._last = tuple(last)  # type: ignore[arg-type]
+        self.cut, self.added = list(cut), list(cut)
+        self._taken, self._latest = list(taken), list(taken)
+        self._last = tuple(last)

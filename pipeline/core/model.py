@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import numpy as np
 
@@ -131,22 +132,22 @@ class Model:
             "ordinals": self._ordinals.tobytes(),
         }  # fmt: skip
 
-    def restore(self, state: dict[str, object]) -> list[str]:
+    def restore(self, state: Any) -> list[str]:
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
         (
             self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
             self.duplicate, *emitted,
-        ) = state["numbers"]  # type: ignore[misc]
+        ) = state["numbers"]
         self.emitted = tuple(emitted)
-        self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)  # type: ignore[call-overload]
-        sequences: dict[str, dict[str, object]] = state["sequences"]  # type: ignore[assignment]
+        self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)
+        sequences: dict[str, dict[str, object]] = state["sequences"]
         missing = []
         for stage, sequence in self.sequences.items():
             if stage in sequences:
                 missing += [f"{stage} {what}" for what in sequence.restore(sequences[stage])]
             else:
                 missing.append(f"stage {stage}")
-        kept: list[str] = state["started_empty"]  # type: ignore[assignment]
+        kept: list[str] = state["started_empty"]
         self.started_empty = sorted({*kept, *missing})
         self._clear()
         return missing

@@ -14,7 +14,7 @@ flat array of counts is `(y * capacity + h) * 4 + persistent_right * 2 + majorit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +89,7 @@ def moved(places: Ints, old: int, new: int) -> Ints:
     return ((cells // old * new + cells % old) << 2) + bits
 
 
-def grown(counts: npt.NDArray[np.generic], old: int, new: int) -> npt.NDArray[np.generic]:
+def grown(counts: npt.NDArray[Any], old: int, new: int) -> npt.NDArray[Any]:
     """Joint counts for `old` classes in an array with room for `new`."""
     wide = np.zeros((new, new, 4), dtype=counts.dtype)
     wide[:old, :old] = counts.reshape(old, old, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pipeline.core.outcomes import Floats
@@ -64,8 +66,8 @@ class PageHinkley:
     def snapshot(self) -> list[float]:
         return [self._count, self._total, self._m, self._lowest]
 
-    def restore(self, state: list[float]) -> None:
-        self._count, self._total, self._m, self._lowest = int(state[0]), *state[1:]
+    def restore(self, state: Any) -> None:
+        self._count, self._total, self._m, self._lowest = state
 
 
 def _running(start: float, x: Floats) -> Floats:

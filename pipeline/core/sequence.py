@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.config import StreamConfig
 from pipeline.core.detection import Detection
@@ -80,19 +80,19 @@ class Sequence:
             ],
         }
 
-    def restore(self, state: dict[str, object]) -> list[str]:
+    def restore(self, state: Any) -> list[str]:
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
-        self.outcomes = state["outcomes"]  # type: ignore[assignment]
-        self.capacity = state["capacity"]  # type: ignore[assignment]
+        self.outcomes = state["outcomes"]
+        self.capacity = state["capacity"]
         missing = []
-        memories: dict[str, list[object]] = state["memories"]  # type: ignore[assignment]
+        memories: dict[str, list[object]] = state["memories"]
         for name, memory in self.memories.items():
             if name in memories:
                 memory.restore(memories[name])
             else:
                 memory.grow(self.capacity)
                 missing.append(f"estimator {name}")
-        detections = {tuple(key): saved for key, saved in state["detections"]}  # type: ignore[attr-defined]
+        detections = {tuple(key): saved for key, saved in state["detections"]}
         for detection in self.detections:
             key = _detector_key(detection)
             if key in detections:

@@ -6,8 +6,9 @@ drive this very object, and what comes out depends on the records and their orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class Shard:
         taken = self.merge.take(promises, most)
         if taken is None:
             return 0
-        cut: Cut = tuple(self.merge.cut)  # type: ignore[assignment]
+        cut: Cut = tuple(self.merge.cut)
         if self.merge.joins(taken) and self.cuts:
             self.cuts[-1] = cut
         else:
@@ -132,7 +133,7 @@ class Shard:
             low, high = taken.rank[first:last].searchsorted((start, stop)).tolist()
             places.append(np.arange(first + low, first + high))
         usable = [self._usable(taken, part) for part in places] if taken.flawed else places
-        names = [[record.stream for record in taken.records_at(part)] for part in usable]  # type: ignore[union-attr]
+        names = [[record.stream for record in taken.records_at(part)] for part in usable]
         found = _distinct(names)
         if not found <= self.streams.keys():  # they are made in the order of their first records
             self._one_by_one(taken, taken.order[start : start + BULK])
@@ -178,10 +179,10 @@ class Shard:
             ranks = np.argsort(np.argsort(ranks))
         positions = np.split(ranks, np.cumsum([len(part) for part in places])[:2])
         parts = tuple(
-            Part(taken.records_at(own), taken.times[own], position, own)  # type: ignore[arg-type]
+            Part(taken.records_at(own), taken.times[own], position, own)
             for own, position in zip(places, positions)
         )
-        for place, reason in stream.process(parts):  # type: ignore[arg-type]
+        for place, reason in stream.process(parts):
             self._unusable(taken, place, reason)
 
     def _one_by_one(self, taken: Round, order: Ints) -> None:
@@ -241,7 +242,7 @@ class Shard:
                 if due is not None:
                     passed.add(every)
                 self._ticks[every] = (time // every + 1) * every
-        self._next_tick = min(self._ticks.values())  # type: ignore[type-var,assignment]
+        self._next_tick = min(due for due in self._ticks.values() if due is not None)
         if passed:
             self._evaluate()
             for stream in sorted(self.unpublished, key=lambda stream: stream.index):
@@ -268,14 +269,14 @@ class Shard:
             "streams": [stream.snapshot() for stream in self._by_index],
         }
         books = [stream.book.copy() for stream in self._by_index]
-        columns = [stream.columns and stream.columns.copy() for stream in self._by_index]
+        columns = [s.columns.copy() if s.columns is not None else None for s in self._by_index]
         return self._parts(head, books, columns)
 
     @staticmethod
     def _parts(
         head: object,
         books: list[dict[str, Entry]],
-        columns: list[Mapping[str, object] | None],
+        columns: list[dict[str, Any] | None],
     ) -> Iterator[object]:
         yield head
         for index, (book, copied) in enumerate(zip(books, columns)):
@@ -286,9 +287,9 @@ class Shard:
                 for slots in Columns.parts_of(copied, _PART):
                     yield [index, None, slots]
 
-    def restore(self, parts: Iterator[object]) -> list[str]:
+    def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
-        head: dict = next(parts)  # type: ignore[type-arg,assignment]
+        head = next(parts)
         self.merge.restore(head["merge"])
         saved = dict(head["ticks"])
         if set(saved) == set(self._ticks):
@@ -298,7 +299,7 @@ class Shard:
         missing = []
         for state in head["streams"]:
             missing += self._add_stream(state["name"]).restore(state)
-        for index, entries, slots in parts:  # type: ignore[misc]
+        for index, entries, slots in parts:
             if entries is None:
                 self.remembered += self._by_index[index].restore_columns(slots)
             else:
@@ -318,7 +319,7 @@ def _distinct(names: list[list[str]]) -> set[str]:
 
 
 #: How a stream takes a record of each type.
-_TAKE = {
+_TAKE: dict[type, Callable[..., None]] = {
     Instance: Stream.instance, WireInstance: Stream.instance,
     Prediction: Stream.prediction, WirePrediction: Stream.prediction,
     Label: Stream.label, WireLabel: Stream.label,

@@ -6,7 +6,7 @@ outcomes' places in the chunk where some outcomes give none.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class Signal(Protocol):
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]: ...
     def snapshot(self) -> object: ...
-    def restore(self, state: object) -> None: ...
+    def restore(self, state: Any) -> None: ...
 
 
 class OwnError:
@@ -33,7 +33,7 @@ class OwnError:
     def snapshot(self) -> object:
         return None
 
-    def restore(self, state: object) -> None:
+    def restore(self, state: Any) -> None:
         pass
 
 
@@ -53,8 +53,8 @@ class AllError:
     def snapshot(self) -> object:
         return [self._wrong, self._n]
 
-    def restore(self, state: object) -> None:
-        self._wrong, self._n = state  # type: ignore[misc]
+    def restore(self, state: Any) -> None:
+        self._wrong, self._n = state
 
 
 class WindowError:
@@ -75,8 +75,8 @@ class WindowError:
     def snapshot(self) -> object:
         return [len(self._last), np.packbits(self._last).tobytes()]
 
-    def restore(self, state: object) -> None:
-        length, packed = state  # type: ignore[misc]
+    def restore(self, state: Any) -> None:
+        length, packed = state
         bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length)
         self._last = bits.astype(np.bool_)
 
@@ -94,9 +94,9 @@ class FadingError:
     def snapshot(self) -> object:
         return [self._wrong.snapshot(), self._n.snapshot()]
 
-    def restore(self, state: object) -> None:
-        self._wrong.restore(state[0])  # type: ignore[index]
-        self._n.restore(state[1])  # type: ignore[index]
+    def restore(self, state: Any) -> None:
+        self._wrong.restore(state[0])
+        self._n.restore(state[1])
 
 
 class Ratio:
@@ -122,8 +122,8 @@ class Ratio:
     def snapshot(self) -> object:
         return [self._seen, self._short.snapshot(), self._long.snapshot()]
 
-    def restore(self, state: object) -> None:
-        self._seen, short, long = state  # type: ignore[misc]
+    def restore(self, state: Any) -> None:
+        self._seen, short, long = state
         self._short.restore(short)
         self._long.restore(long)
 
@@ -154,8 +154,8 @@ class MeasureSignal:
     def snapshot(self) -> object:
         return self._memory.snapshot()
 
-    def restore(self, state: object) -> None:
-        self._memory.restore(state)  # type: ignore[arg-type]
+    def restore(self, state: Any) -> None:
+        self._memory.restore(state)
 
 
 def build_signal(name: str, min_outcomes: int = 30) -> Signal:

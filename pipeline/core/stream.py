@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
@@ -171,24 +171,24 @@ class Stream(BulkJoin):
             "unpublished": [model.code for model in self._unpublished],
         }  # fmt: skip
 
-    def restore(self, state: dict[str, object]) -> list[str]:
+    def restore(self, state: Any) -> list[str]:
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
-        self.clock = state["clock"]  # type: ignore[assignment]
-        self.classes.restore(state["classes"])  # type: ignore[arg-type]
-        self.baselines.restore(state["baselines"])  # type: ignore[arg-type]
+        self.clock = state["clock"]
+        self.classes.restore(state["classes"])
+        self.baselines.restore(state["baselines"])
         (
             self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
             self.revisions, self._completed,
-        ) = state["numbers"]  # type: ignore[misc]
-        self.duplicates = list(state["duplicates"])  # type: ignore[call-overload]
-        self.latency.restore(state["latency"])  # type: ignore[arg-type]
+        ) = state["numbers"]
+        self.duplicates = list(state["duplicates"])
+        self.latency.restore(state["latency"])
         missing = []
-        for saved in state["models"]:  # type: ignore[attr-defined]
+        for saved in state["models"]:
             model = self._add_model(saved["name"])
             missing += [f"{self.name}/{model.name}: {what}" for what in model.restore(saved)]
-        for code in state["unpublished"]:  # type: ignore[attr-defined]
+        for code in state["unpublished"]:
             self.on_revision(self.by_code[code])
-        self._moved = self.config.label_horizon - state["horizon"]  # type: ignore[operator]
+        self._moved = self.config.label_horizon - state["horizon"]
         return missing
 
     def restore_entries(self, entries: Iterable[tuple[str, Entry]]) -> None:

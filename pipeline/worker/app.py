@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterable, Awaitable
+from collections.abc import AsyncIterable, Coroutine
 from concurrent.futures import TimeoutError as Late
 from typing import Any
 
@@ -41,7 +41,7 @@ class BatchSchema(faust.Schema):
         return None
 
     def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Fetched:
-        return message.value  # type: ignore[no-any-return]
+        return message.value
 
 
 class Worker:
@@ -220,9 +220,9 @@ class Worker:
 
     # ---- HTTP, in threads of its own
 
-    def _ask(self, question: Awaitable[Any]) -> Any:
+    def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
         """Ask the loop that runs the shards; raises TimeoutError when it doesn't answer."""
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)  # type: ignore[arg-type]
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
 
     def _metrics(self) -> Answer:
         try:
@@ -230,7 +230,7 @@ class Worker:
         except (TimeoutError, Late):
             return 503, TEXT, b"the worker doesn't answer\n"
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(families))  # type: ignore[arg-type]
+        registry.register(_Collected(families))
         return exposition(registry)
 
     async def _collect(self) -> list[Metric]:

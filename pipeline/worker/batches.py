@@ -16,9 +16,9 @@ from topics.specs import INPUTS
 def to_batch(kind: int, messages: list[Message]) -> Batch:
     """Consecutive messages of one partition, decoded."""
     first, last = messages[0].offset(), messages[-1].offset()
-    offsets: Sequence[int] = range(first, last + 1)  # type: ignore[arg-type,operator]
+    offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
-        offsets = [message.offset() for message in messages]  # type: ignore[misc]
+        offsets = [message.offset() for message in messages]
     times = [message.timestamp()[1] for message in messages]
     return Batch(kind, offsets, times, decode(kind, [message.value() for message in messages]))
 
@@ -36,12 +36,12 @@ class Originals:
     def find(self, kind: int, offset: int) -> Message:
         """The message at an offset; raises LookupError if it isn't kept."""
         for messages in self._messages[kind]:
-            if messages[0].offset() <= offset <= messages[-1].offset():  # type: ignore[operator]
-                return messages[bisect_left(messages, offset, key=Message.offset)]  # type: ignore[arg-type,type-var]
+            if messages[0].offset() <= offset <= messages[-1].offset():
+                return messages[bisect_left(messages, offset, key=Message.offset)]
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
 
     def drop(self, cut: Sequence[int]) -> None:
         """Forget messages below a cut."""
         for messages, end in zip(self._messages, cut):
-            while messages and messages[0][-1].offset() < end:  # type: ignore[operator]
+            while messages and messages[0][-1].offset() < end:
                 messages.popleft()

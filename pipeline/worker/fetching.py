@@ -209,7 +209,7 @@ class Fetcher:
             end = None
             if any(map(Message.error, run)):
                 run, end = self._without_events(run)
-            batches.append(Fetched(kind, partitions[start], run, end))  # type: ignore[arg-type]
+            batches.append(Fetched(kind, partitions[start], run, end))
             start = stop
         return batches
 

@@ -139,12 +139,12 @@ class _ShardReplay:
 
     def _add(self, messages: list[Message], ends: list[int]) -> None:
         for topic, group in groupby(messages, key=Message.topic):
-            kind = self._kinds[topic]  # type: ignore[index]
+            kind = self._kinds[topic]
             good = []
             for message in group:
                 error = message.error()
                 if error is None:
-                    if message.offset() < ends[kind]:  # type: ignore[operator]
+                    if message.offset() < ends[kind]:
                         good.append(message)
                     else:
                         self._ended[kind] = True  # it came after we began
@@ -174,7 +174,7 @@ class _ShardReplay:
             if isinstance(output, DeadLetter):
                 original = self._originals.find(output.kind, output.offset)
                 self._dead_letter(
-                    output, self._partition, output.offset, original.key(), original.value()  # type: ignore[arg-type]
+                    output, self._partition, output.offset, original.key(), original.value()
                 )
             else:
                 self._put(output)

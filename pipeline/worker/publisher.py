@@ -110,7 +110,7 @@ class Publisher:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                offsets[message.topic()] = message.offset()  # type: ignore[index,assignment]
+                offsets[message.topic()] = message.offset()
             elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 

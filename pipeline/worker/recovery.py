@@ -92,7 +92,7 @@ def read_known(
     journal_offset = 0 if manifest is None else manifest.journal_offset
     for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
         entry = decode_entry(message.value() or b"")
-        journal_offset = message.offset() + 1  # type: ignore[operator]
+        journal_offset = message.offset() + 1
         if manifest is None or entry.number > manifest.journal_number:
             journal.append(entry)
     if manifest is not None:

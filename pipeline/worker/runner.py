@@ -300,7 +300,7 @@ class ShardRunner:
         parts = None
         if with_snapshot and self._snapshot is None and self._changed:  # step 2
             self._changed = False
-            cut: Cut = tuple(self.shard.merge.cut)  # type: ignore[assignment]
+            cut: Cut = tuple(self.shard.merge.cut)
             parts = self.shard.snapshot()
             self.statistics.stall.observe(monotonic() - started)
         self._journal_number += 1
@@ -387,7 +387,7 @@ class ShardRunner:
             ("partition", b"%d" % self.partition),
             ("offset", b"%d" % letter.offset),
         ]
-        return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)  # type: ignore[arg-type]
+        return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)
 
     # ---- the end
 

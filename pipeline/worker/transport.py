@@ -34,6 +34,7 @@ class BatchConsumer(Consumer):
     waiting for each other.
     """
 
+    app: Any
     fetcher: Fetcher
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -50,7 +51,7 @@ class BatchConsumer(Consumer):
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
         """Batches as messages; none is ever dropped on the way."""
         if not self.flow_active:
-            await self.wait(self.can_resume_flow)
+            await self.can_resume_flow.wait()
         batches = self.fetcher.fetch(monotonic())
         await asyncio.sleep(0 if batches else _PAUSE_SECONDS)
         for fetched in batches:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pipeline.core.outcomes import Ints, grown, tally
@@ -28,7 +30,7 @@ class AllHistory:
 
     def grow(self, capacity: int) -> None:
         """Make room for classes."""
-        self.counts = grown(self.counts, self.capacity, capacity)  # type: ignore[assignment]
+        self.counts = grown(self.counts, self.capacity, capacity)
         self.capacity = capacity
 
     def revise(self, age: int, old: int, new: int) -> None:
@@ -40,6 +42,6 @@ class AllHistory:
     def snapshot(self) -> list[object]:
         return [self.capacity, self.n, self.counts.tobytes()]
 
-    def restore(self, state: list[object]) -> None:
-        self.capacity, self.n, counts = state  # type: ignore[assignment]
-        self.counts = np.frombuffer(counts, dtype=np.int64).copy()  # type: ignore[call-overload]
+    def restore(self, state: Any) -> None:
+        self.capacity, self.n, counts = state
+        self.counts = np.frombuffer(counts, dtype=np.int64).copy()

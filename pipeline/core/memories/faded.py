@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Faded:
 
     def grow(self, capacity: int) -> None:
         """Make room for classes."""
-        self._sums = grown(self._sums, self.capacity, capacity)  # type: ignore[assignment]
+        self._sums = grown(self._sums, self.capacity, capacity)
         self.capacity = capacity
 
     def revise(self, age: int, old: int, new: int) -> None:
@@ -67,6 +68,6 @@ class Faded:
     def snapshot(self) -> list[object]:
         return [self.capacity, self._place, self._sums.tobytes()]
 
-    def restore(self, state: list[object]) -> None:
-        self.capacity, self._place, sums = state  # type: ignore[assignment]
-        self._sums = np.frombuffer(sums).copy()  # type: ignore[call-overload]
+    def restore(self, state: Any) -> None:
+        self.capacity, self._place, sums = state
+        self._sums = np.frombuffer(sums).copy()

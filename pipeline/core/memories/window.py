@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pipeline.core.outcomes import Ints, grown, moved, tally
@@ -53,7 +55,7 @@ class Window:
 
     def grow(self, capacity: int) -> None:
         """Make room for classes."""
-        self.counts = grown(self.counts, self.capacity, capacity)  # type: ignore[assignment]
+        self.counts = grown(self.counts, self.capacity, capacity)
         self._places = moved(self._places, self.capacity, capacity)
         self.capacity = capacity
 
@@ -67,7 +69,7 @@ class Window:
     def snapshot(self) -> list[object]:
         return [self.capacity, self._places[self._start : self._stop].tobytes()]
 
-    def restore(self, state: list[object]) -> None:
+    def restore(self, state: Any) -> None:
         self.__init__(self.size)  # type: ignore[misc]
-        self.grow(state[0])  # type: ignore[arg-type]
-        self.update(np.frombuffer(state[1], dtype=np.int64))  # type: ignore[call-overload]
+        self.grow(state[0])
+        self.update(np.frombuffer(state[1], dtype=np.int64))
