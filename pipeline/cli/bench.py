@@ -10,8 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from rich.console import Console
@@ -23,13 +25,21 @@ from topics.clients import KafkaConfig
 from topics.errors import UsageError, WorkError
 from topics.specs import INPUTS, topic_specs
 
-#: Contestants: name, module below tests/bench, records at most (the slow one gets a prefix of the
-#: same messages: its rate is what counts, and nobody wants to wait for minutes).
+
+class _Contestant(NamedTuple):
+    """Who takes part."""
+
+    name: str
+    module: str  # below tests/bench
+    instances: int | None  # at most; messages of its own for the slow one: its rate is what counts
+    needs: tuple[str, ...]  # packages of the extra that it imports
+
+
 _CONTESTANTS = (
-    ("prequential", "prequential_worker", None),
-    ("loop", "peer_loop", None),
-    ("quix", "peer_quix", None),
-    ("faust", "peer_faust", 40_000),
+    _Contestant("prequential", "prequential_worker", None, ()),
+    _Contestant("loop", "peer_loop", None, ("river",)),
+    _Contestant("quix", "peer_quix", None, ("quixstreams",)),
+    _Contestant("faust", "peer_faust", 10_000, ("cramjam",)),
 )
 
 #: Seconds that a contestant may take.
@@ -56,9 +66,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=[name for name, _, _ in _CONTESTANTS],
+        choices=[contestant.name for contestant in _CONTESTANTS],
         help="only this contestant (may be repeated)",
     )
+    parser.add_argument(
+        "--rounds", type=int, default=1, metavar="N",
+        help="go round so often, with fresh topics, and report medians (default: 1)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
     parser.set_defaults(run=run)
 
@@ -68,20 +82,31 @@ def run(args: argparse.Namespace) -> int:
     root = Path(__file__).resolve().parents[2]
     if not (root / "tests" / "bench").is_dir():
         raise UsageError("the benchmark's peers are part of the source tree: run from a checkout")
-    for name in ("instances", "models", "streams"):
+    for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")
+    chosen = [each for each in _CONTESTANTS if not args.only or each.name in args.only]
+    missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
+    if missing:
+        raise UsageError(
+            f"the peers need {', '.join(sorted(missing))}: pip install 'prequential[bench]', "
+            "or choose others with --only"
+        )
     console = Console(stderr=True)
+    rounds = []
     with _cluster(args) as kafka:
-        kafka = replace(kafka, prefix=f"{kafka.prefix}bench-{uuid4().hex[:8]}.")
-        console.print(f"loading {args.instances:,} instances of {args.models} models …")
-        records = _load(kafka, args)
-        results = []
-        for name, module, most in _CONTESTANTS:
-            if not args.only or name in args.only:
-                console.print(f"running {name} …")
-                results.append(_contest(root, kafka, module, records, most))
-    _print(results, records, as_json=args.json)
+        for number in range(1, args.rounds + 1):
+            results = {}
+            loaded: dict[int, tuple[KafkaConfig, int]] = {}
+            for each in chosen:
+                instances = min(args.instances, each.instances or args.instances)
+                if instances not in loaded:
+                    console.print(f"loading {instances:,} instances of {args.models} models …")
+                    loaded[instances] = _load(kafka, args, instances)
+                console.print(f"round {number} of {args.rounds}: {each.name} …")
+                results[each.name] = _contest(root, each.module, *loaded[instances])
+            rounds.append(results)
+    _print(rounds, as_json=args.json)
     return 0
 
 
@@ -98,30 +123,27 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
         yield KafkaConfig(broker.bootstrap_servers, prefix=kafka.prefix, security=CLIENT_SETTINGS)
 
 
-def _load(kafka: KafkaConfig, args: argparse.Namespace) -> int:
-    """Make the topics and fill them; returns the number of records."""
+def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int) -> tuple[KafkaConfig, int]:
+    """Make fresh topics and fill them; returns where they are, and the number of records."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from tests.bench.messages import generate
     from tests.bench.messages import load as load_messages
 
+    kafka = replace(kafka, prefix=f"{kafka.prefix}bench-{uuid4().hex[:8]}.")
     topics = {name: kafka.topic(name) for name in INPUTS}
     create(kafka, topic_specs(kafka))
-    messages = generate(args.instances, args.models, args.streams)
+    messages = generate(instances, args.models, args.streams)
     counts = load_messages(kafka.bootstrap_servers, topics, messages)
-    return sum(counts.values())
+    return kafka, sum(counts.values())
 
 
-def _contest(
-    root: Path, kafka: KafkaConfig, module: str, records: int, most: int | None
-) -> dict[str, Any]:
+def _contest(root: Path, module: str, kafka: KafkaConfig, records: int) -> dict[str, Any]:
     """Run one contestant as a process of its own; returns what it printed."""
     command = [
         sys.executable, "-m", f"tests.bench.{module}",
         "--bootstrap-servers", kafka.bootstrap_servers, "--prefix", kafka.prefix,
         "--records", str(records), "--json",
     ]  # fmt: skip
-    if most is not None:
-        command += ["--limit", str(most)]
     try:
         done = subprocess.run(
             command, cwd=root, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ
@@ -138,23 +160,33 @@ def _contest(
     return result
 
 
-def _print(results: list[dict[str, Any]], records: int, *, as_json: bool) -> None:
-    ours = next((r["events_per_second"] for r in results if r["peer"] == "prequential"), None)
-    for result in results:
-        if ours is not None:
-            result["ratio"] = ours / result["events_per_second"]
+def _print(rounds: list[dict[str, dict[str, Any]]], *, as_json: bool) -> None:
+    """Medians over the rounds; a ratio is the median of the rounds' ratios."""
+    ours = [results.get("prequential") for results in rounds]
+    summary: dict[str, dict[str, Any]] = {}
+    for name, newest in rounds[-1].items():
+        runs = [results[name] for results in rounds]
+        summary[name] = dict(newest)
+        for field in ("events_per_second", "cpu_us_per_event", "peak_rss_mb"):
+            summary[name][field] = median(run[field] for run in runs)
+        ratios = [
+            our["events_per_second"] / run["events_per_second"] for our, run in zip(ours, runs) if our
+        ]
+        if ratios:
+            summary[name]["ratio"] = median(ratios)
+            summary[name]["ratios"] = ratios
     if as_json:
-        print(json.dumps({"records": records, "results": results}))
+        print(json.dumps({"results": list(summary.values())}))
         return
-    table = Table(title=f"{records:,} records")
-    for column in ("", "events/s", "prequential is", "CPU µs/event", "peak MB", "outcomes"):
+    table = Table(title=f"medians of {len(rounds)} rounds" if len(rounds) > 1 else None)
+    for column in ("", "records", "events/s", "prequential is", "CPU µs/event", "peak MB", "outcomes"):
         table.add_column(column, justify="left" if not column else "right")
-    for result in results:
-        ratio = result.get("ratio")
+    for name, result in summary.items():
         table.add_row(
-            result["peer"],
+            name,
+            f"{result['records']:,}",
             f"{result['events_per_second']:,.0f}",
-            "" if ratio is None else f"{ratio:.1f} x",
+            f"{result['ratio']:.1f} x" if "ratio" in result else "",
             f"{result['cpu_us_per_event']:.1f}",
             f"{result['peak_rss_mb']:.0f}",
             f"{result['outcomes']:,}",

@@ -44,11 +44,9 @@ class Peer:
         parser.add_argument("--bootstrap-servers", required=True, metavar="ADDR")
         parser.add_argument("--prefix", default="", metavar="P", help="before all topics' names")
         parser.add_argument("--records", type=int, required=True, metavar="N", help="expected")
-        parser.add_argument("--limit", type=int, metavar="R", help="stop after the first R of them")
         parser.add_argument("--json", action="store_true", help="for machines")
         args = parser.parse_args()
-        records = min(args.records, args.limit or args.records)
-        return cls(name, args.bootstrap_servers, args.prefix, records, args.json)
+        return cls(name, args.bootstrap_servers, args.prefix, args.records, args.json)
 
     @property
     def inputs(self) -> dict[str, str]:

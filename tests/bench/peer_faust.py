@@ -1,6 +1,6 @@
 """Peer: the Faust application that Faust's tutorials teach, one event at a time.
 
-`python -m tests.bench.peer_faust --bootstrap-servers ADDR --prefix P --records N [--limit R]`
+`python -m tests.bench.peer_faust --bootstrap-servers ADDR --prefix P --records N`
 
 Three agents and three tables, one write or more for each event; tables are in memory and backed by
 changelog topics, the transport is aiokafka. Nothing expires.
