@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import monotonic
+from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (
     AdminClient,
     ConfigEntry,
@@ -79,24 +80,36 @@ def check(
     return misfits(specs, find(kafka, connect(kafka, timeout), [spec.name for spec in specs]))
 
 
-def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]:
-    """The number of partitions of each topic, by full name.
+class TopicIdentity(NamedTuple):
+    """What tells a topic from another one of the same name."""
+
+    partitions: int
+    id: str  # another one when the topic is made anew; empty where the broker gives none
+
+
+def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdentity]:
+    """Partitions and id of each topic, by full name.
 
     Raises WorkError naming all topics that don't exist, or if the cluster can't be reached.
     """
     admin = connect(kafka)
-    counts = _partitions(kafka, admin, names)
-    if missing := [repr(name) for name in names if name not in counts]:
+    found = _described(kafka, admin, names)
+    if missing := [repr(name) for name in names if name not in found]:
         raise WorkError(
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
             "`prequential topics create` makes what is missing"
         )
-    return counts
+    return {name: found[name] for name in names}
+
+
+def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]:
+    """The number of partitions of each topic, by full name; raises as `identities` does."""
+    return {name: topic.partitions for name, topic in identities(kafka, names).items()}
 
 
 def find(kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]) -> dict[str, TopicFound]:
     """Those of the topics that exist, by full name."""
-    counts = _partitions(kafka, admin, names)
+    counts = {name: topic.partitions for name, topic in _described(kafka, admin, names).items()}
     if not counts:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in counts]
@@ -237,23 +250,34 @@ def _count(partitions: int) -> str:
     return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 
-def _partitions(kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]) -> dict[str, int]:
-    """The numbers of partitions of those topics that exist.
+def _described(
+    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]
+) -> dict[str, TopicIdentity]:
+    """Partitions and ids of those topics that exist.
 
     (Not `list_topics(name)`: asking for one topic makes brokers create it where they may.)
     """
-    counts = {}
+    found = {}
     with plain_errors(kafka):
         answers = admin.describe_topics(
             TopicCollection(list(names)), request_timeout=_REQUEST_SECONDS
         )
         for name, answer in answers.items():
             try:
-                counts[name] = len(answer.result().partitions)
+                topic = answer.result()
+                found[name] = TopicIdentity(len(topic.partitions), _id(topic.topic_id))
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
-    return counts
+    return found
+
+
+def _id(topic_id: Uuid | None) -> str:
+    if topic_id is None or not (
+        topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
+    ):
+        return ""
+    return str(topic_id)
 
 
 def _create(kafka: KafkaConfig, admin: AdminClient, specs: Sequence[TopicSpec]) -> tuple[str, ...]:
@@ -294,6 +318,6 @@ def _await_topics(
 ) -> dict[str, TopicFound]:
     """The topics, once the broker asked shows them all (it learns of new ones a bit later)."""
     deadline = monotonic() + _REQUEST_SECONDS
-    while len(_partitions(kafka, admin, names)) < len(names) and monotonic() < deadline:
+    while len(_described(kafka, admin, names)) < len(names) and monotonic() < deadline:
         admin.poll(_LOOK_SECONDS)
     return find(kafka, admin, names)

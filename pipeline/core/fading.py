@@ -18,6 +18,9 @@ import numpy.typing as npt
 
 from pipeline.core.outcomes import Floats
 
+#: Outcomes up to which a plain loop is faster than arrays.
+_FEW = 16
+
 #: Outcomes in a block at most: the scaling's cost vanishes well before, and tables stay small.
 _MOST = 1024
 #: Largest weight, as a power of e: far from overflow (e^709), and no digit is lost below it.
@@ -36,6 +39,7 @@ class FadingScale:
             scales.append(scales[-1] * factor)
         self.weights: Floats = np.array(weights)
         self.scales: Floats = np.array(scales)
+        self.few_weights, self.few_scales = weights, scales  # the same, for single outcomes
         #: `counts[j]` is the sum of `weights[1 … j]`: j outcomes of weight 1 each.
         self.counts: Floats = np.cumsum(self.weights) - self.weights[0]
 
@@ -62,6 +66,15 @@ class FadingSum:
         """S after each of the outcomes `x`."""
         scale = self._scale
         values = np.empty(len(x))
+        if len(x) <= _FEW:
+            for i, value in enumerate(x.tolist()):
+                self._place += 1
+                self._sum += value * scale.few_weights[self._place]
+                values[i] = self._sum * scale.few_scales[self._place]
+                if self._place == scale.length:
+                    self._sum *= scale.few_scales[-1]
+                    self._place = 0
+            return values
         start = 0
         while start < len(x):
             stop = min(len(x), start + scale.length - self._place)

@@ -8,6 +8,9 @@ import numpy as np
 
 from pipeline.core.outcomes import Floats
 
+#: Values up to which a plain loop is faster than arrays.
+_FEW = 32
+
 #: Values evaluated at once: after an alarm the rest is evaluated again, so this bounds the work
 #: that frequent alarms cause.
 _BLOCK = 4096
@@ -41,6 +44,8 @@ class PageHinkley:
 
     def update(self, x: Floats) -> list[tuple[int, float]]:
         """Feed values; returns (place in `x`, statistic) of each alarm."""
+        if len(x) <= _FEW:
+            return self._update_one_by_one(x.tolist())
         alarms = []
         start = 0
         while start < len(x):
@@ -61,6 +66,19 @@ class PageHinkley:
                 self._total, self._m = float(total[-1]), float(m[-1])
                 self._lowest = float(lowest[-1])
                 start += len(block)
+        return alarms
+
+    def _update_one_by_one(self, x: list[float]) -> list[tuple[int, float]]:
+        alarms = []
+        for place, value in enumerate(x):
+            self._count += 1
+            self._total += value
+            self._m += value - self._total / self._count - self.delta
+            self._lowest = min(self._lowest, self._m)
+            statistic = self._m - self._lowest
+            if statistic > self.threshold and self._count >= self.min_outcomes:
+                alarms.append((place, statistic))
+                self._reset()
         return alarms
 
     def snapshot(self) -> list[float]:

@@ -123,7 +123,8 @@ class Stream(BulkJoin):
                     self.name, model.name, None, stage, estimator, memory.n, model.outcomes,
                     model.newest_ts, measures, undefined, counts, self.config.digest,
                 )  # fmt: skip
-                if not {f"stage {stage}", f"{stage} estimator {estimator}"}.isdisjoint(model.started_empty):
+                about = {f"stage {stage}", f"{stage} estimator {estimator}"}
+                if model.started_empty and not about.isdisjoint(model.started_empty):
                     message.started_empty = True
                 yield message
 

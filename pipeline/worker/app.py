@@ -20,7 +20,9 @@ from pipeline.config import Config
 from pipeline.worker.exporter import Exporter
 from pipeline.worker.fetching import Fetched, Fetcher
 from pipeline.worker.http import TEXT, Answer, Endpoint, exposition
+from pipeline.worker.origin import Origin, present_origin
 from pipeline.worker.runner import ShardRunner
+from topics.admin import partition_counts
 from topics.clients import connect
 from topics.errors import WorkError
 from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
@@ -29,6 +31,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds that a clean end may take; then the process ends all the same.
 _STOP_SECONDS = 10.0
+
+#: Seconds between looks at whether the input topics are still the same.
+_WATCH_SECONDS = 30.0
 
 #: Seconds within which the loop must answer for the worker to be alive and its metrics readable.
 _ANSWER_SECONDS = 5.0
@@ -131,13 +136,14 @@ class Worker:
             self.config,
             partition,
             self._fetcher,
+            self._origin,
             rebuild=self._rebuild,
             on_lost=self._on_lost,
         )
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())
         self._tasks[partition] = task
-        task.add_done_callback(lambda done: self._on_done(partition, done))
+        task.add_done_callback(lambda done: self._on_done(f"shard {partition}", done))
 
     def _on_lost(self, partition: int, why: str) -> None:
         """Fenced: another worker holds the shard. If the group says it is ours, take it anew."""
@@ -154,9 +160,9 @@ class Worker:
         if self._assigned and partition in self._assigned and partition not in self.runners:
             self._open(partition)
 
-    def _on_done(self, partition: int, task: asyncio.Task[None]) -> None:
+    def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            _die(f"shard {partition}", error)
+            _die(what, error)
 
     # ---- the process
 
@@ -180,7 +186,8 @@ class Worker:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, on_signal)
-        self.app.shard_count = await asyncio.to_thread(self._check_topics)  # step 1
+        self._origin = await asyncio.to_thread(self._check_topics)  # step 1
+        self.app.shard_count = self._origin.partitions
         http = self.config.http
         self.endpoint = Endpoint(  # step 2
             http.host,
@@ -191,6 +198,8 @@ class Worker:
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(self._crashed())
+        watching = asyncio.ensure_future(self._watch_topics())
+        watching.add_done_callback(lambda done: self._on_done("topics", done))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
@@ -204,19 +213,29 @@ class Worker:
         while not self.app.crashed:
             await asyncio.sleep(0.2)
 
-    def _check_topics(self) -> int:
+    def _check_topics(self) -> Origin:
         kafka = self.config.kafka
         names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
-        counts = {kafka.topic(name): self._fetcher.partitions(kafka.topic(name)) for name in names}
-        missing = [name for name, found in counts.items() if not found]
-        if missing:
-            raise WorkError(
-                f"topics are missing: {', '.join(missing)}; `prequential topics create` makes them"
-            )
+        counts = partition_counts(kafka, [kafka.topic(name) for name in names])
         if len(set(counts.values())) > 1:
             shown = ", ".join(f"{name} has {found}" for name, found in counts.items())
             raise WorkError(f"all topics must have the same number of partitions: {shown}")
-        return next(iter(counts.values()))
+        return present_origin(kafka)
+
+    async def _watch_topics(self) -> None:
+        """End when the input topics become others: offsets and shards mean nothing then."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                now = await asyncio.to_thread(present_origin, self.config.kafka)
+            except WorkError as why:  # a broker that is away comes back, or a topic is just being made
+                log.warning("looking at the input topics: %s", why)
+                continue
+            if difference := self._origin.difference(now):
+                raise WorkError(
+                    f"{difference} while the worker ran; `prequential topics check` says what fits, "
+                    "`prequential worker --rebuild` begins anew with the topics as they are"
+                )
 
     # ---- HTTP, in threads of its own
 

@@ -5,7 +5,7 @@ The *readers*, one for each input topic, belong to no group: each partition is a
 offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
 topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
 bounded queue and not as objects. librdkafka fetches, decompresses and keeps the group alive in threads
-of its own, so no call here waits for the broker, but for `partitions` and `stop`.
+of its own, so no call here waits for the broker, but for `stop`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from pipeline.config import Config
 from topics.errors import WorkError
@@ -153,17 +153,6 @@ class Fetcher:
             on_revoke=self._on_revoke,
             on_lost=self._on_revoke,
         )
-
-    def partitions(self, topic: str, timeout: float = 10.0) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
-        try:
-            metadata = self._member.list_topics(topic, timeout=timeout).topics[topic]
-        except KafkaException as error:
-            raise WorkError(
-                f"no Kafka broker answered at {self._config.kafka.bootstrap_servers}: "
-                f"{error.args[0].str()}"
-            ) from error
-        return 0 if metadata.error is not None else len(metadata.partitions)
 
     def fetch(self, now: float) -> list[Fetched]:
         """What has come; `now` is monotonic (seconds)."""

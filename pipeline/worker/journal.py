@@ -13,10 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from pipeline.core.merge import Cut
+from pipeline.worker.origin import Origin
 from topics.errors import WorkError
 
 #: Version of the journal's and the snapshots' form.
 FORMAT = 1
+
+
+_decode = msgspec.msgpack.Decoder(tuple[int, int, list[int], Origin]).decode
 
 
 class JournalEntry(NamedTuple):
@@ -24,31 +28,33 @@ class JournalEntry(NamedTuple):
 
     number: int
     cuts: list[Cut]
+    origin: Origin
 
 
 def encode_entry(entry: JournalEntry) -> bytes:
-    """MessagePack: [format, number, first cut, differences of the others to the one before].
+    """MessagePack: [format, number, first cut and differences of the others to those before, origin].
 
-    >>> decode_entry(encode_entry(JournalEntry(7, [(1, 2, 3), (4, 2, 9)])))
-    JournalEntry(number=7, cuts=[(1, 2, 3), (4, 2, 9)])
+    >>> entry = JournalEntry(7, [(1, 2, 3), (4, 2, 9)], Origin(4))
+    >>> decode_entry(encode_entry(entry)) == entry
+    True
     """
     steps: list[int] = []
     last: Cut = (0, 0, 0)
     for cut in entry.cuts:
         steps += (now - before for now, before in zip(cut, last))
         last = cut
-    return msgspec.msgpack.encode([FORMAT, entry.number, steps])
+    return msgspec.msgpack.encode([FORMAT, entry.number, steps, entry.origin])
 
 
 def decode_entry(value: bytes) -> JournalEntry:
     """The entry of a journal record; raises WorkError for a foreign one."""
     try:
-        version, number, steps = msgspec.msgpack.decode(value, type=tuple[int, int, list[int]])
+        version, number, steps, origin = _decode(value)
     except msgspec.MsgspecError as error:
         raise WorkError(f"the journal holds something that is no journal entry: {error}") from error
     if version != FORMAT:
         raise WorkError(f"the journal has format {version}: this version reads format {FORMAT}")
-    return JournalEntry(number, list(_cuts(steps)))
+    return JournalEntry(number, list(_cuts(steps)), origin)
 
 
 def _cuts(steps: list[int]) -> Iterator[Cut]:

@@ -15,6 +15,7 @@ from pipeline.core.merge import Cut
 from pipeline.core.shard import Shard
 from pipeline.worker.batches import Originals, to_batch
 from pipeline.worker.fetching import FETCH_SETTINGS
+from pipeline.worker.origin import Origin, present_origin
 from pipeline.worker.recovery import read_known
 from topics.admin import partition_counts
 from topics.errors import WorkError
@@ -52,8 +53,9 @@ def replay_topics(
     counts = partition_counts(kafka, names)
     if len(set(counts.values())) > 1:
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
-    for partition in range(counts[names[0]]):
-        _ShardReplay(config, partition, put, dead_letter, progress).run()
+    origin = present_origin(kafka)
+    for partition in range(origin.partitions):
+        _ShardReplay(config, partition, put, dead_letter, progress).run(origin)
 
 
 class _ShardReplay:
@@ -79,8 +81,10 @@ class _ShardReplay:
         self._ended = [False, False, False]
         self._paused: set[int] = set()
 
-    def run(self) -> None:
-        known = read_known(self._config, self._partition, rebuild=True, stopped=lambda: False)
+    def run(self, origin: Origin) -> None:
+        known = read_known(
+            self._config, self._partition, origin, rebuild=True, stopped=lambda: False
+        )
         self._cuts.extend(cut for entry in known.journal for cut in entry.cuts)
         consumer = Consumer(
             self._config.kafka.client(

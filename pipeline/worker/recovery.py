@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from pipeline.config import Config
 from pipeline.worker.fetching import FETCH_SETTINGS
 from pipeline.worker.journal import JournalEntry, decode_entry
+from pipeline.worker.origin import Origin
 from pipeline.worker.snapshots import Manifest, SnapshotReader
 from topics.clients import KafkaConfig
 from topics.errors import WorkError
@@ -31,6 +32,7 @@ class Known(NamedTuple):
     manifest: Manifest | None
     parts: Iterator[Any]
     journal: list[JournalEntry]  # after the snapshot
+    journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
 
 
@@ -73,9 +75,13 @@ def read_partition(
 
 
 def read_known(
-    config: Config, partition: int, rebuild: bool, stopped: Callable[[], bool]
+    config: Config, partition: int, origin: Origin, rebuild: bool, stopped: Callable[[], bool]
 ) -> Known:
-    """Snapshot and journal of a shard, both read to their ends; `rebuild` passes over snapshots."""
+    """Snapshot and journal of a shard, both read to their ends.
+
+    Both must be of the present input topics (`origin`), or WorkError says what has changed. `rebuild`
+    passes over snapshots, and over journal entries of topics that are no more.
+    """
     kafka = config.kafka
     reader = SnapshotReader()
     if not rebuild:
@@ -87,13 +93,20 @@ def read_known(
                 reader.add(message.key() or b"", message.value(), generation)
     newest = reader.newest()
     manifest, parts = newest if newest is not None else (None, iter(()))
+    if manifest is not None:
+        _check_origin(manifest.origin, origin, partition)
     start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
-    journal = []
+    journal: list[JournalEntry] = []
+    journal_number = 0 if manifest is None else manifest.journal_number
     journal_offset = 0 if manifest is None else manifest.journal_offset
     for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
         entry = decode_entry(message.value() or b"")
         journal_offset = message.offset() + 1
-        if manifest is None or entry.number > manifest.journal_number:
+        journal_number = entry.number
+        if rebuild and entry.origin.difference(origin):
+            journal.clear()
+        elif manifest is None or entry.number > manifest.journal_number:
+            _check_origin(entry.origin, origin, partition)
             journal.append(entry)
     if manifest is not None:
         last = manifest.journal_number
@@ -102,7 +115,15 @@ def read_known(
         if last:
             log.warning("shard %d: the journal begins at entry %d", partition, last + 1)
     _check_numbers(journal, last, partition)
-    return Known(manifest, parts, journal, journal_offset)
+    return Known(manifest, parts, journal, journal_number, journal_offset)
+
+
+def _check_origin(then: Origin, now: Origin, partition: int) -> None:
+    if difference := then.difference(now):
+        raise WorkError(
+            f"shard {partition}: {difference} since its state was written; "
+            "`prequential worker --rebuild` begins anew with the topics as they are"
+        )
 
 
 def _check_numbers(journal: list[JournalEntry], last: int, partition: int) -> None:

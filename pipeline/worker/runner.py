@@ -24,6 +24,7 @@ from pipeline.core.shard import Shard
 from pipeline.worker.batches import Originals, to_batch
 from pipeline.worker.fetching import Fetched, Fetcher
 from pipeline.worker.journal import FORMAT, JournalEntry, encode_entry
+from pipeline.worker.origin import Origin
 from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
 from pipeline.worker.recovery import GENERATION, Known, read_known
 from pipeline.worker.snapshots import MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
@@ -46,6 +47,9 @@ _PLENTY = 16_000
 #: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
 _HOLD, _RESUME = 200_000, 50_000
 
+#: Outputs that may wait for the transaction before theirs.
+_MOST_OUTPUTS = 100_000
+
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
@@ -67,6 +71,7 @@ class ShardRunner:
         config: Config,
         partition: int,
         fetcher: Fetcher,
+        origin: Origin,
         *,
         rebuild: bool,
         on_lost: Callable[[int, str], None],
@@ -78,6 +83,7 @@ class ShardRunner:
         self.progress = "waiting"
         self._config = config
         self._fetcher = fetcher
+        self._origin = origin
         self._rebuild = rebuild
         self._on_lost = on_lost
         self._publisher = Publisher(config, partition)
@@ -142,7 +148,8 @@ class ShardRunner:
             await self._in_thread(self._publisher.take_over)  # step 1
             self.progress = "reading snapshot and journal"
             known = await self._in_thread(
-                read_known, self._config, self.partition, self._rebuild, lambda: self._stopping
+                read_known, self._config, self.partition, self._origin, self._rebuild,
+                lambda: self._stopping,
             )  # step 2
             if not self._stopping:
                 await self._restore(known)  # step 3
@@ -158,12 +165,10 @@ class ShardRunner:
             missing = self.shard.restore(known.parts)
             for what in missing:
                 log.warning("shard %d: %s is new and starts empty", self.partition, what)
-            self._journal_number = known.manifest.journal_number
             self._generation = known.manifest.generation
         self._journal_offset = known.journal_offset
         self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
-        if known.journal:
-            self._journal_number = known.journal[-1].number
+        self._journal_number = known.journal_number
         self.shard.silent = bool(self._journal)
         fresh = known.manifest is None
         log.info(
@@ -191,6 +196,10 @@ class ShardRunner:
         if self._fed < _FULL_ROUND and pause > 0:
             await asyncio.sleep(pause)
         self._fed = 0
+        outputs = len(self.shard.outputs) + len(self.shard.letters)
+        if self._committing is not None and outputs > _MOST_OUTPUTS:
+            # The broker takes nothing: neither do we, and what is fetched is bounded.
+            await asyncio.wait([self._committing])
         processed = self._follow() if self._journal else self._advance()
         self._say_appetite()
         if processed:
@@ -304,7 +313,7 @@ class ShardRunner:
             parts = self.shard.snapshot()
             self.statistics.stall.observe(monotonic() - started)
         self._journal_number += 1
-        entry = JournalEntry(self._journal_number, cuts)
+        entry = JournalEntry(self._journal_number, cuts, self._origin)
         topic = self._config.kafka.topic(JOURNAL)
         messages.append(Outgoing(topic, None, encode_entry(entry)))
         started = monotonic()
@@ -338,7 +347,7 @@ class ShardRunner:
             await self._in_thread(self._publisher.publish, messages)
         manifest = Manifest(
             FORMAT, generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
-            self._config.defaults.digest,
+            self._config.defaults.digest, self._origin,
         )  # fmt: skip
         value = msgspec.msgpack.encode(manifest)
         await self._in_thread(

@@ -15,6 +15,7 @@ import msgspec
 
 from pipeline.core.merge import Cut
 from pipeline.worker.journal import FORMAT
+from pipeline.worker.origin import Origin
 from topics.errors import WorkError
 
 #: Bytes of a chunk, at most: Kafka's default limit of a message is 1 MiB.
@@ -39,6 +40,7 @@ class Manifest(msgspec.Struct):
     journal_number: int
     journal_offset: int
     config: str
+    origin: Origin
 
 
 def chunk_key(generation: int, place: int) -> bytes:

@@ -13,6 +13,7 @@ from processes import HANGS
 from pipeline.broker import pick_port
 from pipeline.config import Config
 from pipeline.worker.fetching import Fetcher
+from pipeline.worker.origin import Origin
 from pipeline.worker.runner import ShardRunner
 from topics.clients import KafkaConfig
 
@@ -41,6 +42,7 @@ async def let_go(config: Config, progress: str) -> tuple[list[int], list[int]]:
         config,
         0,
         fetcher,  # type: ignore[arg-type]
+        Origin(4),
         rebuild=False,
         on_lost=lambda partition, why: lost.append(partition),
     )
