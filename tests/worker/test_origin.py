@@ -66,7 +66,7 @@ def make_anew(cluster: KafkaConfig, *names: str) -> None:
 def test_topics_made_anew_are_refused_and_rebuild_begins_with_them(
     cluster: KafkaConfig, tmp_path: Path
 ) -> None:
-    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 10}})
+    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 10, "every": None}})
     send(cluster)
     work(config, cluster)
     first = len(outputs(cluster, "metrics"))
