@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
 
-_BOUNDS_MS = np.array([bound * 1000 for bound in BOUNDS])
+_BOUNDS_MS = [bound * 1000 for bound in BOUNDS]
+
+#: Latencies up to which a plain loop is faster than arrays.
+_FEW = 32
 
 
 class LatencyHistogram:
@@ -28,6 +32,12 @@ class LatencyHistogram:
 
     def update(self, latencies: array[int]) -> None:
         """Latencies in ms; negative ones stand for nothing."""
+        if len(latencies) <= _FEW:
+            for latency in latencies:
+                if latency >= 0:
+                    self.counts[bisect_left(_BOUNDS_MS, latency)] += 1
+                    self.total += latency
+            return
         values = np.frombuffer(latencies, dtype=np.int64)
         values = values[values >= 0]
         places = np.searchsorted(_BOUNDS_MS, values, side="left")

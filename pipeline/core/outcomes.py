@@ -29,6 +29,9 @@ NO_CLASS = 0xFFFF
 #: Most classes that fit: codes 0 … 65,534.
 MAX_CLASSES = NO_CLASS
 
+#: Outcomes up to which a plain loop is faster than arrays.
+_FEW = 8
+
 H_SHIFT, PER_SHIFT, MAJ_SHIFT = 16, 32, 48
 H_MASK = 0xFFFF << H_SHIFT
 
@@ -99,3 +102,12 @@ def grown(counts: npt.NDArray[Any], old: int, new: int) -> npt.NDArray[Any]:
 def tally(places: Ints, size: int) -> Ints:
     """How often each of `size` places occurs."""
     return np.bincount(places, minlength=size)
+
+
+def add_to(counts: Ints, places: Ints, times: int = 1) -> None:
+    """Add `times` to the count of each place, as often as it occurs."""
+    if len(places) <= _FEW:
+        for place in places.tolist():
+            counts[place] += times
+    else:
+        counts += times * tally(places, len(counts))

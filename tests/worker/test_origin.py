@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from processes import WorkerProcess, await_published, eventually, outputs, write_config
+from processes import WorkerProcess, await_published, await_ready, eventually, outputs, write_config
 from workload import Sender, records
 
 from pipeline.config import Config
@@ -31,6 +31,7 @@ def send(cluster: KafkaConfig) -> None:
 def work(config: Path, cluster: KafkaConfig) -> None:
     """A worker publishes all there is, and ends with a snapshot."""
     with WorkerProcess(config) as worker:
+        await_ready(worker)
         await_published(cluster, worker)
         assert worker.stop() == 0, worker.log
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import Ints, grown, tally
+from pipeline.core.outcomes import Ints, add_to, grown
 
 
 class AllHistory:
@@ -25,7 +25,7 @@ class AllHistory:
 
     def update(self, places: Ints) -> None:
         """Add outcomes by their places in joint counts of the present capacity."""
-        self.counts += tally(places, len(self.counts))
+        add_to(self.counts, places)
         self.n += len(places)
 
     def grow(self, capacity: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import Ints, grown, moved, tally
+from pipeline.core.outcomes import Ints, add_to, grown, moved, tally
 
 
 class Window:
@@ -40,9 +40,9 @@ class Window:
             self._start = self._stop = 0
         else:
             leaving = max(0, self.n + len(places) - self.size)
-            self.counts += tally(places, room)
+            add_to(self.counts, places)
             if leaving:
-                self.counts -= tally(self._places[self._start : self._start + leaving], room)
+                add_to(self.counts, self._places[self._start : self._start + leaving], -1)
                 self._start += leaving
         if self._stop + len(places) > len(self._places):
             kept = self._places[self._start : self._stop]
