@@ -42,6 +42,7 @@ class FadingScale:
         self.few_weights, self.few_scales = weights, scales  # the same, for single outcomes
         #: `counts[j]` is the sum of `weights[1 … j]`: j outcomes of weight 1 each.
         self.counts: Floats = np.cumsum(self.weights) - self.weights[0]
+        self.few_counts: list[float] = self.counts.tolist()
 
 
 @lru_cache(maxsize=64)
@@ -115,6 +116,15 @@ class FadingCount:
         """N after each of the next `n` outcomes."""
         scale = self._scale
         values = np.empty(n)
+        if n <= _FEW:
+            for i in range(n):
+                self._place += 1
+                value = (self._before + scale.few_counts[self._place]) * scale.few_scales[self._place]
+                values[i] = value
+                if self._place == scale.length:
+                    self._before = value
+                    self._place = 0
+            return values
         start = 0
         while start < n:
             stop = min(n, start + scale.length - self._place)

@@ -59,6 +59,8 @@ class Chunk(NamedTuple):
         >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64), 2)
         Chunk(places=array([10]), wrong=array([ True]), capacity=2)
         """
+        if len(packed) <= _FEW:
+            return cls._unpack_few(packed.tolist(), capacity)
         y, h, per, maj = packed.view("<u2").reshape(-1, 4).T
         places = y.astype(np.int64)
         places *= capacity
@@ -67,6 +69,16 @@ class Chunk(NamedTuple):
         places += (per == y).view(np.uint8) << 1
         places += maj == y
         return cls(places, y != h, capacity)
+
+    @classmethod
+    def _unpack_few(cls, packed: list[int], capacity: int) -> Chunk:
+        places, wrong = [], []
+        for outcome in packed:
+            y, h = outcome & 0xFFFF, outcome >> H_SHIFT & 0xFFFF
+            bits = 2 * (outcome >> PER_SHIFT & 0xFFFF == y) + (outcome >> MAJ_SHIFT == y)
+            places.append(place(y, h, bits, capacity))
+            wrong.append(y != h)
+        return cls(np.array(places, dtype=np.int64), np.array(wrong, dtype=np.bool_), capacity)
 
     @classmethod
     def concatenate(cls, chunks: Sequence[Chunk]) -> Chunk:

@@ -120,8 +120,8 @@ class Shard:
             self._evaluate()
         return len(times)
 
-    def _records(self, taken: Round, start: int, stop: int) -> None:
-        """Process the records at these positions."""
+    def _records(self, taken: Round, start: int, stop: int, few: int = BULK) -> None:
+        """Process the records at these positions; where streams are new, `few` one by one first."""
         if start >= stop:
             return
         crowded = self.remembered + stop - start > self.config.limits.instances_per_shard
@@ -136,8 +136,9 @@ class Shard:
         names = [[record.stream for record in taken.records_at(part)] for part in usable]
         found = _distinct(names)
         if not found <= self.streams.keys():  # they are made in the order of their first records
-            self._one_by_one(taken, taken.order[start : start + BULK])
-            self._records(taken, start + BULK, stop)
+            middle = min(start + few, stop)
+            self._one_by_one(taken, taken.order[start:middle])
+            self._records(taken, middle, stop, 4 * few)
             return
         for part, rest in zip(places, usable):
             if len(rest) < len(part):
