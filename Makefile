@@ -12,7 +12,7 @@ BENCH := .venv-bench
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench chaos clean
+.PHONY: help demo test quick lint bench fuzz chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ lint: $(TEST)/.ready ## ruff and mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
 	$(BENCH)/bin/prequential bench $(ARGS)
+
+fuzz: $(TEST)/.ready ## decoder and engine under random poison for SECONDS (default 600)
+	FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q tests/core/test_fuzz.py $(ARGS)
 
 chaos: $(TEST)/.ready ## workers killed at random; nothing may be lost or published twice
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)

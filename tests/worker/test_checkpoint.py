@@ -1,0 +1,233 @@
+"""The checkpoint procedure cut at every one of its awaits: what was published is whole, and once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+
+from pipeline.config import Config, StreamConfig, WorkerConfig
+from pipeline.core.merge import Batch
+from pipeline.core.shard import Shard
+from pipeline.worker import runner as runner_module
+from pipeline.worker.fetching import Fetched
+from pipeline.worker.journal import decode_entry
+from pipeline.worker.origin import Origin
+from pipeline.worker.publisher import Outgoing
+from pipeline.worker.recovery import GENERATION, Known
+from pipeline.worker.runner import ShardRunner
+from pipeline.worker.snapshots import SnapshotReader
+from tests.bench.messages import generate
+from topics.decoding import decode
+from topics.outputs import Alarm, Metrics, encode
+from topics.specs import DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+
+#: Everything as often as it can be.
+CONFIG = Config(
+    defaults=StreamConfig(emit_outcomes=5, emit_every=None),
+    worker=WorkerConfig(grace=0, commit_every=0, snapshot_every=0),
+)
+
+HANGS = 30.0
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Said:
+    """A record of an input topic."""
+
+    def __init__(self, offset: int, time: int, value: bytes) -> None:
+        self._offset, self._time, self._value = offset, time, value
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, self._time
+
+    def value(self) -> bytes:
+        return self._value
+
+
+def said() -> list[list[Said]]:
+    """What stands in the three input topics."""
+    topics: list[list[Said]] = [[], [], []]
+    for record in generate(instances=80, models=2, streams=2, seed=3):
+        rows = topics[INPUTS.index(record.kind)]
+        rows.append(Said(len(rows), record.ts, record.value))
+    return topics
+
+
+class Log:
+    """What has been committed: the records of the output topics."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[Outgoing]] = {}
+
+    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
+        offsets = {}
+        for message in messages:
+            records = self.topics.setdefault(message.topic, [])
+            records.append(message)
+            offsets[message.topic] = len(records) - 1
+        return offsets
+
+    def known(self, *_: Any) -> Known:
+        """What a shard that is taken over finds (as `read_known` reads it)."""
+        reader = SnapshotReader()
+        for record in self.topics.get(SNAPSHOTS, []):
+            generation = int(dict(record.headers)[GENERATION])
+            reader.add(record.key or b"", record.value, generation)
+        manifest, parts = reader.newest() or (None, iter(()))
+        journal = [decode_entry(record.value) for record in self.topics.get(JOURNAL, [])]
+        assert [entry.number for entry in journal] == list(range(1, len(journal) + 1))
+        first = 0 if manifest is None else manifest.journal_number
+        if manifest is not None:
+            assert manifest.journal_offset == manifest.journal_number
+        return Known(manifest, parts, journal[first:], len(journal), len(journal))
+
+
+@dataclass
+class Life:
+    """One process: how many awaits it gets, and whether the last one still takes effect."""
+
+    log: Log
+    awaits: int | None
+    after: bool
+    used: int = 0
+
+    def publisher(self, *_: Any) -> Any:
+        return FakePublisher(self.log)
+
+
+class FakePublisher:
+    def __init__(self, log: Log) -> None:
+        self.stopping = False
+        self.publish = log.publish
+
+    def take_over(self) -> None: ...
+
+
+class FakeFetcher:
+    def __init__(self) -> None:
+        self.position: list[int] | None = None
+
+    def open(self, partition: int, offsets: Sequence[int]) -> None:
+        self.position = [max(0, offset) for offset in offsets]
+
+    def hold(self, *_: Any) -> None: ...
+
+    def commit(self, *_: Any) -> None: ...
+
+    def appetite(self, *_: Any) -> None: ...
+
+
+async def live(life: Life, topics: list[list[Said]], rng: random.Random) -> bool:
+    """Whether it lived until everything was published, with a last snapshot."""
+    fetcher = FakeFetcher()
+    runner = ShardRunner(CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
+
+    async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
+        await asyncio.sleep(0)
+        life.used += 1
+        last = life.used == life.awaits
+        if last and not life.after:
+            raise Killed
+        result = call(*args)
+        await asyncio.sleep(0)
+        if last:
+            raise Killed
+        return result
+
+    runner._in_thread = in_thread  # type: ignore[method-assign]
+    task = asyncio.ensure_future(runner.run())
+    totals = [len(rows) for rows in topics]
+    while not task.done():
+        if fetcher.position is not None:
+            for kind, rows in enumerate(topics):
+                start = fetcher.position[kind]
+                stop = min(len(rows), start + rng.choice([1, 10, 40]))
+                end = stop if stop == len(rows) else None
+                if start < stop or runner._ends[kind] is None:
+                    runner.feed(Fetched(kind, 0, rows[start:stop], end))  # type: ignore[arg-type]
+                fetcher.position[kind] = stop
+        await asyncio.sleep(0)
+        if runner.shard.merge.cut == totals and runner.published:
+            break
+    try:
+        if task.done():
+            task.result()
+        await runner.close()
+        await task
+    except Killed:
+        task.cancel()
+        return False
+    return True
+
+
+def replayed(log: Log, topics: list[list[Said]]) -> list[bytes]:
+    """All outputs, from the inputs along the whole journal."""
+    shard = Shard(CONFIG)
+    for kind, rows in enumerate(topics):
+        times, values = [row.timestamp()[1] for row in rows], [row.value() for row in rows]
+        shard.add(Batch(kind, range(len(rows)), times, decode(kind, values)))
+    for record in log.topics[JOURNAL]:
+        for cut in decode_entry(record.value).cuts:
+            shard.follow(cut)
+    return [encode(output) for output in shard.flush()[0] if isinstance(output, Metrics | Alarm)]
+
+
+def published(log: Log) -> list[bytes]:
+    return [record.value for name in (METRICS, DRIFT_ALARMS) for record in log.topics.get(name, [])]
+
+
+@pytest.fixture
+def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int | None, bool], tuple[bool, int]]:
+    topics = said()
+    seeds = count()
+
+    def run(log: Log, awaits: int | None, after: bool) -> tuple[bool, int]:
+        life = Life(log, awaits, after)
+        monkeypatch.setattr(runner_module, "Publisher", life.publisher)
+        monkeypatch.setattr(runner_module, "read_known", log.known)
+        rng = random.Random(next(seeds))
+        survived = asyncio.run(asyncio.wait_for(live(life, topics, rng), HANGS))
+        return survived, life.used
+
+    return run
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_cut_at_every_await(
+    lives: Callable[[Log, int | None, bool], tuple[bool, int]], after: bool
+) -> None:
+    """One life is cut, the next one goes on to the end; then the same with a second cut."""
+    topics = said()
+    survived, awaits = lives(Log(), None, after)
+    assert survived
+    assert awaits > 10
+    outcomes = Counter()  # type: ignore[var-annotated]
+    for place in range(1, awaits + 1):
+        log = Log()
+        survived, _ = lives(log, place, after)
+        outcomes[survived] += 1
+        for further in (place // 2 + 1, None):
+            survived, _ = lives(log, further, after)
+        assert survived
+        found = Counter(published(log))
+        assert found == Counter(replayed(log, topics)), place
+        assert max(found.values()) == 1, place
+        ids = Counter(msgspec.json.decode(value)["id"] for value in found)
+        assert max(ids.values()) == 1, place
+        cuts = [cut for record in log.topics[JOURNAL] for cut in decode_entry(record.value).cuts]
+        assert cuts[-1] == tuple(map(len, topics))
+    assert outcomes[False] > 10
