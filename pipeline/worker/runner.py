@@ -290,12 +290,13 @@ class ShardRunner:
             self._snapshot = None
         now = monotonic()
         due = now - self._committed_at >= self._config.worker.commit_every / 1000
-        if self._committing is None and due and self.shard.cuts and not self.recovering:
+        snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
+        if self._committing is None and due and (self.shard.cuts or snapshot) and not self.recovering:
             self._committed_at = now
-            self._committing = asyncio.ensure_future(self._commit(now >= self._snapshot_at))
+            self._committing = asyncio.ensure_future(self._commit(snapshot))
 
     async def _commit(self, with_snapshot: bool = False) -> None:
-        """Publish everything since the last transaction; maybe take a snapshot of the state then.
+        """Publish everything since the last transaction; take a snapshot of the state then, if wanted.
 
         1. Take outputs and cuts from the shard; from here on it may go on.
         2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
@@ -307,7 +308,7 @@ class ShardRunner:
         messages = self._encoded(outputs)
         started = monotonic()
         parts = None
-        if with_snapshot and self._snapshot is None and self._changed:  # step 2
+        if with_snapshot:  # step 2
             self._changed = False
             cut: Cut = tuple(self.shard.merge.cut)
             parts = self.shard.snapshot()

@@ -40,11 +40,11 @@ ROUND = 8_000
 _ENDED = 1 << 62
 
 
-def filling(waiting: int, models: int, streams: int) -> Iterator[Record]:
-    """Instances with their predictions, long before the benchmark's, whose labels don't come."""
+def filling(waiting: int, models: int, streams: int, start: int) -> Iterator[Record]:
+    """Instances with their predictions whose labels don't come, from `start` (ms) on."""
     for number in range(waiting // models):
         stream = f"s-{number % streams}"
-        ts = START_MS - 3_600_000 + number // 100
+        ts = start + number // 100
         head = f'{{"stream":"{stream}","instance_id":"w-{number}","ts":{ts}'
         yield Record(ts, "instances", stream.encode(), f"{head}}}".encode())
         for model in range(models):
@@ -91,7 +91,7 @@ def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     gc.disable()
     shard = Shard(Config())
     before = resident()
-    feed(shard, filling(waiting, models, streams))
+    feed(shard, filling(waiting, models, streams, START_MS - 3_600_000))
     filled = resident()
     instances = RECORDS // (2 + models)
     count, seconds = feed(shard, generate(instances, models, streams))

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from pipeline.broker import pick_port
 from tests.bench.growth import filling
-from tests.bench.messages import load
+from tests.bench.messages import START_MS, load
 from topics.admin import create
 from topics.clients import KafkaConfig
 from topics.specs import INPUTS, topic_specs
@@ -73,7 +73,8 @@ def main() -> None:
     args = parser.parse_args()
     kafka = KafkaConfig(args.bootstrap_servers, prefix=f"recovery-{uuid4().hex[:8]}.")
     create(kafka, topic_specs(kafka))
-    load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, filling(args.waiting, 2, 1))
+    records = filling(args.waiting, models=2, streams=1, start=START_MS)
+    load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, records)
     config = Path(tempfile.mkdtemp()) / "prequential.json"
     about = {"bootstrap_servers": kafka.bootstrap_servers, "prefix": kafka.prefix}
     config.write_text(json.dumps({"kafka": about}))
