@@ -61,7 +61,7 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
         candidates: list[Record] = [strict(value) for value in values]  # type: ignore[arg-type]
         if not _plain(values):
             for value, candidate in zip(values, candidates):
-                _check_value_length(value)  # type: ignore[arg-type]
+                _check_value(value)  # type: ignore[arg-type]
                 _check_name_lengths(candidate)
         return Decoded(candidates, {})  # type: ignore[arg-type]
     except _UNUSABLE:
@@ -96,7 +96,7 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     """Decode one value in any allowed form, and bring ids and times to the pipeline's form."""
     if value is None:
         raise ValueError("the record has no value")
-    _check_value_length(value)
+    _check_value(value)
     record: Record = _LENIENT[kind](value)
     if type(record.instance_id) is not str:
         record.instance_id = str(record.instance_id)
@@ -114,7 +114,10 @@ _OBJECTS = ("segments", "y_proba")
 _SHORT_INTEGER = 10 ** (MAX_NAME_BYTES - 2)
 
 
-def _check_value_length(value: bytes) -> None:
+def _check_value(value: bytes) -> None:
+    """Its length, and that all of it is UTF-8: msgspec doesn't look into fields that it passes over."""
+    if not value.isascii():
+        value.decode()
     if len(value) > MAX_VALUE_BYTES:
         raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
 

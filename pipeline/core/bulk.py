@@ -135,9 +135,12 @@ class BulkJoin(Join):
     def _plan(self, parts: Parts) -> _Plan | None:
         """Bring the records into columns and tell the odd from the usual.
 
-        None if a model or a class is new: codes are given in the order of the records.
+        None if a model or a class is new (codes are given in the order of the records), or if even
+        one prediction of each model is more than may wait.
         """
         instances, predictions, labels = parts
+        if len(self.by_code) > self.limits.predictions_per_instance:
+            return None
         codes = {name: model.code for name, model in self.models.items()}
         model = _codes(codes, [record.model for record in predictions.records])
         h = self._class_codes([record.y_pred for record in predictions.records])

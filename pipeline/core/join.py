@@ -74,6 +74,7 @@ class Join:
         self.log_ordinals = array("q")  # number of the label
         self.log_labels = array("Q")  # the label's class and the baselines before it, packed
         self._completed = 0  # labels that met a prediction so far
+        self._full = 3 + 3 * limits.predictions_per_instance  # length of an entry with no more room
         self._expiry = Expiry(max(1, config.label_horizon // _BUCKETS))
         # Settled instances in order of their deadlines: the clock never goes back.
         self._settled: deque[str] = deque()
@@ -161,7 +162,9 @@ class Join:
             self._run_out(deadline, name)
         elif entry[0] > REPEATED:
             self._prediction_after_label(name, entry, model, ts, h)
-        elif len(entry) == 3 or (entry[2] is not None and model.code not in entry[3::3]):
+        elif len(entry) < self._full and (
+            len(entry) == 3 or (entry[2] is not None and model.code not in entry[3::3])
+        ):
             # The usual case. A sum is twice as fast as (*entry, …).
             code = h << H_SHIFT | self.baselines.packed
             self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005

@@ -46,7 +46,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipeline.core
-from pipeline.config import Config, DetectorConfig, StreamConfig
+from pipeline.config import Config, DetectorConfig, Limits, StreamConfig
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
 from pipeline.core.detection import Detection
@@ -649,3 +649,16 @@ def with_snapshot() -> Iterable[type]:
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if cls.__module__.startswith("pipeline.core") and "snapshot" in vars(cls):
                 yield cls
+
+
+def test_the_limit_of_predictions_holds_for_several_models_too(way: str) -> None:
+    config = Config(limits=Limits(predictions_per_instance=2))
+    shard = Shard(config)
+    about = {"stream": "s", "instance_id": "i", "ts": 0}
+    shard.add(batch_of(0, [(0, about)], 0, 1))
+    rows: list[Any] = [(0, {**about, "model": f"m{number}", "y_pred": "x"}) for number in range(4)]
+    shard.add(batch_of(PREDICTIONS, rows, 0, 4))
+    shard.advance([ENDED] * 3, 10)
+    letters = dead_letters_of(shard.flush()[0])
+    assert [letter.offset for letter in letters] == [2, 3]
+    assert "limits.predictions_per_instance is 2" in letters[0].reason

@@ -467,3 +467,8 @@ def test_damaged_records(kind: int, data: st.DataObject) -> None:
         if not good:
             break
     assert_agreement(kind, [value(kind), bytes(good), value(kind, instance_id=3)])
+
+
+def test_bytes_that_are_no_text_are_found_in_fields_that_are_passed_over_too() -> None:
+    assert reason(LABELS, raw(LABELS, "more", b'"\xff"')) == "not UTF-8: byte 0xff can't be decoded"
+    assert usable(LABELS, raw(LABELS, "more", '"ü"'.encode())).y_true == "UP"
