@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
+    "fetch.message.max.bytes": 262_144,
     "queued.max.messages.kbytes": 131_072,
     # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
     "fetch.wait.max.ms": 100,

@@ -192,9 +192,9 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
-        pause = self._round_at + _PAUSE_SECONDS - monotonic()
-        if self._fed < _FULL_ROUND and pause > 0:
-            await asyncio.sleep(pause)
+        until = self._round_at + _PAUSE_SECONDS
+        while self._fed < _FULL_ROUND and (pause := until - monotonic()) > 0:
+            await self._woken(pause)
         self._fed = 0
         outputs = len(self.shard.outputs) + len(self.shard.letters)
         if self._committing is not None and outputs > _MOST_OUTPUTS:
@@ -210,9 +210,13 @@ class ShardRunner:
             await asyncio.sleep(0)
         self._maybe_commit()
         if not processed:
-            self._wake.clear()
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _TICK_SECONDS)
+            await self._woken(_TICK_SECONDS)
+
+    async def _woken(self, seconds: float) -> None:
+        """Wait until something comes, or the time is over."""
+        self._wake.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
 
     def _follow(self) -> int:
         """Step 4: process up to the journal's next cut, if all of it is here."""
