@@ -223,7 +223,7 @@ NEVER: list[tuple[bytes | None, str]] = [
     (b"{}", "missing required field `stream`"),
     (b"{} {}", "missing required field `stream`"),
     (b"\xef\xbb\xbf{}", "malformed"),
-    (b"\xff\xfe{\x00}\x00", "malformed"),
+    (b"\xff\xfe{\x00}\x00", "not UTF-8"),
     (b"\x00", "malformed"),
     (b"[" * 200_000, "array"),
     (b'{"a":' * 200_000, "deep"),
