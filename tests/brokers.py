@@ -220,7 +220,7 @@ class JavaBroker(Broker):
             _write_properties(self._folder / "server.properties", settings)
             _write_properties(self._folder / "log4j2.properties", _LOGGING)
             self._format()
-            self._start()
+            self.start_up()
         except BaseException:
             self.stop()
             raise
@@ -232,12 +232,12 @@ class JavaBroker(Broker):
 
     def restart(self) -> None:
         """Shut down in order and start again."""
-        self._end()
-        self._start()
+        self.shut_down()
+        self.start_up()
 
     def stop(self) -> None:
         """Shut down and remove the data."""
-        self._end()
+        self.shut_down()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _command(self, main: str, *arguments: str | Path) -> list[str | Path]:
@@ -255,13 +255,15 @@ class JavaBroker(Broker):
         if done.returncode:
             raise WorkError(f"can't format Apache Kafka's data folder: {done.stderr.strip()}")
 
-    def _start(self) -> None:
+    def start_up(self) -> None:
+        """Start on the data that are there."""
         command = self._command("kafka.Kafka", self._folder / "server.properties")
         self._process = GuardedProcess(command, self.log, signal.SIGTERM)
         if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}"):
             raise WorkError(f"Apache Kafka ended while it was starting: {last_words(self.log)}")
 
-    def _end(self) -> None:
+    def shut_down(self) -> None:
+        """Shut down in order; the data stay."""
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
             self._process = None
