@@ -192,22 +192,21 @@ class BulkJoin(Join):
         """The slots of instances: those that wait in the book are adopted, `new` ones are added."""
         columns = self.columns
         assert columns is not None
-        slots = _codes(columns.slots, names, NOWHERE)
-        missing = np.flatnonzero(slots == NOWHERE)
-        if len(missing):
-            absent = list(map(names.__getitem__, missing.tolist()))
-            add = dict.fromkeys(absent)
-            for name in add.keys() & self.book.keys():
-                del add[name]
-                if self.book[name][0] == WAITING:
-                    columns.adopt(name, self.book.pop(name))
-            if new:
-                first = columns.add(add)
-                if len(add) == len(absent):  # the usual case: each is new, and comes once
-                    slots[missing] = first
-                    return slots
-            slots[missing] = _codes(columns.slots, absent, NOWHERE)
-        return slots
+        try:  # the usual cases are the faster ones: each is known, …
+            return np.fromiter(map(columns.slots.__getitem__, names), np.int64, len(names))
+        except KeyError:
+            pass
+        for name in self.book.keys() & names if self.book else ():
+            if self.book[name][0] == WAITING:
+                columns.adopt(name, self.book.pop(name))
+        if new and self.book.keys().isdisjoint(names):  # … or many are new
+            return columns.add(names)
+        known = _codes(columns.slots, names, NOWHERE)
+        if new:
+            absent = map(names.__getitem__, np.flatnonzero(known == NOWHERE).tolist())
+            columns.add([name for name in absent if name not in self.book])
+            known = _codes(columns.slots, names, NOWHERE)
+        return known
 
     def _odd(self, rows: tuple[_Rows, _Rows, _Rows], model: Ints, clock: int) -> list[Bools]:
         """Which records belong to odd instances; `clock` is the round's last."""
@@ -338,11 +337,13 @@ class BulkJoin(Join):
             (plan.predictions.slots, plan.predictions_before),
         ):
             moved = columns.deadline[slots] != before
+            moved &= columns.state[slots] == slot_states.WAITING
             if slots is plan.predictions.slots:  # with an instance record it is the instance's
                 moved &= columns.version[slots] == NONE
-            moved &= columns.state[slots] == slot_states.WAITING
             if moved.any():
-                slots = np.unique(slots[moved])
+                slots = slots[moved]
+                if slots.size > 1 and (slots[1:] <= slots[:-1]).any():
+                    slots = np.unique(slots)
                 self._expiry.add_many(columns.deadline[slots], columns.names_of(slots))
 
 

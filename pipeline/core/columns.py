@@ -9,7 +9,7 @@ slots takes milliseconds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,20 +100,21 @@ class Columns:
         if models > self.models:
             self._resize(self._capacity, 1 << (models - 1).bit_length())
 
-    def add(self, names: Iterable[str]) -> list[int]:
-        """Give slots to distinct names that have none, in order; FREE until something is known."""
-        fresh = list(names)
-        again = min(len(self._free), len(fresh))
-        slots = self._free[len(self._free) - again :]
+    def add(self, names: Sequence[str]) -> Ints:
+        """The slots of names; a name that has none is given one, FREE until something is known."""
+        again = min(len(self._free), len(names))
+        offered = self._free[len(self._free) - again :]
         del self._free[len(self._free) - again :]
-        for slot, name in zip(slots, fresh):
-            self.names[slot] = name
         first = len(self.names)
-        self.names += fresh[again:]
+        offered += range(first, first + len(names) - again)
+        slots = np.fromiter(map(self.slots.setdefault, names, offered), np.int64, len(names))
+        self.names += names[again:]
         if len(self.names) > self._capacity:
             self._resize(1 << (len(self.names) - 1).bit_length(), self.models)
-        slots += range(first, len(self.names))
-        self.slots.update(zip(fresh, slots))
+        declined = np.flatnonzero(slots != offered)  # by names that had one
+        for slot, name in zip(offered, names[:again]):
+            self.names[slot] = name
+        self._free += map(offered.__getitem__, declined.tolist())
         return slots
 
     def release(self, slots: Ints) -> None:
@@ -129,8 +130,7 @@ class Columns:
 
     def adopt(self, name: str, entry: Sequence[int]) -> None:
         """Take a waiting entry of the book over."""
-        self.add([name])
-        slot = self.slots[name]
+        slot = int(self.add([name])[0])
         _, deadline, version, *predictions = entry
         self.state[slot] = WAITING
         self.deadline[slot] = deadline
@@ -238,9 +238,8 @@ class Columns:
     def restore(self, part: Sequence[Any], moved: int) -> None:
         """Take a part of a copy over; deadlines of what waits move by `moved` ms."""
         names, models = part[:2]
-        self.add(names)
+        slots = self.add(names)
         self.make_room(models)
-        slots = np.array([self.slots[name] for name in names], dtype=np.int64)
         for name, saved in zip(_SAVED, part[2:]):
             column = getattr(self, name)
             column[slots] = np.frombuffer(saved, dtype=column.dtype)
