@@ -19,7 +19,7 @@ from topics.errors import UsageError
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
 
-#: All measures of the message contract; those in `pipeline.core.measures.MEASURES` can be computed.
+#: All measures of the message contract, in its order.
 KNOWN_MEASURES = (
     "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
     "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
@@ -27,7 +27,9 @@ KNOWN_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
-STAGES = ("initial", "final")
+TASKS = ("classification", "regression")
+
+STAGES = ("initial", "final", "bins", "intermediate")
 
 
 def duration(text: str | int) -> int:
@@ -63,12 +65,12 @@ class StreamConfig:
     """How the outcomes of one stream are evaluated."""
 
     task: str = "classification"
+    #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
+    loss: str = "absolute"
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
-    measures: tuple[str, ...] = (
-        "error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus",
-    )  # fmt: skip
-    stages: tuple[str, ...] = STAGES
+    measures: tuple[str, ...] = KNOWN_MEASURES
+    stages: tuple[str, ...] = ("initial", "final")
     bins: int = 10
     alpha: float = 2.0
     label_horizon: int = 7 * _MILLISECONDS["d"]

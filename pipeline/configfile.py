@@ -13,6 +13,7 @@ import yaml
 from pipeline.config import (
     KNOWN_MEASURES,
     STAGES,
+    TASKS,
     Config,
     ConfigError,
     DetectorConfig,
@@ -22,15 +23,12 @@ from pipeline.config import (
     WorkerConfig,
     duration,
 )
-from pipeline.core.measures import MEASURES
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import MAX_CLASSES
+from pipeline.core.scores import LOSSES
 from pipeline.core.signals import build_signal
 from topics.clients import KafkaConfig
 from topics.errors import UsageError
-
-#: What the contract names and a later version brings.
-_LATER_STAGES = ("bins", "intermediate")
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -262,10 +260,14 @@ def _list_of(parser: Parser) -> Parser:
 
 
 def _task(value: Any) -> str:
-    if value == "regression":
-        raise ValueError("'regression' isn't available in this version: expected classification")
-    if value != "classification":
-        raise _expected(value, "classification")
+    if value not in TASKS:
+        raise _expected(value, " or ".join(TASKS))
+    return str(value)
+
+
+def _loss(value: Any) -> str:
+    if value not in LOSSES:
+        raise _expected(value, " or ".join(LOSSES))
     return str(value)
 
 
@@ -283,19 +285,14 @@ def _estimator(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    if value in MEASURES:
-        return str(value)
-    known = ", ".join(MEASURES)
-    if value in KNOWN_MEASURES:
-        raise ValueError(f"measure {value!r} isn't available in this version; available: {known}")
-    raise ValueError(f"unknown measure {value!r}; known: {known}")
+    if value not in KNOWN_MEASURES:
+        raise ValueError(f"unknown measure {value!r}; known: {', '.join(KNOWN_MEASURES)}")
+    return str(value)
 
 
 def _stage(value: Any) -> str:
     if value in STAGES:
         return str(value)
-    if value in _LATER_STAGES:
-        raise ValueError(f"stage {value!r} isn't available in this version; available: initial, final")
     raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
 
 
@@ -339,7 +336,7 @@ _WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 _STREAM: dict[str, Parser] = {
-    "task": _task, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
+    "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
     "measures": _list_of(_measure), "stages": _list_of(_stage), "bins": _integer(1, 10_000),
     "alpha": _number(0, strictly=True), "label_horizon": _duration, "settle": _duration,
 }  # fmt: skip

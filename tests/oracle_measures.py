@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from oracle_records import Settings
 
 MEASURES = (
-    "error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus",
+    "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
+    "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1",
 )  # fmt: skip
 
 ZERO = Fraction(0)  # no weight
@@ -36,7 +38,9 @@ class Kind(NamedTuple):
     majority_right: bool
 
 
-def measures(memory: Mapping[Kind, float]) -> tuple[dict[str, float], dict[str, str]]:
+def measures(
+    memory: Mapping[Kind, float], positive_class: str | None = None
+) -> tuple[dict[str, float], dict[str, str]]:
     """Values and reasons of absence, from the weight of each kind of outcome in memory.
 
     Weights are whole numbers for `all` and `window`, faded ones for `fading`.
@@ -79,7 +83,88 @@ def measures(memory: Mapping[Kind, float]) -> tuple[dict[str, float], dict[str, 
         values["kappa_plus"] = math.sqrt(square)
     else:
         undefined["kappa_plus"] = undefined.get("kappa") or undefined["kappa_per"]
+    if p_ran == 1:
+        undefined["kappa_se"] = undefined["kappa_z"] = "p_ran_one"
+    else:
+        values["kappa_se"] = math.sqrt(p * (1 - p) / (total * (1 - p_ran) ** 2))
+        if p_ran == 0:
+            undefined["kappa_z"] = "zero_denominator"
+        else:
+            values["kappa_z"] = float(exact["kappa"]) / math.sqrt(p_ran / (total * (1 - p_ran)))
+    _matrix_measures(weights, values, undefined)
+    _positive_measures(weights, positive_class, values, undefined)
     return values, undefined
+
+
+def _cells(weights: Mapping[Kind, Fraction], y: str | None, h: str | None) -> Fraction:
+    """Weight of the outcomes with this label and prediction (None: any)."""
+    return sum(
+        (w for k, w in weights.items() if y in (None, k.y_true) and h in (None, k.y_pred)), ZERO
+    )
+
+
+def _class_values(weights: Mapping[Kind, Fraction], name: str) -> dict[str, Fraction | str]:
+    """Precision, recall, specificity and F1 of one class against all others, or why there is none."""
+    tp, labelled = _cells(weights, name, name), _cells(weights, name, None)
+    predicted, total = _cells(weights, None, name), _cells(weights, None, None)
+    found: dict[str, Fraction | str] = {}
+    found["precision"] = tp / predicted if predicted else "no_predicted_positives"
+    found["recall"] = tp / labelled if labelled else "no_positives"
+    negatives = total - labelled
+    found["specificity"] = (negatives - (predicted - tp)) / negatives if negatives else "no_negatives"
+    if not labelled:
+        found["f1"] = "no_positives"
+    elif not predicted:
+        found["f1"] = "no_predicted_positives"
+    else:
+        found["f1"] = 2 * tp / (labelled + predicted)
+    return found
+
+
+def _positive_measures(
+    weights: Mapping[Kind, Fraction],
+    positive: str | None,
+    values: dict[str, float],
+    undefined: dict[str, str],
+) -> None:
+    labels = {k.y_true for k, w in weights.items() if w}
+    if positive is None and labels <= {"true", "false"}:
+        positive = "true"
+    elif positive is None and labels <= {"0", "1"}:
+        positive = "1"
+    for name in ("precision", "recall", "specificity", "f1"):
+        value = "no_positive_class" if positive is None else _class_values(weights, positive)[name]
+        if isinstance(value, str):
+            undefined[name] = value
+        else:
+            values[name] = float(value)
+
+
+def _matrix_measures(
+    weights: Mapping[Kind, Fraction], values: dict[str, float], undefined: dict[str, str]
+) -> None:
+    labels = {k.y_true for k, w in weights.items() if w}
+    present = labels | {k.y_pred for k, w in weights.items() if w}
+    by_class = {name: _class_values(weights, name) for name in present}
+    recalls = [float(by_class[name]["recall"]) for name in labels]
+    values["balanced_accuracy"] = sum(recalls) / len(labels)
+    values["g_mean"] = math.prod(recalls) ** (1 / len(labels))
+    total = _cells(weights, None, None)
+    for name in ("precision", "recall", "f1"):
+        each = {c: ZERO if isinstance(v[name], str) else Fraction(v[name]) for c, v in by_class.items()}
+        values[f"macro_{name}"] = float(sum(each.values(), ZERO) / len(present))
+        if name == "f1":
+            weighted = sum((each[c] * _cells(weights, c, None) for c in present), ZERO)
+            values["weighted_f1"] = float(weighted / total)
+    right = sum((_cells(weights, c, c) for c in present), ZERO)
+    agreement = sum((_cells(weights, c, None) * _cells(weights, None, c) for c in present), ZERO)
+    spread_y = total**2 - sum((_cells(weights, c, None) ** 2 for c in present), ZERO)
+    spread_h = total**2 - sum((_cells(weights, None, c) ** 2 for c in present), ZERO)
+    if spread_y and spread_h:
+        root = math.sqrt(spread_y) * math.sqrt(spread_h)
+        values["mcc"] = float(right * total - agreement) / root
+    else:
+        undefined["mcc"] = "zero_denominator"
 
 
 class Fading:
@@ -290,11 +375,13 @@ class Sequence:
             name, parameter = parse_estimator(text)
             if name == "fading":
                 n: float = self.fadings[text].n
-                values, undefined = measures(self.fadings[text].weights)
+                values, undefined = measures(self.fadings[text].weights, self.settings.positive_class)
             else:
                 last = self.outcomes if parameter is None else self.outcomes[-int(parameter) :]
                 n = len(last)
-                values, undefined = measures(Counter(outcome.kind() for outcome in last))
+                values, undefined = measures(
+                    Counter(outcome.kind() for outcome in last), self.settings.positive_class
+                )
             found.append({
                 "stream": self.stream, "model": self.model, "segment": None, "stage": self.stage,
                 "estimator": text, "n": n, "outcomes": len(self.outcomes),

@@ -49,6 +49,7 @@ class Settings:
     settle: int
     emit_outcomes: int | None
     emit_every: int | None
+    positive_class: str | None
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -68,6 +69,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         settle=duration(merged["settle"]),
         emit_outcomes=merged["emit"]["outcomes"],
         emit_every=None if every is None else duration(every),
+        positive_class=merged.get("positive_class"),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, Ints, Packed
+from pipeline.core.arrays import Ints, Packed
+from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT
 
 #: Labels times classes up to which the majority is found in one table of running counts.
 _TABLE = 1 << 20

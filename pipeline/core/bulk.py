@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core import columns as slot_states
+from pipeline.core.arrays import Ints, Packed
 from pipeline.core.classes import class_name
 from pipeline.core.columns import FAR, NONE, NOWHERE, Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.join import CLOCK_TOLERANCE, WAITING, Join
+from pipeline.core.join import CLOCK_TOLERANCE, WAITING, Entry, Join
 from pipeline.core.model import Model
-from pipeline.core.outcomes import H_SHIFT, Ints, Packed
+from pipeline.core.outcomes import H_SHIFT
 
 #: Records of a stream from which numpy's cost per call is worth while.
 BULK = 64
@@ -73,6 +74,8 @@ class BulkJoin(Join):
     def process(self, parts: Parts) -> list[Rejected]:
         """Process a round's records of this stream; positions are 0, 1, … over all parts."""
         rejected: list[Rejected] = []
+        if self._scores_any(parts[1]):
+            return self._one_by_one(parts, 0)
         few = BULK
         while (total := sum(len(part.records) for part in parts)) > few:
             plan = self._plan(parts)
@@ -83,6 +86,15 @@ class BulkJoin(Join):
             rejected += self._one_by_one(head, 0)
             few *= 4
         return rejected + self._one_by_one(parts, 0)
+
+    def _scores_any(self, predictions: Part) -> bool:
+        """Whether something of these predictions is scored: columns have no room for it."""
+        scored = self.target.scored
+        if scored is None:
+            return False
+        if self._measures.regression:
+            return True
+        return any(record.y_proba for record in predictions.records)
 
     def _process(self, parts: Parts, plan: _Plan, total: int) -> list[Rejected]:
         if len(plan.odd) * _ODD_SHARE > total:
@@ -197,7 +209,7 @@ class BulkJoin(Join):
         except KeyError:
             pass
         for name in self.book.keys() & names if self.book else ():
-            if self.book[name][0] == WAITING:
+            if self._fits(self.book[name]):
                 columns.adopt(name, self.book.pop(name))
         if new and self.book.keys().isdisjoint(names):  # … or many are new
             return columns.add(names)
@@ -207,6 +219,11 @@ class BulkJoin(Join):
             columns.add([name for name in absent if name not in self.book])
             known = _codes(columns.slots, names, NOWHERE)
         return known
+
+    @staticmethod
+    def _fits(entry: Entry) -> bool:
+        """Whether columns have room for what is known of an instance."""
+        return entry[0] == WAITING and not any(type(made) is tuple for made in entry[5::3])
 
     def _odd(self, rows: tuple[_Rows, _Rows, _Rows], model: Ints, clock: int) -> list[Bools]:
         """Which records belong to odd instances; `clock` is the round's last."""

@@ -50,8 +50,9 @@ class Classes:
         return list(self.names)
 
     def restore(self, state: Any) -> None:
-        self.names = list(state)
-        self.codes = {name: code for code, name in enumerate(state)}
+        self.names[:] = state
+        self.codes.clear()  # others hold on to it
+        self.codes.update({name: code for code, name in enumerate(state)})
 
 
 def class_name(value: str | int | bool | float) -> str:

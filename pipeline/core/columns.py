@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.outcomes import Ints, Packed
+from pipeline.core.arrays import Ints, Packed
 
 #: What a slot is: nothing; an instance whose predictions wait, or whose outcomes have been made; or
 #: one of the latter whose entry is in the book, until its time is over.
@@ -157,7 +157,9 @@ class Columns:
         if state == SETTLED:
             label = int(self.label[slot])
             y = label & _LABEL
-            entry += [int(self.t1[slot]), y, y, label & ~_LABEL, int(self.ordinal[slot])]
+            t1 = int(self.t1[slot])
+            # Where one prediction counts in every stage, arrival doesn't matter any more.
+            entry += [t1, y, y, label & ~_LABEL, int(self.ordinal[slot]), t1]
         times = self.ts[slot]
         for model in np.flatnonzero(times != NONE).tolist():
             entry += [model, int(times[model]), int(self.code[slot, model])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.config import DetectorConfig
+from pipeline.core.measures import MeasureSet
 from pipeline.core.outcomes import Chunk
 from pipeline.core.page_hinkley import PageHinkley
 from pipeline.core.signals import build_signal
@@ -13,10 +14,10 @@ from pipeline.core.signals import build_signal
 class Detection:
     """Feeds a detector with its signal and says at which outcomes of a chunk it raised an alarm."""
 
-    def __init__(self, config: DetectorConfig) -> None:
+    def __init__(self, config: DetectorConfig, measures: MeasureSet | None = None) -> None:
         self.config = config
         self.alarms = 0
-        self._signal = build_signal(config.signal, config.min_outcomes)
+        self._signal = build_signal(config.signal, config.min_outcomes, measures)
         self._detector = PageHinkley(config.delta, config.threshold, config.min_outcomes)
 
     def update(self, chunk: Chunk) -> list[tuple[int, float]]:

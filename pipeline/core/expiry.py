@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-from pipeline.core.outcomes import Ints
+from pipeline.core.arrays import Ints
 
 #: The clock's value before anything was seen: nothing is due.
 NEVER = 1 << 62

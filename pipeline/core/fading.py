@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.outcomes import Floats
+from pipeline.core.arrays import Floats
 
 #: Outcomes up to which a plain loop is faster than arrays.
 _FEW = 16

@@ -7,12 +7,14 @@ its state and with the event time after which it runs out:
     WAITING    deadline=t0+horizon, version, (model, ts, prediction)*   a label is awaited
     REPEATED   the same, with several predictions of some model
     LABELLED   deadline=t1+horizon, t0, version, t1, y, baselines   predictions are awaited
-    SETTLED    deadline, version, t1, first y, y, baselines, ordinal, (model, ts, prediction)*
+    SETTLED    deadline, version, t1, first y, y, baselines, ordinal, t0, (model, ts, prediction)*
+               (t1 in place of t0 where one prediction of a model counts in every stage)
     EXPIRED    deadline=t0+2*horizon   the label's time is over
 
 `version` is None where no instance record has come. A `prediction` is the class code and the
 baselines at the time when it was processed, packed as in `pipeline.core.outcomes`; its low 16 bits are
-0, or 1 + the label's class where an outcome was made after the label had been revised.
+0, or 1 + the label's class where an outcome was made after the label had been revised. While it waits
+and something of it is scored (see `pipeline.core.target`), it is a tuple of that and what is scored.
 """
 
 from __future__ import annotations
@@ -29,8 +31,13 @@ from pipeline.core.classes import Classes
 from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
+from pipeline.core.measures import MeasureSet
+from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.scores import Score
+from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
+from pipeline.core.target import build_target
 from topics.decoding import INSTANCES, LABELS
 from topics.messages import Instance, Label, Prediction
 
@@ -58,6 +65,13 @@ class Join:
         self.columns: Columns | None = None
         self.classes = Classes(limits.classes_per_stream)
         self.baselines = Baselines()
+        self._measures = MeasureSet(
+            config.measures,
+            PositiveClass(config.positive_class, self.classes),
+            config.task == "regression",
+        )
+        self.target = build_target(config, self.classes)
+        self._bins = bins_of(config)
         self.models: dict[str, Model] = {}
         self.by_code: list[Model] = []
         self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
@@ -141,11 +155,13 @@ class Join:
     def prediction(self, record: Prediction, time: int) -> None:
         """Process a prediction record with record time `time` (ms)."""
         model = self.models.get(record.model)
-        h = self.classes.codes.get(record.y_pred)
+        target = self.target
+        h = target.known(record.y_pred)
         if model is None or h is None:
             self._check_model(record.model)  # before anything is added: a dead letter leaves no trace
-            h = self.classes.code(record.y_pred)
+            h = target.code(record.y_pred, "y_pred")
             model = self.models.get(record.model) or self._add_model(record.model)
+        scored = None if target.scored is None else target.scored(record)
         ts = time if record.ts is None else record.ts
         if ts > self.clock:
             self._advance(ts, time)
@@ -154,29 +170,29 @@ class Join:
         if entry is None:
             self.remember(1)
             deadline = ts + self.config.label_horizon
-            self.book[name] = (
-                WAITING, deadline, None,
-                model.code, ts, h << H_SHIFT | self.baselines.packed,
-            )  # fmt: skip
+            code: Any = h << H_SHIFT | self.baselines.packed
+            if scored is not None:
+                code = (code, scored)
+            self.book[name] = (WAITING, deadline, None, model.code, ts, code)
             self.waiting += 1
             self._run_out(deadline, name)
         elif entry[0] > REPEATED:
-            self._prediction_after_label(name, entry, model, ts, h)
+            self._prediction_after_label(name, entry, model, ts, h, scored)
         elif len(entry) < self._full and (
             len(entry) == 3 or (entry[2] is not None and model.code not in entry[3::3])
         ):
             # The usual case. A sum is twice as fast as (*entry, …).
             code = h << H_SHIFT | self.baselines.packed
+            if scored is not None:
+                code = (code, scored)
             self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005
             self.waiting += 1
         else:
-            self._further_prediction(name, entry, model, ts, h)
+            self._further_prediction(name, entry, model, ts, h, scored)
 
     def label(self, record: Label, time: int) -> None:
         """Process a label record with record time `time` (ms)."""
-        y = self.classes.codes.get(record.y_true)
-        if y is None:
-            y = self.classes.code(record.y_true)
+        y = self.target.label(record.y_true)
         t1 = time if record.ts is None else record.ts
         if t1 > self.clock:
             self._advance(t1, time)
@@ -197,13 +213,13 @@ class Join:
     # ---- predictions that need care
 
     def _further_prediction(
-        self, name: str, entry: Entry, model: Model, ts: int, h: int
+        self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
     ) -> None:
         """A prediction where others wait: of the same model, or without an instance record."""
         _, deadline, version, *waiting = entry
         horizon = self.config.label_horizon
         for code, other_ts, other in _triples(entry, 3):
-            if code == model.code and other_ts == ts and (other & H_MASK) == h << H_SHIFT:
+            if code == model.code and other_ts == ts and _same(other, h << H_SHIFT, scored):
                 model.duplicate += 1
                 return
         if len(waiting) >= 3 * self.limits.predictions_per_instance:
@@ -214,14 +230,16 @@ class Join:
         earlier = version is None and ts + horizon < deadline
         deadline = ts + horizon if earlier else deadline
         state = REPEATED if entry[0] == REPEATED or model.code in waiting[::3] else WAITING
-        code = h << H_SHIFT | self.baselines.packed
-        self.book[name] = (state, deadline, version, *waiting, model.code, ts, code)
+        made: Any = h << H_SHIFT | self.baselines.packed
+        if scored is not None:
+            made = (made, scored)
+        self.book[name] = (state, deadline, version, *waiting, model.code, ts, made)
         self.waiting += 1
         if earlier:
             self._run_out(deadline, name)
 
     def _prediction_after_label(
-        self, name: str, entry: Entry, model: Model, ts: int, h: int
+        self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
     ) -> None:
         """The label is known already, or its time is over."""
         if entry[0] == EXPIRED:
@@ -231,14 +249,14 @@ class Join:
             _, _, _, t1, first_y, y, baselines, ordinal, *_ = entry
             if ts > t1:
                 model.late += 1
-            elif model.code in entry[8::3]:
+            elif model.code in entry[9::3]:
                 model.duplicate += 1
             else:
                 code = h << H_SHIFT | baselines
-                judged = 0 if y == first_y else y + 1
+                judged = 0 if y == first_y else self.target.bits(y) + 1
                 self.book[name] = (*entry, model.code, ts, code | judged)
-                self._log_again(name, t1, ordinal, baselines | y)
-                self._complete((model.code,), (code,))
+                self._log_again(name, t1, ordinal, baselines | self.target.bits(y))
+                self._complete_one(model, y, code if scored is None else (code, scored))
             return
         _, _, t0, version, t1, y, baselines = entry
         if ts > t1:
@@ -251,11 +269,12 @@ class Join:
             deadline = t0 + self.config.label_horizon
             self.waiting_labels += 1
             self.waiting += 1
-            code = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
-            self._drop_label(name, (WAITING, deadline, version, model.code, ts, code))
+            made: Any = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
+            made = made if scored is None else (made, scored)
+            self._drop_label(name, (WAITING, deadline, version, model.code, ts, made))
             return
-        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code))
-        self._complete((model.code,), (code,))
+        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), arrival=t1)
+        self._complete_one(model, y, code if scored is None else (code, scored))
 
     def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
         """Log that a further model joined a label."""
@@ -269,7 +288,7 @@ class Join:
 
     # ---- labels
 
-    def _first_label(self, name: str, entry: Entry | None, y: int, t1: int) -> None:
+    def _first_label(self, name: str, entry: Entry | None, y: Any, t1: int) -> None:
         horizon = self.config.label_horizon
         baselines = self.baselines.packed
         if entry is None:
@@ -281,17 +300,21 @@ class Join:
             if t1 - t0 > horizon:
                 self.late_label += 1
                 return
-        self.baselines.update(y)
+        if not self._measures.regression:
+            self.baselines.update(y)
         if waiting:
             self.waiting -= len(waiting) // 3
             if max(waiting[1::3]) > t1:
                 waiting = self._drop_late(waiting, t1)
         if waiting:
-            self._settle(name, t1, t0, version, y, baselines, waiting)
-            if entry is not None and entry[0] == WAITING:
-                self._complete(waiting[::3], waiting[2::3])
-            else:
-                self._complete(*_first_and_last(waiting))
+            single = entry is not None and entry[0] == WAITING
+            self._settle(name, t1, t0, version, y, baselines, waiting, arrival=t1 if single else t0)
+            if single:
+                for code, prediction in zip(waiting[::3], waiting[2::3]):
+                    self._complete_one(self.by_code[code], y, prediction)
+            elif t0 is not None:
+                for code, view in views(waiting, t0, t1, self._bins).items():
+                    self._complete_view(self.by_code[code], y, view)
         else:
             t0 = t0 if version is not None else None
             self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
@@ -300,7 +323,7 @@ class Join:
 
     def _drop_late(self, waiting: Entry, t1: int) -> Entry:
         """Count predictions made after the label; returns the others."""
-        kept: list[int] = []
+        kept: list[Any] = []
         for code, ts, prediction in _triples(waiting, 0):
             if ts > t1:
                 self.by_code[code].late += 1
@@ -321,15 +344,18 @@ class Join:
         t1: int,
         t0: Any,
         version: int | None,
-        y: int,
+        y: Any,
         baselines: int,
         waiting: Entry,
+        arrival: int | None,
     ) -> None:
         """Remember an evaluated instance, and log its completion."""
         deadline = self.clock + self.config.settle
         ordinal = self._completed
         self._completed = ordinal + 1
-        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal) + waiting  # noqa: RUF005
+        if self.target.scored is not None:  # what was scored isn't needed any more
+            waiting = tuple(part[0] if type(part) is tuple else part for part in waiting)
+        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, arrival) + waiting  # noqa: RUF005
         if not self._settled:
             self._settled_until = deadline
         self._settled.append(name)
@@ -339,40 +365,50 @@ class Join:
         self.log_times.append(t1)
         self.log_latencies.append(t1 - t0 if t1 > t0 else 0)
         self.log_ordinals.append(ordinal)
-        self.log_labels.append(baselines | y)
+        self.log_labels.append(baselines | self.target.bits(y))
 
-    def _complete(self, codes: Entry, firsts: Entry, lasts: Entry = ()) -> None:
-        """One outcome for each model: its code, first and last prediction (`lasts` only where they
-        differ from `firsts`). The label is the log's last row.
-        """
-        position = len(self.log_names) - 1
-        by_code = self.by_code
-        for code, first in zip(codes, firsts):
-            model = by_code[code]
-            positions = model.positions
-            if not positions:
-                self.dirty.append(model)
-            positions.append(position)
-            model.first.append(first)
-            if lasts and lasts[codes.index(code)] != first:
-                model.last[len(positions) - 1] = lasts[codes.index(code)]
-            if len(positions) >= model.room:
-                self.on_full(model)
+    def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
+        """One outcome of a prediction that counts in every stage. The label is the log's last row."""
+        if type(prediction) is tuple:
+            model.scores[len(model.positions)] = (self.target.score(y, prediction),)
+            prediction = prediction[0]
+        positions = model.positions
+        if not positions:
+            self.dirty.append(model)
+        positions.append(len(self.log_names) - 1)
+        model.first.append(prediction)
+        if len(positions) >= model.room:
+            self.on_full(model)
 
-    def _revise(self, name: str, entry: Entry, y: int) -> None:
+    def _complete_view(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
+        """One outcome whose stages may have several predictions (see `pipeline.core.stages`)."""
+        if len(view) > 1:
+            place = len(model.positions)
+            if any(type(prediction) is tuple for prediction in view):
+                scores = [self._score(y, prediction) for prediction in view]
+                model.scores[place] = tuple(scores)
+            view = tuple(p[0] if type(p) is tuple else p for p in view)
+            model.views[place] = view
+        self._complete_one(model, y, view[0])
+
+    def _score(self, y: Any, prediction: Any) -> Score | None:
+        return self.target.score(y, prediction) if type(prediction) is tuple else None
+
+    def _revise(self, name: str, entry: Entry, y: Any) -> None:
         """A different label within `settle`: move the outcomes, keep what baselines saw."""
-        _, _, _, _, first_y, old_y, baselines, ordinal, *_ = entry
+        _, _, _, t1, first_y, old_y, baselines, _, t0, *made = entry
+        bits = self.target.bits
         capacity = self.classes.capacity
-        for code, first, last in zip(*_first_and_last(entry[8:])):
+        for code, view in views(made, t0, t1, self._bins).items():
             model = self.by_code[code]
             if model.positions:
                 self.on_full(model)
-            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else first_y
-            seen = {
-                "initial": first & ~0xFFFF | judged,
-                "final": last & H_MASK | baselines | judged,
-            }
-            model.revise(ordinal, old_y, y, seen, capacity)
+            first = view[0]
+            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else bits(first_y)
+            last = view[FINAL] if len(view) > 1 else first
+            seen = [prediction & ~0xFFFF | judged for prediction in view]
+            seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | judged]
+            model.revise(entry[7], bits(old_y), bits(y), tuple(seen), capacity)
             self.on_revision(model)
         self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
@@ -458,7 +494,7 @@ class Join:
             )
 
     def _add_model(self, name: str) -> Model:
-        model = Model(len(self.by_code), name, self.config)
+        model = Model(len(self.by_code), name, self.config, self._measures)
         self.models[name] = model
         self.by_code.append(model)
         return model
@@ -469,17 +505,8 @@ def _triples(entry: Entry, start: int) -> Iterator[tuple[int, int, int]]:
     return zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3])
 
 
-def _first_and_last(waiting: Entry) -> tuple[Entry, Entry, Entry]:
-    """Models, their first and their last predictions, by ts, ties in order of delivery."""
-    found: dict[int, list[int]] = {}
-    for code, ts, prediction in _triples(waiting, 0):
-        known = found.get(code)
-        if known is None:
-            found[code] = [ts, prediction, ts, prediction]
-        else:
-            if ts < known[0]:
-                known[0:2] = ts, prediction
-            if ts >= known[2]:
-                known[2:4] = ts, prediction
-    codes = tuple(found)
-    return codes, tuple(found[c][1] for c in codes), tuple(found[c][3] for c in codes)
+def _same(made: Any, h: int, scored: Any) -> bool:
+    """Whether a waiting prediction says the same as another."""
+    if type(made) is tuple:
+        return (made[0] & H_MASK, made[1]) == (h, scored)
+    return scored is None and (made & H_MASK) == h

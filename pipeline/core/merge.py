@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.core.outcomes import Ints
+from pipeline.core.arrays import Ints
 from topics.decoding import Decoded
 from topics.messages import Record
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from pipeline.config import StreamConfig
-from pipeline.core.outcomes import H_MASK, H_SHIFT, Ints
-from pipeline.core.sequence import Raised, Sequence
+from pipeline.core.arrays import Ints, Packed
+from pipeline.core.measures import MeasureSet
+from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.scores import Score, Scores
+from pipeline.core.sequence import Measured, Raised, Sequence
+from pipeline.core.stages import FINAL, FIRST_BIN, INITIAL, bins_of, psi
 
 #: The parts of a packed outcome (see `pipeline.core.outcomes`), for whole columns.
 _LABEL = np.uint64(0xFFFF)
@@ -26,14 +31,19 @@ class Model:
     Every instance whose label met a counting prediction gives one outcome in each stage, so all
     stages of a model have their outcomes at the same places. They are collected in `positions` (rows
     of the stream's log of completions), `first` (the first prediction with its baselines, packed) and
-    `last` (the last prediction where it isn't the first one, by place), and evaluated in chunks;
-    detectors look at larger ones, before the log is cleared.
+    `views` (all stages' predictions where one instance had several, by place), with their scores in
+    `scores`, and evaluated in chunks; detectors look at larger ones, before the log is cleared.
+
+    As long as no instance had several predictions every bin's sequence is the initial one, and that
+    one stands for all: bins cost nothing where there are none.
     """
 
-    def __init__(self, code: int, name: str, config: StreamConfig) -> None:
+    def __init__(self, code: int, name: str, config: StreamConfig, measures: MeasureSet) -> None:
         self.code = code
         self.name = name
-        self.sequences = {stage: Sequence(stage, config) for stage in config.stages}
+        self.initial = Sequence(config, measures)
+        self.final = Sequence(config, measures)
+        self.bins: list[Sequence] = []  # none while `initial` stands for them
         self.outcomes = 0  # evaluated
         self.revisions = 0
         self.newest_ts = 0  # label time of the newest outcome, ms
@@ -43,7 +53,10 @@ class Model:
         #: `outcomes` and `revisions` at the last metrics messages.
         self.emitted = (0, 0)
         self.started_empty: list[str] = []
-        self._emit_outcomes = config.emit_outcomes
+        self._config = config
+        self._measures = measures
+        self._bins = bins_of(config)
+        self._needs = ("initial" in config.stages or self._bins > 0, "final" in config.stages)
         windows = [int(name[7:]) for name in config.estimators if name.startswith("window:")]
         self._remembered = max(windows, default=0)
         self._ordinals: Ints = np.zeros(0, dtype=np.int64)  # of the last outcomes' labels
@@ -54,15 +67,65 @@ class Model:
     def _clear(self) -> None:
         self.positions = array("q")
         self.first = array("Q")
-        self.last: dict[int, int] = {}
-        emit = self._emit_outcomes
+        self.views: dict[int, tuple[int, ...]] = {}
+        self.scores: dict[int, tuple[Score | None, ...]] = {}
+        emit = self._config.emit_outcomes
         #: Evaluate when this many outcomes have been collected.
         self.room = min(_CHUNK, emit - self.outcomes % emit) if emit else _CHUNK
+
+    # ---- stages
+
+    def sequences(self) -> Iterator[tuple[str, Sequence]]:
+        """The sequences that are put out, by the stage's name in messages."""
+        for stage in self._config.stages:
+            if stage == "bins":
+                for b in range(1, self._bins + 1):
+                    yield f"bin:{b}", self.bins[b - 1] if self.bins else self.initial
+            elif stage != "intermediate":
+                yield stage, self.initial if stage == "initial" else self.final
+
+    def measured(self) -> Iterator[tuple[str, str, Measured]]:
+        """(stage, estimator, state) for every metrics message, in their order."""
+        known: dict[tuple[int, str], Measured] = {}
+
+        def state(sequence: Sequence, estimator: str) -> Measured:
+            key = id(sequence), estimator
+            if key not in known:
+                known[key] = sequence.measured(estimator)
+            return known[key]
+
+        sequences = self.sequences()
+        for stage in self._config.stages:
+            if stage == "intermediate":
+                periods = [self.initial, *(self.bins or [self.initial] * self._bins)]
+                for estimator in self._config.estimators:
+                    states = [state(sequence, estimator) for sequence in periods]
+                    yield stage, estimator, _intermediate(states, self._config.alpha)
+                continue
+            for _ in range(self._bins if stage == "bins" else 1):
+                name, sequence = next(sequences)
+                for estimator in self._config.estimators:
+                    yield name, estimator, state(sequence, estimator)
+
+    def began_later(self, stage: str, estimator: str) -> bool:
+        """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
+        stages = [stage]
+        if stage == "intermediate":
+            stages = ["initial", *(f"bin:{b}" for b in range(1, self._bins + 1))]
+        about = {what for one in stages for what in (f"stage {one}", f"{one} estimator {estimator}")}
+        return not about.isdisjoint(self.started_empty)
+
+    def _part(self) -> None:
+        """Let every bin have a sequence of its own from now on."""
+        self.bins = [self.initial.clone() for _ in range(self._bins)]
+
+    # ---- outcomes
 
     @property
     def emission_due(self) -> bool:
         """Whether the outcome just evaluated is one after which metrics messages are due."""
-        return self._emit_outcomes is not None and self.outcomes % self._emit_outcomes == 0
+        emit = self._config.emit_outcomes
+        return emit is not None and self.outcomes % emit == 0
 
     def evaluate(
         self, ordinals: array[int], times: array[int], labels: array[int], capacity: int
@@ -74,15 +137,16 @@ class Model:
         positions = np.frombuffer(self.positions, dtype=np.int64)
         label = np.frombuffer(labels, dtype=np.uint64)[positions]
         first = np.frombuffer(self.first, dtype=np.uint64) & _WITHOUT_LABEL
-        for stage, sequence in self.sequences.items():
-            if stage == "initial":
-                packed = first | (label & _LABEL)
-            else:
-                packed = first & _PREDICTION
-                if self.last:
-                    packed[list(self.last)] = [code & H_MASK for code in self.last.values()]
-                packed |= label
-            sequence.update(packed, capacity)
+        if self._bins and not self.bins and self.views:
+            self._part()
+        if self._needs[INITIAL]:
+            self.initial.update(first | (label & _LABEL), capacity, self._scores(INITIAL))
+        if self._needs[FINAL]:
+            last = self._seen(first, FINAL) & _PREDICTION
+            self.final.update(last | label, capacity, self._scores(FINAL))
+        for place, sequence in enumerate(self.bins, FIRST_BIN):
+            seen = self._seen(first, place) & _WITHOUT_LABEL
+            sequence.update(seen | (label & _LABEL), capacity, self._scores(place))
         self._undetected.append(positions)
         if self._remembered:
             fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
@@ -90,6 +154,21 @@ class Model:
         self.outcomes += len(positions)
         self.newest_ts = times[int(positions[-1])]
         self._clear()
+
+    def _seen(self, first: Packed, place: int) -> Packed:
+        """The predictions that count at a place of the views."""
+        if not self.views:
+            return first
+        seen = first.copy()
+        seen[list(self.views)] = [view[place] for view in self.views.values()]
+        return seen
+
+    def _scores(self, place: int) -> Scores | None:
+        if not self.scores:
+            return None
+        found = {row: view[place if len(view) > 1 else 0] for row, view in self.scores.items()}
+        there = {row: score for row, score in found.items() if score is not None}
+        return Scores.of(len(self.positions), there)
 
     def detect(self) -> list[tuple[int, str, Raised, int]]:
         """Run the detectors on all outcomes since the last call.
@@ -101,29 +180,37 @@ class Model:
         rows = np.concatenate(self._undetected)
         self._undetected.clear()
         before = self.outcomes - len(rows)
+        raised = {id(s): s.detect() for s in (self.initial, self.final, *self.bins)}
         return [
-            (before + raised.place + 1, stage, raised, int(rows[raised.place]))
-            for stage, sequence in self.sequences.items()
-            for raised in sequence.detect()
+            (before + alarm.place + 1, stage, alarm, int(rows[alarm.place]))
+            for stage, sequence in self.sequences()
+            for alarm in raised[id(sequence)]
         ]
 
-    def revise(self, ordinal: int, old_y: int, new_y: int, seen: dict[str, int], room: int) -> None:
-        """A label was revised: move its outcome. `seen` has the outcome as packed, by stage."""
+    def revise(self, ordinal: int, old_y: int, new_y: int, seen: tuple[int, ...], room: int) -> None:
+        """A label was revised: move its outcome. `seen` has it packed, for every place of a view."""
+        if self._measures.regression:
+            self.revisions += 1
+            return
         found = np.flatnonzero(self._ordinals == ordinal)
         # Older than all that is remembered: beyond every window, within the whole history.
         age = len(self._ordinals) - 1 - int(found[-1]) if len(found) else len(self._ordinals)
-        for stage, sequence in self.sequences.items():
-            packed = seen[stage]
+        for place, sequence in enumerate((self.initial, self.final, *self.bins)):
+            packed = seen[place if place < len(seen) else INITIAL]
             first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
             bits = (per == first_y) * 2 + (maj == first_y)
             sequence.revise(age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
         self.revisions += 1
 
+    # ---- snapshot
+
     def snapshot(self) -> dict[str, object]:
         assert not self.positions, "evaluate before taking a snapshot"
         return {
             "name": self.name,
-            "sequences": {stage: s.snapshot() for stage, s in self.sequences.items()},
+            "needs": list(self._needs),
+            "sequences": [s.snapshot() for s in (self.initial, self.final, *self.bins)],
+            "bins": self._bins,
             "numbers": [
                 self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
                 self.duplicate, *self.emitted,
@@ -140,14 +227,39 @@ class Model:
         ) = state["numbers"]
         self.emitted = tuple(emitted)
         self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)
-        sequences: dict[str, dict[str, object]] = state["sequences"]
+        saved = state["sequences"]
         missing = []
-        for stage, sequence in self.sequences.items():
-            if stage in sequences:
-                missing += [f"{stage} {what}" for what in sequence.restore(sequences[stage])]
-            else:
+        found = {}
+        for place, sequence in enumerate((self.initial, self.final)):
+            stage = ("initial", "final")[place]
+            if state["needs"][place]:
+                found[stage] = sequence.restore(saved[place])
+            elif self._needs[place]:
                 missing.append(f"stage {stage}")
+        if self._bins and self._bins == state["bins"]:
+            if len(saved) > FIRST_BIN:
+                self._part()
+            for b, sequence in enumerate(self.bins, 1):
+                found[f"bin:{b}"] = sequence.restore(saved[FIRST_BIN + b - 1])
+        elif self._bins:
+            # Whether an instance had several predictions before isn't known: they begin empty.
+            self.bins = [Sequence(self._config, self._measures) for _ in range(self._bins)]
+            missing += [f"stage bin:{b}" for b in range(1, self._bins + 1)]
+        missing += [f"{stage} {what}" for stage, whats in found.items() for what in whats]
         kept: list[str] = state["started_empty"]
         self.started_empty = sorted({*kept, *missing})
         self._clear()
         return missing
+
+
+def _intermediate(states: list[Measured], alpha: float) -> Measured:
+    """Ψ_α of every measure over the states of bins 0 … B, bin 0 being the initial one (2020 paper, eq. 1)."""
+    values, undefined = {}, {}
+    first = states[0]
+    for name in (*first.values, *first.undefined):
+        reasons = [state.undefined[name] for state in states if name in state.undefined]
+        if reasons:
+            undefined[name] = reasons[0]
+        else:
+            values[name] = psi([state.values[name] for state in states], alpha)
+    return Measured(first.n, values, undefined)

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Packed = npt.NDArray[np.uint64]
+from pipeline.core.arrays import Floats, Ints, Packed
+from pipeline.core.scores import Scores
 
 #: The code of no class: what a baseline predicts before the first label. Never equals a label.
 NO_CLASS = 0xFFFF
@@ -46,18 +45,22 @@ def pack(y: int, h: int, per: int, maj: int) -> int:
 
 
 class Chunk(NamedTuple):
-    """Consecutive outcomes of one sequence, as columns of equal length."""
+    """Consecutive outcomes of one sequence, as columns of equal length.
+
+    `loss` is whether it was wrong, or a number's loss; `scores` are those that outcomes have.
+    """
 
     places: Ints
-    wrong: npt.NDArray[np.bool_]
+    loss: npt.NDArray[np.bool_] | Floats
     capacity: int
+    scores: Scores | None = None
 
     @classmethod
     def unpack(cls, packed: Packed, capacity: int) -> Chunk:
         """Columns of packed outcomes, with room for `capacity` classes.
 
         >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64), 2)
-        Chunk(places=array([10]), wrong=array([ True]), capacity=2)
+        Chunk(places=array([10]), loss=array([ True]), capacity=2, scores=None)
         """
         if len(packed) <= _FEW:
             return cls._unpack_few(packed.tolist(), capacity)
@@ -90,7 +93,13 @@ class Chunk(NamedTuple):
             chunk.places if chunk.capacity == capacity else moved(chunk.places, chunk.capacity, capacity)
             for chunk in chunks
         ]
-        return cls(np.concatenate(places), np.concatenate([chunk.wrong for chunk in chunks]), capacity)
+        scores = None
+        if any(chunk.scores for chunk in chunks):
+            scores = Scores.concatenate(
+                [chunk.scores or Scores.of(len(chunk.places), {}) for chunk in chunks]
+            )
+        loss = np.concatenate([chunk.loss for chunk in chunks])
+        return cls(np.concatenate(places), loss, capacity, scores)
 
 
 def place(y: int, h: int, bits: int, capacity: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import Floats
+from pipeline.core.arrays import Floats
 
 #: Values up to which a plain loop is faster than arrays.
 _FEW = 32

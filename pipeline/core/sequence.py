@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pipeline.config import StreamConfig
+from pipeline.core.arrays import Packed
 from pipeline.core.detection import Detection
+from pipeline.core.measures import MeasureSet
 from pipeline.core.memories import Memory, build_memory
-from pipeline.core.outcomes import Chunk, Packed, place
+from pipeline.core.outcomes import Chunk, place
+from pipeline.core.scores import LOSSES, Scores
+from pipeline.core.sums import Sums, build_sums
 
 
 class Raised(NamedTuple):
@@ -18,6 +24,14 @@ class Raised(NamedTuple):
     detection: Detection
 
 
+class Measured(NamedTuple):
+    """An estimator's state: `n` outcomes in its memory, measures, reasons for those without a value."""
+
+    n: float
+    values: dict[str, float]
+    undefined: dict[str, str]
+
+
 class Sequence:
     """Estimators and detectors over one sequence of outcomes.
 
@@ -25,22 +39,46 @@ class Sequence:
     it was called last. Memories and detections are read by whoever makes messages of them.
     """
 
-    def __init__(self, stage: str, config: StreamConfig) -> None:
-        self.stage = stage
+    def __init__(self, config: StreamConfig, measures: MeasureSet) -> None:
         self.outcomes = 0
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
-        self.detections = [Detection(detector) for detector in config.detectors]
+        #: Sums of scores by estimator, from the first outcome that has one.
+        self.sums: dict[str, Sums] = {}
+        self.detections = [Detection(detector, measures) for detector in config.detectors]
         self.capacity = 2
+        self._config = config
+        self._measures = measures
+        self._loss = LOSSES[config.loss] if measures.regression else None
         self._undetected: list[Chunk] = []
 
-    def update(self, packed: Packed, capacity: int) -> None:
+    def update(self, packed: Packed, capacity: int, scores: Scores | None = None) -> None:
         """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
         self.grow(capacity)
-        chunk = Chunk.unpack(packed, self.capacity)
+        if self._loss is not None:
+            assert scores is not None, "a number has an error"
+            nowhere = np.zeros(len(packed), dtype=np.int64)
+            chunk = Chunk(nowhere, scores.column(self._loss), self.capacity, scores)
+        else:
+            chunk = Chunk.unpack(packed, self.capacity)._replace(scores=scores)
         for memory in self.memories.values():
             memory.update(chunk.places)
+        if scores is not None and not self.sums:
+            self.sums = {name: build_sums(name, self.outcomes) for name in self.memories}
+        if self.sums:
+            scores = scores or Scores.of(len(packed), {})
+            for sums in self.sums.values():
+                sums.update(scores)
         self.outcomes += len(chunk.places)
         self._undetected.append(chunk)
+
+    def clone(self) -> Sequence:
+        """Another one that has seen the same."""
+        twin = Sequence(self._config, self._measures)
+        undetected, self._undetected = self._undetected, []
+        twin.restore(self.snapshot())
+        self._undetected = undetected
+        twin._undetected = list(undetected)
+        return twin
 
     def detect(self) -> list[Raised]:
         """The alarms of the outcomes since the last call; their places count from the first of these."""
@@ -53,6 +91,11 @@ class Sequence:
             for detection in self.detections
             for place, statistic in detection.update(chunk)
         ]
+
+    def measured(self, estimator: str) -> Measured:
+        """The state of one estimator."""
+        memory = self.memories[estimator]
+        return Measured(memory.n, *self._measures.of(memory, self.sums.get(estimator)))
 
     def grow(self, capacity: int) -> None:
         """Make room for classes."""
@@ -75,6 +118,7 @@ class Sequence:
             "outcomes": self.outcomes,
             "capacity": self.capacity,
             "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
+            "sums": {name: sums.snapshot() for name, sums in self.sums.items()},
             "detections": [
                 [_detector_key(detection), detection.snapshot()] for detection in self.detections
             ],
@@ -86,9 +130,13 @@ class Sequence:
         self.capacity = state["capacity"]
         missing = []
         memories: dict[str, list[object]] = state["memories"]
+        if state["sums"]:
+            self.sums = {name: build_sums(name) for name in self.memories}
         for name, memory in self.memories.items():
             if name in memories:
                 memory.restore(memories[name])
+                if name in state["sums"]:
+                    self.sums[name].restore(state["sums"][name])
             else:
                 memory.grow(self.capacity)
                 missing.append(f"estimator {name}")

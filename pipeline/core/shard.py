@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from pipeline.config import Config
+from pipeline.core.arrays import Ints
 from pipeline.core.bulk import BULK, Part
 from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.join import Entry
 from pipeline.core.merge import Batch, Cut, Merge, Round
-from pipeline.core.outcomes import Ints
 from pipeline.core.stream import Stream
 from topics.messages import (
     Instance,

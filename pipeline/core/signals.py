@@ -1,19 +1,24 @@
 """What a detector watches: a value per outcome of a sequence (contract, section 4).
 
-A signal is fed the chunk's errors (0 or 1) and gives the values that go to the detector, with the
-outcomes' places in the chunk where some outcomes give none.
+A signal is fed the chunk's losses (0 or 1, or those of numbers) and gives the values that go to the
+detector, with the outcomes' places in the chunk where some outcomes give none.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import FadingCount, FadingSum
-from pipeline.core.measures import MEASURES, compute
+from pipeline.core.measures import MEASURES, OF_NUMBERS, OF_PROBABILITIES, MeasureSet
 from pipeline.core.memories import build_memory
-from pipeline.core.outcomes import Chunk, Floats, Ints
+from pipeline.core.outcomes import Chunk
+from pipeline.core.scores import Scores
+from pipeline.core.sums import build_sums
 
 
 class Signal(Protocol):
@@ -28,7 +33,7 @@ class OwnError:
     """`error`: the outcome's own loss."""
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        return chunk.wrong.astype(np.float64), None
+        return chunk.loss.astype(np.float64), None
 
     def snapshot(self) -> object:
         return None
@@ -41,20 +46,21 @@ class AllError:
     """`all`: the error over the whole history after each outcome."""
 
     def __init__(self) -> None:
-        self._wrong = 0
+        self._total: float = 0
         self._n = 0
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        wrong = self._wrong + np.cumsum(chunk.wrong)
-        n = self._n + np.arange(1, len(wrong) + 1)
-        self._wrong, self._n = int(wrong[-1]), int(n[-1])
-        return wrong / n, None
+        # One after the other, from the carried total on: integers stay integers.
+        total = np.cumsum(np.concatenate(([self._total], chunk.loss)))[1:]
+        n = self._n + np.arange(1, len(total) + 1)
+        self._total, self._n = total[-1].item(), int(n[-1])
+        return total / n, None
 
     def snapshot(self) -> object:
-        return [self._wrong, self._n]
+        return [self._total, self._n]
 
     def restore(self, state: Any) -> None:
-        self._wrong, self._n = state
+        self._total, self._n = state
 
 
 class WindowError:
@@ -62,40 +68,53 @@ class WindowError:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._last = np.zeros(0, dtype=np.bool_)  # the window's errors, oldest first
+        self._last: npt.NDArray[Any] = np.zeros(0, dtype=np.bool_)  # the window's losses, oldest first
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        errors = np.concatenate((self._last, chunk.wrong))
-        sums = np.concatenate(([0], np.cumsum(errors)))
-        ends = np.arange(len(self._last) + 1, len(errors) + 1)
+        if not len(self._last):
+            self._last = self._last.astype(chunk.loss.dtype)
+        losses = np.concatenate((self._last, chunk.loss))
+        ends = np.arange(len(self._last) + 1, len(losses) + 1)
         starts = np.maximum(0, ends - self.size)
-        self._last = errors[-self.size :]
-        return (sums[ends] - sums[starts]) / (ends - starts), None
+        self._last = losses[-self.size :]
+        if losses.dtype == np.bool_:
+            sums = np.concatenate(([0], np.cumsum(losses)))
+            return (sums[ends] - sums[starts]) / (ends - starts), None
+        # Differences of sums of fractions would drift; `fsum` is correctly rounded.
+        values = losses.tolist()
+        windows = zip(starts.tolist(), ends.tolist())
+        totals = np.array([math.fsum(values[start:end]) for start, end in windows])
+        return totals / (ends - starts), None
 
     def snapshot(self) -> object:
-        return [len(self._last), np.packbits(self._last).tobytes()]
+        bits = self._last.dtype == np.bool_
+        packed = np.packbits(self._last) if bits else self._last
+        return [len(self._last), packed.tobytes(), bits]
 
     def restore(self, state: Any) -> None:
-        length, packed = state
-        bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length)
-        self._last = bits.astype(np.bool_)
+        length, packed, bits = state
+        if bits:
+            unpacked = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length)
+            self._last = unpacked.astype(np.bool_)
+        else:
+            self._last = np.frombuffer(packed)
 
 
 class FadingError:
     """`fading:A`: the faded error S/N after each outcome (2013 paper, eq. 1)."""
 
     def __init__(self, factor: float) -> None:
-        self._wrong = FadingSum(factor)
+        self._loss = FadingSum(factor)
         self._n = FadingCount(factor)
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        return self._wrong.update(chunk.wrong) / self._n.update(len(chunk.wrong)), None
+        return self._loss.update(chunk.loss) / self._n.update(len(chunk.loss)), None
 
     def snapshot(self) -> object:
-        return [self._wrong.snapshot(), self._n.snapshot()]
+        return [self._loss.snapshot(), self._n.snapshot()]
 
     def restore(self, state: Any) -> None:
-        self._wrong.restore(state[0])
+        self._loss.restore(state[0])
         self._n.restore(state[1])
 
 
@@ -134,31 +153,41 @@ class MeasureSignal:
     A measure is not a running sum, so this one works outcome by outcome: some 20 µs each.
     """
 
-    def __init__(self, estimator: str, measure: str) -> None:
+    def __init__(self, estimator: str, measure: str, measures: MeasureSet) -> None:
         self._memory = build_memory(estimator)
-        self._measure = [measure]
+        self._measure = measure
+        self._measures = measures._replace(names=(measure,))
+        needs_sums = measure in OF_PROBABILITIES or measure in OF_NUMBERS
+        self._sums = build_sums(estimator) if needs_sums else None
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        memory = self._memory
+        memory, sums = self._memory, self._sums
         if chunk.capacity > memory.capacity:
             memory.grow(chunk.capacity)
+        scores = chunk.scores or Scores.of(len(chunk.places), {})
         values, places = [], []
         for i in range(len(chunk.places)):
             memory.update(chunk.places[i : i + 1])
-            measured, _ = compute(memory, self._measure)
+            if sums is not None:
+                sums.update(scores.between(i, i + 1))
+            measured, _ = self._measures.of(memory, sums)
             if measured:
-                values.append(1.0 - measured[self._measure[0]])
+                values.append(1.0 - measured[self._measure])
                 places.append(i)
         return np.array(values), np.array(places, dtype=np.int64)
 
     def snapshot(self) -> object:
-        return self._memory.snapshot()
+        return [self._memory.snapshot(), self._sums and self._sums.snapshot()]
 
     def restore(self, state: Any) -> None:
-        self._memory.restore(state)
+        self._memory.restore(state[0])
+        if self._sums is not None:
+            self._sums.restore(state[1])
 
 
-def build_signal(name: str, min_outcomes: int = 30) -> Signal:
+def build_signal(
+    name: str, min_outcomes: int = 30, measures: MeasureSet | None = None
+) -> Signal:
     """The signal of a name; raises ValueError quoting it.
 
     >>> build_signal("kappa")
@@ -174,7 +203,7 @@ def build_signal(name: str, min_outcomes: int = 30) -> Signal:
     estimator, _, measure = name.rpartition(":")
     if estimator and measure in MEASURES:
         build_memory(estimator)  # raises, quoting the estimator
-        return MeasureSignal(estimator, measure)
+        return MeasureSignal(estimator, measure, measures or MeasureSet(()))
     try:
         return _estimator_error(name)
     except ValueError:

@@ -12,7 +12,6 @@ from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.join import EXPIRED, SETTLED, Entry
 from pipeline.core.latency import LatencyHistogram
-from pipeline.core.measures import compute
 from pipeline.core.model import Model
 from pipeline.core.sequence import Raised
 from topics.decoding import INSTANCES, LABELS
@@ -112,21 +111,16 @@ class Stream(BulkJoin):
     def metrics(self, model: Model) -> Iterable[Metrics]:
         """The model's metrics messages in its present state."""
         counts = self.counts(model)
-        for stage, sequence in model.sequences.items():
-            for estimator, memory in sequence.memories.items():
-                measures, undefined = compute(memory, self.config.measures)
-                message = Metrics(
-                    identity(
-                        self.name, model.name, None, stage, estimator,
-                        model.outcomes, model.revisions,
-                    ),
-                    self.name, model.name, None, stage, estimator, memory.n, model.outcomes,
-                    model.newest_ts, measures, undefined, counts, self.config.digest,
-                )  # fmt: skip
-                about = {f"stage {stage}", f"{stage} estimator {estimator}"}
-                if model.started_empty and not about.isdisjoint(model.started_empty):
-                    message.started_empty = True
-                yield message
+        for stage, estimator, (n, measures, undefined) in model.measured():
+            about = (self.name, model.name, None, stage, estimator)
+            message = Metrics(
+                identity(*about, model.outcomes, model.revisions),
+                *about, n, model.outcomes, model.newest_ts, measures, undefined, counts,
+                self.config.digest,
+            )  # fmt: skip
+            if model.started_empty and model.began_later(stage, estimator):
+                message.started_empty = True
+            yield message
 
     def counts(self, model: Model) -> dict[str, int]:
         """The `counts` of a model's messages: its own and its stream's, by contract section 2."""
@@ -161,6 +155,7 @@ class Stream(BulkJoin):
             "horizon": self.config.label_horizon,
             "clock": self.clock,
             "classes": self.classes.snapshot(),
+            "target": self.target.snapshot(),
             "baselines": self.baselines.snapshot(),
             "numbers": [
                 self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
@@ -176,6 +171,7 @@ class Stream(BulkJoin):
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
         self.clock = state["clock"]
         self.classes.restore(state["classes"])
+        self.target.restore(state["target"])
         self.baselines.restore(state["baselines"])
         (
             self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
@@ -197,6 +193,8 @@ class Stream(BulkJoin):
         moved, book, add = self._moved, self.book, self._expiry.add
         for name, entry in entries:
             entry = tuple(entry)
+            if self.target.scored is not None:
+                entry = tuple(map(_as_tuples, entry))
             if moved and entry[0] != SETTLED:
                 factor = 2 if entry[0] == EXPIRED else 1
                 entry = (entry[0], entry[1] + factor * moved, *entry[2:])
@@ -225,3 +223,8 @@ class Stream(BulkJoin):
             self._settled_until = min(self._settled_until, columns.settled_until)
             waiting = columns.waiting()
             self._expiry.add_many(columns.deadline[waiting], columns.names_of(waiting))
+
+
+def _as_tuples(part: Any) -> Any:
+    """What was a tuple before it was written down."""
+    return tuple(map(_as_tuples, part)) if isinstance(part, (list, tuple)) else part

@@ -15,7 +15,6 @@ from prometheus_client.core import (
 from pipeline import __version__
 from pipeline.config import Config
 from pipeline.core.latency import BOUNDS
-from pipeline.core.measures import compute
 from pipeline.core.stream import Stream
 from pipeline.worker.fetching import Fetcher
 from pipeline.worker.statistics import DURATION_BOUNDS, Durations
@@ -34,6 +33,26 @@ _MEASURE_HELP = {
     "p_maj": "Accuracy of the majority baseline",
     "kappa_maj": "Kappa against the majority baseline",
     "kappa_plus": "Geometric mean of kappa and kappa_per where both are positive",
+    "kappa_se": "Standard error of Cohen's kappa",
+    "kappa_z": "Cohen's kappa over its standard error if it were chance",
+    "balanced_accuracy": "Arithmetic mean of the recalls of the classes with labels",
+    "g_mean": "Geometric mean of the recalls of the classes with labels",
+    "mcc": "Matthews' correlation; for more than two classes Gorodkin's R_K",
+    "precision": "Precision of the positive class",
+    "recall": "Recall of the positive class",
+    "specificity": "Specificity of the positive class",
+    "f1": "F1 of the positive class",
+    "macro_precision": "Mean precision of the classes",
+    "macro_recall": "Mean recall of the classes",
+    "macro_f1": "Mean F1 of the classes",
+    "weighted_f1": "Mean F1 of the classes, weighted with their labels",
+    "log_loss": "Mean logarithmic loss of the predicted probabilities",
+    "brier": "Brier score of the predicted probabilities, summed over classes",
+    "ece": "Expected calibration error of the predicted class, 15 equal bins",
+    "mae": "Mean absolute error",
+    "mse": "Mean squared error",
+    "rmse": "Root of the mean squared error",
+    "r2": "Coefficient of determination",
 }
 
 _SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
@@ -69,11 +88,10 @@ class Exporter:
         }
         for stream in streams:
             for model in stream.by_code:
-                for stage, sequence in model.sequences.items():
-                    for estimator, memory in sequence.memories.items():
-                        labels = (stream.name, model.name, "", stage, estimator)
-                        for name, value in compute(memory, stream.config.measures)[0].items():
-                            families[name].add_metric(labels, value)
+                for stage, estimator, measured in model.measured():
+                    labels = (stream.name, model.name, "", stage, estimator)
+                    for name, value in measured.values.items():
+                        families[name].add_metric(labels, value)
         yield from families.values()
 
     def _models(self, streams: list[Stream]) -> Iterator[Metric]:
@@ -107,7 +125,7 @@ class Exporter:
                 expired.add_metric(labels, model.expired)
                 if model.outcomes:
                     newest.add_metric(labels, model.newest_ts / 1000)
-                for stage, sequence in model.sequences.items():
+                for stage, sequence in model.sequences():
                     outcomes.add_metric((*labels, stage), sequence.outcomes)
                     for detection in sequence.detections:
                         config = detection.config

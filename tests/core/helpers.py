@@ -26,9 +26,10 @@ from hypothesis import HealthCheck, settings
 from pipeline.config import Config, load_config
 from pipeline.core import bulk
 from pipeline.core import shard as shard_module
+from pipeline.core.arrays import Packed
 from pipeline.core.join import REPEATED, SETTLED, WAITING
 from pipeline.core.merge import Batch, Cut
-from pipeline.core.outcomes import NO_CLASS, Chunk, Packed, pack
+from pipeline.core.outcomes import NO_CLASS, Chunk, pack
 from pipeline.core.shard import Shard
 from pipeline.core.stream import Stream
 from topics.decoding import KINDS, decode
@@ -386,7 +387,7 @@ def entries_of(stream: Stream) -> dict[str, Any]:
 
 def _in_order(entry: Any) -> Any:
     """An entry with its predictions in order of model and time."""
-    start = {SETTLED: 8, WAITING: 3, REPEATED: 3}.get(entry[0], len(entry))
+    start = {SETTLED: 9, WAITING: 3, REPEATED: 3}.get(entry[0], len(entry))
     predictions = sorted(zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3]))
     return (*entry[:start], *itertools.chain.from_iterable(predictions))
 

@@ -53,14 +53,18 @@ from pipeline.core.detection import Detection
 from pipeline.core.fading import FadingCount, FadingSum
 from pipeline.core.join import SETTLED
 from pipeline.core.latency import LatencyHistogram
+from pipeline.core.measures import MeasureSet
 from pipeline.core.memories import build_memory
 from pipeline.core.merge import Merge
 from pipeline.core.model import Model
 from pipeline.core.outcomes import pack
 from pipeline.core.page_hinkley import PageHinkley
+from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
+from pipeline.core.sums import build_sums
+from pipeline.core.target import NumberTarget
 from topics.decoding import LABELS, PREDICTIONS
 
 SEEDS = range(8)
@@ -208,7 +212,7 @@ def outcomes_of(shard: Shard) -> set[tuple[str, str, str, str]]:
         names = stream.classes.names
         for instance, entry in entries_of(stream).items():
             if entry[0] == SETTLED:
-                for code, prediction in zip(entry[8::3], entry[10::3]):
+                for code, prediction in zip(entry[9::3], entry[11::3]):
                     model = stream.by_code[code].name
                     found.add((model, instance, names[entry[5]], names[prediction >> 16 & 0xFFFF]))
     return found
@@ -490,9 +494,13 @@ def use_signal(signal: Any, rng: random.Random) -> Any:
 
 
 def use_sequence(sequence: OutcomeSequence, rng: random.Random) -> Any:
-    sequence.update(packed(some(rng)), 4)
+    outcomes = packed(some(rng))
+    scored = rng.sample(range(len(outcomes)), rng.choice([0, 1]))
+    scores = {row: score_probabilities("a", "a", ("a", rng.random())) for row in scored}
+    sequence.update(outcomes, 4, Scores.of(len(outcomes), scores) if scores else None)
     raised = sequence.detect()
-    return [(r.place, r.statistic, r.detection.config) for r in raised]
+    measured = [sequence.measured(name) for name in sequence.memories]
+    return measured, [(r.place, r.statistic, r.detection.config) for r in raised]
 
 
 def use_model(model: Model, rng: random.Random) -> Any:
@@ -500,7 +508,8 @@ def use_model(model: Model, rng: random.Random) -> Any:
     start = model.outcomes
     model.positions.extend(range(count))
     model.first.extend(packed(random_outcomes(rng, count, 3)).tolist())
-    model.last[0] = pack(0, 2, 1, 1)
+    model.views[0] = tuple(pack(0, h, 1, 1) for h in (1, 2, 1, 2))
+    model.scores[count - 1] = (score_probabilities("a", "b", ("a", rng.random())),)
     numbers = array("q", range(start, start + count))
     labels = array("Q", packed(random_outcomes(rng, count, 3)).tolist())
     model.evaluate(numbers, numbers, labels, 4)
@@ -512,6 +521,18 @@ def use_model(model: Model, rng: random.Random) -> Any:
     model.emitted = (model.outcomes, model.revisions - 1)
     told = [(outcome, stage, raised.statistic, row) for outcome, stage, raised, row in alarms]
     return told, model.room, model.emission_due
+
+
+def use_sums(sums: Any, rng: random.Random) -> Any:
+    length = rng.choice([1, 30, 1500])
+    rows = sorted(rng.sample(range(length), rng.choice([0, 1, length])))
+    sums.update(Scores.of(length, {row: score_number(rng.random(), 0.5, 0.1) for row in rows}))
+    return sums.sums.tolist()
+
+
+def use_target(target: NumberTarget, rng: random.Random) -> Any:
+    y = target.label(rng.random())
+    return target.score(y, (0, rng.random()))
 
 
 def use_baselines(baselines: Baselines, rng: random.Random) -> Any:
@@ -557,7 +578,7 @@ def use_shard(shard: Shard, rng: random.Random) -> Any:
 DETECTORS = tuple(DetectorConfig(signal, "page-hinkley", 0.01, 0.3, 5) for signal in SIGNALS)
 SETTINGS = StreamConfig(
     estimators=("all", "window:3", "window:100", "fading:0.9"), detectors=DETECTORS,
-    emit_outcomes=7,
+    emit_outcomes=7, stages=("initial", "final", "bins", "intermediate"), bins=2,
 )  # fmt: skip
 
 STATEFUL: dict[str, Stateful] = {
@@ -569,6 +590,11 @@ STATEFUL: dict[str, Stateful] = {
         f"signal {name}": Stateful(lambda name=name: build_signal(name, 5), use_signal)  # type: ignore[misc]
         for name in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
     },
+    **{
+        f"sums {name}": Stateful(lambda name=name: build_sums(name), use_sums)  # type: ignore[misc]
+        for name in ("all", "window:1", "window:100", "fading:0.9", "fading:1")
+    },
+    "NumberTarget": Stateful(NumberTarget, use_target),
     "FadingCount": Stateful(
         lambda: FadingCount(0.9), lambda count, rng: count.update(rng.choice([1, 700])).tolist()
     ),
@@ -584,8 +610,8 @@ STATEFUL: dict[str, Stateful] = {
         lambda: Detection(DETECTORS[0]),
         lambda sut, rng: (sut.update(chunk_of(some(rng))), sut.alarms, sut.params),
     ),
-    "Sequence": Stateful(lambda: OutcomeSequence("final", SETTINGS), use_sequence),
-    "Model": Stateful(lambda: Model(0, "m", SETTINGS), use_model),
+    "Sequence": Stateful(lambda: OutcomeSequence(SETTINGS, MeasureSet(SETTINGS.measures)), use_sequence),
+    "Model": Stateful(lambda: Model(0, "m", SETTINGS, MeasureSet(SETTINGS.measures)), use_model),
     "Baselines": Stateful(Baselines, use_baselines),
     "Classes": Stateful(lambda: Classes(10), use_classes),
     "LatencyHistogram": Stateful(LatencyHistogram, use_latency),
@@ -638,9 +664,9 @@ def test_a_snapshot_is_a_copy(name: str) -> None:
 
 def test_no_class_with_a_snapshot_is_forgotten() -> None:
     covered = {type(kind.build()) for kind in STATEFUL.values()}
-    # A stream's snapshot is a part of its shard's; a protocol has no state.
+    # A stream's snapshot is a part of its shard's; a protocol has no state, nor has the target of classes.
     assert {cls.__name__ for cls in with_snapshot()} - {cls.__name__ for cls in covered} == {
-        "Stream", "Signal",
+        "Stream", "Signal", "Target", "ClassTarget",
     }  # fmt: skip
 
 

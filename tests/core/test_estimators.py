@@ -25,7 +25,7 @@ from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.fading import FadingCount, FadingSum, fading_scale
 from pipeline.core.latency import BOUNDS, LatencyHistogram
-from pipeline.core.measures import compute
+from pipeline.core.measures import MeasureSet, compute
 from pipeline.core.memories import Memory, build_memory
 from pipeline.core.memories.all_history import AllHistory
 from pipeline.core.memories.window import Window
@@ -325,7 +325,7 @@ class TestSignals:
                 got += values.tolist()
             else:
                 fed = dict(zip(places.tolist(), values.tolist()))
-                got += [fed.get(index) for index in range(len(chunk.wrong))]
+                got += [fed.get(index) for index in range(len(chunk.loss))]
         assert [value is None for value in got] == [value is None for value in expected]
         wanted = [value for value in expected if value is not None]
         assert [value for value in got if value is not None] == pytest.approx(wanted, abs=1e-9)
@@ -492,7 +492,7 @@ class TestDetection:
         detectors = (
             DetectorConfig("error", threshold=10.01), DetectorConfig("all", threshold=10.01),
         )  # fmt: skip
-        sequence = OutcomeSequence("final", StreamConfig(detectors=detectors))
+        sequence = OutcomeSequence(StreamConfig(detectors=detectors), MeasureSet(()))
         errors = drifting(1, 2000, 0.1, 0.6)
         outcomes = [(0, int(error), 0, 0) for error in errors]
         sequence.update(packed(outcomes[:700]), 2)

@@ -15,18 +15,33 @@ from hypothesis import strategies as st
 from oracle_measures import Kind, measures
 
 from pipeline.config import KNOWN_MEASURES
-from pipeline.core.measures import MEASURES, compute
+from pipeline.core.classes import Classes
+from pipeline.core.measures import MEASURES, OF_MATRIX, OF_POSITIVE, compute
+from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
 from pipeline.core.memories.all_history import AllHistory
 from pipeline.core.outcomes import NO_CLASS
 
-NAMES = list(MEASURES)
-EXACT = [name for name in NAMES if name != "kappa_plus"]
+#: What is made of a confusion matrix.
+NAMES = [*OF_MATRIX, *OF_POSITIVE]
+#: Measures of agreement with a value wherever their reference isn't 1.
+PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
+#: Quotients of integers; the others have roots or sums of quotients.
+EXACT = [
+    "error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "precision", "recall",
+    "specificity", "f1",
+]  # fmt: skip
 
 codes = st.tuples(
     st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 1, 2, 3, NO_CLASS]),
     st.sampled_from([0, 1, 2, 3, NO_CLASS]),
 )  # fmt: skip
+
+
+CLASSES = Classes(limit=8)
+for name in "01234567":
+    CLASSES.code(name)
+POSITIVE = PositiveClass("1", CLASSES)
 
 
 def kind(outcome: Codes) -> Kind:
@@ -35,12 +50,12 @@ def kind(outcome: Codes) -> Kind:
 
 
 def measured(
-    outcomes: list[Codes], estimator: str = "all"
+    outcomes: list[Codes], estimator: str = "all", names: list[str] = NAMES
 ) -> tuple[dict[str, float], dict[str, str]]:
     memory = build_memory(estimator)
     memory.grow(4)
     memory.update(chunk_of(outcomes, 4).places)
-    return compute(memory, NAMES)
+    return compute(memory, names, POSITIVE)
 
 
 @examples(100)
@@ -48,14 +63,13 @@ def measured(
 def test_integer_counts_give_the_fraction_rounded_once(outcomes: list[Codes]) -> None:
     """Not only close to it: the very float that is nearest to the exact value."""
     values, undefined = measured(outcomes)
-    true_values, reasons = measures(Counter(map(kind, outcomes)))
+    true_values, reasons = measures(Counter(map(kind, outcomes)), "1")
     assert undefined == reasons
     assert values.keys() == true_values.keys()
     assert {n: values[n] for n in EXACT if n in values} == {
         n: true_values[n] for n in EXACT if n in values
     }
-    if "kappa_plus" in values:
-        assert values["kappa_plus"] == pytest.approx(true_values["kappa_plus"], rel=1e-14)
+    assert values == pytest.approx(true_values, rel=1e-12, abs=1e-15)
 
 
 @examples(60)
@@ -67,13 +81,14 @@ def test_faded_weights_are_close_to_their_fractions(outcomes: list[Codes], facto
         for known in weights:
             weights[known] *= Fraction(factor)
         weights[kind(outcome)] = weights.get(kind(outcome), Fraction(0)) + 1
-    true_values, reasons = measures(weights)  # type: ignore[arg-type]
+    true_values, reasons = measures(weights, "1")  # type: ignore[arg-type]
     assert undefined == reasons
     assert values.keys() == true_values.keys()
     for name, value in values.items():
         # A kappa of 0 is some 1e-16 here, and its root in kappa_plus 1e-8. Where 1 - p_ran is the
         # weight of one faded outcome (2^-29), as many bits are lost.
-        relative, absolute = (1e-6, 1e-6) if name.startswith("kappa") else (1e-12, 0)
+        # The others' are differences of weights near 1.
+        relative, absolute = (1e-6, 1e-6) if name.startswith(("kappa", "mcc")) else (1e-9, 1e-9)
         assert value == pytest.approx(true_values[name], rel=relative, abs=absolute), name
 
 
@@ -91,7 +106,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     memory.counts = np.array(cells, dtype=np.int64) * scale
     memory.counts[lonely] += 1
     memory.n = int(memory.counts.sum())
-    values, undefined = compute(memory, NAMES)
+    values, undefined = compute(memory, NAMES, POSITIVE)
     assert values.keys() | undefined.keys() == set(NAMES)
     assert not values.keys() & undefined.keys()
     assert all(map(math.isfinite, values.values()))
@@ -105,7 +120,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
         Kind(str(y), str(h), bool(bits & 2), bool(bits & 1)): int(grid[y, h, bits])
         for y in range(2) for h in range(2) for bits in range(4)
     }  # fmt: skip
-    true_values, reasons = measures(weights)
+    true_values, reasons = measures(weights, "1")
     assert undefined == reasons
     assert {n: values[n] for n in EXACT if n in values} == {
         n: true_values[n] for n in EXACT if n in values
@@ -147,9 +162,9 @@ class TestUndefined:
     def test_reasons(
         self, estimator: str, outcomes: list[Codes], reasons: dict[str, str]
     ) -> None:
-        values, undefined = measured(outcomes, estimator)
+        values, undefined = measured(outcomes, estimator, PLAIN)
         assert undefined == reasons
-        assert values.keys() == set(NAMES) - reasons.keys()
+        assert values.keys() == set(PLAIN) - reasons.keys()
 
     def test_a_window_forgets_what_made_a_value(self) -> None:
         assert "kappa" in measured([WRONG, RIGHT, RIGHT], "window:3")[0]
@@ -160,7 +175,7 @@ class TestUndefined:
         values, undefined = measured([WRONG, *[RIGHT] * 60], "fading:0.5")
         assert undefined["kappa"] == "p_ran_one"
         assert values["accuracy"] == 1.0
-        values, undefined = measured([WRONG, *[RIGHT] * 20], "fading:0.5")
+        values, undefined = measured([WRONG, *[RIGHT] * 20], "fading:0.5", PLAIN)
         assert undefined == {}
 
 
@@ -173,7 +188,7 @@ def test_only_what_was_asked_for() -> None:
 def test_by_hand() -> None:
     """50 outcomes: Cohen's textbook table 20, 5, 10, 15 with p = 0.7 and p_ran = 0.5."""
     table = [(0, 0)] * 20 + [(0, 1)] * 5 + [(1, 0)] * 10 + [(1, 1)] * 15
-    values, _ = measured([(y, h, 0, 1) for y, h in table])
+    values, _ = measured([(y, h, 0, 1) for y, h in table], names=PLAIN)
     assert values == {
         "error": 0.3, "accuracy": 0.7, "kappa": 0.4,
         "p_per": 0.5, "kappa_per": 0.4, "p_maj": 0.5, "kappa_maj": 0.4,
@@ -182,7 +197,7 @@ def test_by_hand() -> None:
 
 
 def test_what_can_be_computed_is_known_to_the_contract() -> None:
-    assert set(NAMES) <= set(KNOWN_MEASURES)
+    assert set(MEASURES) == set(KNOWN_MEASURES)
     assert len(set(KNOWN_MEASURES)) == len(KNOWN_MEASURES) == 28
 
 
@@ -192,11 +207,60 @@ def test_many_classes(estimator: str) -> None:
     memory = build_memory(estimator)
     memory.grow(8)
     memory.update(chunk_of(outcomes).places)
-    values, undefined = compute(memory, NAMES)
+    values, undefined = compute(memory, NAMES, POSITIVE)
     weights: dict[Kind, float] = {}
     for outcome in outcomes:
         if estimator != "all":
             weights = {known: 0.97 * weight for known, weight in weights.items()}
         weights[kind(outcome)] = weights.get(kind(outcome), 0) + 1
     assert undefined == {}
-    assert values == pytest.approx(measures(weights)[0], rel=1e-10)
+    assert values == pytest.approx(measures(weights, "1")[0], rel=1e-10)
+
+
+class TestPositiveClass:
+    def test_reasons(self) -> None:
+        binary = ["precision", "recall", "specificity", "f1"]
+        assert measured([(0, 0, 1, 1)], names=binary) == (
+            {"specificity": 1.0},
+            {"precision": "no_predicted_positives", "recall": "no_positives", "f1": "no_positives"},
+        )
+        assert measured([(1, 0, 1, 1)], names=binary) == (
+            {"recall": 0.0},
+            {
+                "precision": "no_predicted_positives", "specificity": "no_negatives",
+                "f1": "no_predicted_positives",
+            },
+        )  # fmt: skip
+        assert measured([(1, 0, 1, 1), (0, 1, 1, 1)], names=binary)[0]["f1"] == 0.0
+
+    @pytest.mark.parametrize(
+        ("names", "labels", "positive"),
+        [
+            (["false", "true"], [1, 0], "true"),
+            (["0", "1"], [3, 2], "1"),
+            (["0", "1", "2"], [3, 2, 1], None),
+            (["0", "1", "2"], [3, 2, 0], "1"),  # no label is 2, whatever is predicted
+            (["UP", "DOWN"], [1, 1], None),
+            (["true", "1"], [1, 1], None),
+        ],
+    )
+    def test_it_is_known_where_labels_are_booleans_or_0_and_1(
+        self, names: list[str], labels: list[int], positive: str | None
+    ) -> None:
+        classes = Classes(limit=9)
+        for name in names:
+            classes.code(name)
+        code = PositiveClass(None, classes).code(labels)
+        assert (None if code is None else names[code]) == positive
+
+    def test_without_one_there_are_no_values(self) -> None:
+        memory = build_memory("all")
+        memory.update(chunk_of([RIGHT, WRONG], 2).places)
+        assert compute(memory, ["f1", "recall"])[1] == dict.fromkeys(
+            ("f1", "recall"), "no_positive_class"
+        )
+
+
+def test_correlation_needs_two_classes_on_either_side() -> None:
+    assert measured([RIGHT, WRONG], names=["mcc"]) == ({}, {"mcc": "zero_denominator"})
+    assert measured([(0, 1, 1, 1), (1, 0, 1, 1)], names=["mcc"]) == ({"mcc": -1.0}, {})

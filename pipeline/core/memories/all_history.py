@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import Ints, add_to, grown
+from pipeline.core.arrays import Ints
+from pipeline.core.outcomes import add_to, grown
 
 
 class AllHistory:

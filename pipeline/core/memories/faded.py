@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import fading_scale
-from pipeline.core.outcomes import Floats, Ints, grown
+from pipeline.core.outcomes import grown
 
 #: Cells below this weight are set to 0: far under any digit of an estimate, and it keeps
 #: arithmetic out of the slow denormal range.

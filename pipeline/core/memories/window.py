@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.outcomes import Ints, add_to, grown, moved, tally
+from pipeline.core.arrays import Ints
+from pipeline.core.outcomes import add_to, grown, moved, tally
 
 
 class Window:

@@ -1,0 +1,148 @@
+"""The measures: from an estimator's memory to values, or to the reason why there is none.
+
+Counts are integers (whole history, window) or faded weights. A measure that has no value is named
+with its reason, never replaced by a number (contract, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+from pipeline.core.arrays import Floats
+from pipeline.core.measures import agreement, per_class, probabilistic, regression
+from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, Undefined, binary, matrix_of
+from pipeline.core.memories import Memory
+from pipeline.core.sums import Sums
+
+_Made = TypeVar("_Made")
+
+#: Measures of the whole confusion matrix and of the baselines, by their name in messages.
+OF_MATRIX: dict[str, Callable[[Matrix], float]] = {
+    function.__name__: function
+    for function in (
+        agreement.error, agreement.accuracy, agreement.kappa, agreement.kappa_se, agreement.kappa_z,
+        agreement.p_per, agreement.kappa_per, agreement.p_maj, agreement.kappa_maj,
+        agreement.kappa_plus, per_class.balanced_accuracy, per_class.g_mean, agreement.mcc,
+        per_class.macro_precision, per_class.macro_recall, per_class.macro_f1, per_class.weighted_f1,
+    )
+}  # fmt: skip
+
+#: Measures of the positive class.
+OF_POSITIVE: dict[str, Callable[[Binary], float]] = {
+    function.__name__: function
+    for function in (per_class.precision, per_class.recall, per_class.specificity, per_class.f1)
+}
+
+#: Measures of predicted probabilities.
+OF_PROBABILITIES: dict[str, Callable[[Floats], float]] = {
+    function.__name__: function
+    for function in (probabilistic.log_loss, probabilistic.brier, probabilistic.ece)
+}
+
+#: Measures of predicted numbers.
+OF_NUMBERS: dict[str, Callable[[Floats], float]] = {
+    function.__name__: function
+    for function in (regression.mae, regression.mse, regression.rmse, regression.r2)
+}
+
+MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, *OF_NUMBERS)
+
+
+class _Plan(NamedTuple):
+    """Measures by what they are made of; `without_…`: the reasons where that isn't there."""
+
+    of_matrix: list[tuple[str, Callable[[Matrix], float]]]
+    of_positive: list[tuple[str, Callable[[Binary], float]]]
+    of_probabilities: list[tuple[str, Callable[[Floats], float]]]
+    without_positive: dict[str, str]
+    without_probabilities: dict[str, str]
+    not_regression: dict[str, str]
+
+
+@lru_cache(maxsize=256)
+def _plan(names: tuple[str, ...]) -> _Plan:
+    positive = [name for name in names if name in OF_POSITIVE]
+    probabilities = [name for name in names if name in OF_PROBABILITIES]
+    return _Plan(
+        [(name, OF_MATRIX[name]) for name in names if name in OF_MATRIX],
+        [(name, OF_POSITIVE[name]) for name in positive],
+        [(name, OF_PROBABILITIES[name]) for name in probabilities],
+        dict.fromkeys(positive, "no_positive_class"),
+        dict.fromkeys(probabilities, "no_probabilities"),
+        dict.fromkeys([name for name in names if name in OF_NUMBERS], "not_regression"),
+    )
+
+
+def compute(
+    memory: Memory,
+    names: Sequence[str],
+    positive: PositiveClass | None = None,
+    sums: Sums | None = None,
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Values of the named measures of classes, and reasons for those without a value.
+
+    `sums` are those of the probabilities' scores, None where there were none.
+
+    >>> from pipeline.core.memories import build_memory
+    >>> compute(build_memory("all"), ["accuracy"])
+    ({}, {'accuracy': 'empty'})
+    """
+    if not memory.n:
+        return {}, dict.fromkeys(names, "empty")
+    plan = _plan(tuple(names))
+    values: dict[str, float] = {}
+    undefined = dict(plan.not_regression)
+    matrix = matrix_of(memory)
+    _fill(plan.of_matrix, matrix, values, undefined)
+    code = None if positive is None else positive.code(matrix.labels)
+    if code is None:
+        undefined.update(plan.without_positive)
+    else:
+        _fill(plan.of_positive, binary(matrix, code), values, undefined)
+    if sums is None:
+        undefined.update(plan.without_probabilities)
+    else:
+        _fill(plan.of_probabilities, sums.sums, values, undefined)
+    return values, undefined
+
+
+def _fill(
+    measures: Sequence[tuple[str, Callable[[_Made], float]]],
+    of: _Made,
+    values: dict[str, float],
+    undefined: dict[str, str],
+) -> None:
+    for name, function in measures:
+        try:
+            values[name] = function(of)
+        except Undefined as reason:
+            undefined[name] = str(reason)
+
+
+class MeasureSet(NamedTuple):
+    """The measures that a stream asks for."""
+
+    names: Sequence[str]
+    positive: PositiveClass | None = None
+    regression: bool = False
+
+    def of(self, memory: Memory, sums: Sums | None) -> tuple[dict[str, float], dict[str, str]]:
+        """Their values in an estimator's memory, and reasons for those without a value."""
+        if self.regression:
+            return compute_numbers(memory, self.names, sums)
+        return compute(memory, self.names, self.positive, sums)
+
+
+def compute_numbers(
+    memory: Memory, names: Sequence[str], sums: Sums | None
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Values of the named measures of numbers, and reasons for those without a value."""
+    if not memory.n or sums is None:
+        return {}, dict.fromkeys(names, "empty")
+    values: dict[str, float] = {}
+    undefined = {name: "not_classification" for name in names if name not in OF_NUMBERS}
+    numbers = [(name, OF_NUMBERS[name]) for name in names if name in OF_NUMBERS]
+    _fill(numbers, sums.sums, values, undefined)
+    return values, undefined

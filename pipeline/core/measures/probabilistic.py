@@ -1,0 +1,35 @@
+"""Measures of predicted probabilities, from sums of scores (see `pipeline.core.scores`)."""
+
+from __future__ import annotations
+
+import math
+
+from pipeline.core.arrays import Floats
+from pipeline.core.measures.matrix import Undefined
+from pipeline.core.scores import BRIER, CONFIDENCE, ECE_BINS, IN_BIN, LOG_LOSS, RIGHT, SCORED
+
+
+def _scored(sums: Floats) -> float:
+    if not sums[SCORED]:
+        raise Undefined("no_probabilities")
+    return float(sums[SCORED])
+
+
+def log_loss(sums: Floats) -> float:
+    """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15]."""
+    return float(sums[LOG_LOSS]) / _scored(sums)
+
+
+def brier(sums: Floats) -> float:
+    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2."""
+    return float(sums[BRIER]) / _scored(sums)
+
+
+def ece(sums: Floats) -> float:
+    """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.
+
+    Confidence is the probability of the predicted class.
+    """
+    n = _scored(sums)
+    gaps = sums[RIGHT : RIGHT + ECE_BINS] - sums[CONFIDENCE : CONFIDENCE + ECE_BINS]
+    return math.fsum(abs(gap) for gap in gaps[sums[IN_BIN : IN_BIN + ECE_BINS] > 0].tolist()) / n

@@ -1,0 +1,120 @@
+"""What an outcome adds to sums beside its cell: losses of probabilities, or errors of numbers.
+
+A *score* is a list of additions to a vector of sums: places and values, always equally many. An
+estimator keeps the sums (see `pipeline.core.sums`), the measures are made of them
+(`pipeline.core.measures.probabilistic` and `.regression`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+
+#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (contract, section 3).
+CLIP = 1e-15
+
+#: Equal bins of the expected calibration error (contract, section 3).
+ECE_BINS = 15
+
+#: Places of the sums: outcomes that have a score first, then, with probabilities, …
+SCORED, LOG_LOSS, BRIER = range(3)
+#: … and by bin of the confidence: outcomes, confidences, right ones.
+IN_BIN, CONFIDENCE, RIGHT = (3 + part * ECE_BINS for part in range(3))
+#: With numbers: |e|, e², e for the error e = prediction - label; y and y² for the label from an origin.
+ABSOLUTE, SQUARED, BIAS, LABEL, LABEL_SQUARED = range(1, 6)
+
+SIZE = 3 + 3 * ECE_BINS
+
+#: Where a number's loss stands in its score, by the configuration's name of it.
+LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
+
+#: Additions in a score, of either task.
+WIDTH = 6
+
+#: (places, values)
+Score = tuple[tuple[int, ...], tuple[float, ...]]
+
+_NUMBERS = (SCORED, ABSOLUTE, SQUARED, BIAS, LABEL, LABEL_SQUARED)
+
+
+def score_probabilities(y: str, h: str, probabilities: Sequence[str | float]) -> Score:
+    """The score of a prediction `h` with probabilities (class, p, class, p, …) under the label `y`.
+
+    Log loss -ln p(y); Brier Σ_c (p(c) - [c = y])², a class that isn't named has p = 0; the confidence
+    is p(h), in bin b where b/15 < p <= (b + 1)/15.
+
+    >>> places, values = score_probabilities("up", "up", ("up", 0.5, "down", 0.5))
+    >>> values[:3], places[3] - IN_BIN, values[4:]
+    ((1.0, 0.6931471805599453, 0.5), 7, (0.5, 1.0))
+    """
+    given = dict(zip(probabilities[::2], probabilities[1::2]))
+    own = float(given.get(y, 0.0))
+    loss = -math.log(min(max(own, CLIP), 1 - CLIP))
+    brier = 0.0 if y in given else 1.0
+    for name, p in given.items():
+        brier += (float(p) - (name == y)) ** 2
+    confidence = float(given.get(h, 0.0))
+    place = min(ECE_BINS - 1, max(0, math.ceil(confidence * ECE_BINS) - 1))
+    return (
+        (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place),
+        (1.0, loss, brier, 1.0, confidence, float(h == y)),
+    )
+
+
+def score_number(y: float, prediction: float, origin: float) -> Score:
+    """The score of a number; labels are summed from `origin` on, which keeps their digits.
+
+    >>> score_number(3.0, 1.0, 2.0)
+    ((0, 1, 2, 3, 4, 5), (1.0, 2.0, 4.0, -2.0, 1.0, 1.0))
+    """
+    error = prediction - y
+    label = y - origin
+    return _NUMBERS, (1.0, abs(error), error * error, error, label, label * label)
+
+
+class Scores(NamedTuple):
+    """Scores of some of `length` consecutive outcomes: `rows` says of which, ascending."""
+
+    length: int
+    rows: Ints  # (m,)
+    places: Ints  # (m, WIDTH)
+    values: Floats  # (m, WIDTH)
+
+    @classmethod
+    def of(cls, length: int, scores: dict[int, Score]) -> Scores:
+        """Scores by the row of their outcome, ascending."""
+        rows = np.fromiter(scores, np.int64, len(scores))
+        places = np.array([places for places, _ in scores.values()], dtype=np.int64)
+        values = np.array([values for _, values in scores.values()], dtype=np.float64)
+        return cls(length, rows, places.reshape(-1, WIDTH), values.reshape(-1, WIDTH))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Scores]) -> Scores:
+        """Scores of outcomes one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = [0, *accumulate(part.length for part in parts)]
+        return cls(
+            starts[-1],
+            np.concatenate([part.rows + start for part, start in zip(parts, starts)]),
+            np.concatenate([part.places for part in parts]),
+            np.concatenate([part.values for part in parts]),
+        )
+
+    def between(self, start: int, stop: int) -> Scores:
+        """Scores of the outcomes from one row to another."""
+        first, last = self.rows.searchsorted((start, stop)).tolist()
+        part = slice(first, last)
+        return Scores(stop - start, self.rows[part] - start, self.places[part], self.values[part])
+
+    def column(self, place: int) -> Floats:
+        """The value added by each outcome at a place of all scores (numbers only), 0 where there is none."""
+        column = np.zeros(self.length)
+        column[self.rows] = self.values[:, place]
+        return column

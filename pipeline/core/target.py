@@ -1,0 +1,148 @@
+"""What is predicted: a class, or a number. What a prediction and a label are in the join, and their score.
+
+A class is its code. A number has none: its prediction is scored, and so is the one of a class that
+comes with probabilities where a measure of them is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pipeline.config import StreamConfig
+from pipeline.core.classes import Classes
+from pipeline.core.errors import Unusable
+from pipeline.core.measures import OF_PROBABILITIES
+from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.scores import Score, score_number, score_probabilities
+from topics.messages import Prediction
+
+#: Numbers beyond it would overflow when they are squared and added up.
+_LARGEST = 1e100
+
+
+class Target(Protocol):
+    """`known` and `code` give what stands for a value; `label` likewise, for labels."""
+
+    known: Callable[[Any], int | None]
+    #: What of a prediction will be scored, or None; None itself if nothing ever is.
+    scored: Callable[[Prediction], Any] | None
+
+    def code(self, value: Any, field: str) -> int:
+        """The class code of a prediction; raises Unusable."""
+        ...
+
+    def label(self, value: Any) -> Any:
+        """A label as the join keeps it; raises Unusable."""
+        ...
+
+    def bits(self, y: Any) -> int:
+        """The class code in a packed outcome of a label."""
+        ...
+
+    def score(self, y: Any, prediction: tuple[int, Any]) -> Score:
+        """The score of a prediction under its label."""
+        ...
+
+    def snapshot(self) -> object: ...
+    def restore(self, state: Any) -> None: ...
+
+
+class ClassTarget:
+    """Task `classification`."""
+
+    known: Callable[[Any], int | None]
+    scored: Callable[[Prediction], Any] | None
+
+    def __init__(self, classes: Classes, probabilities: bool) -> None:
+        self._classes = classes
+        self.known = classes.codes.get
+        self.scored = _probabilities if probabilities else None
+
+    def code(self, value: Any, field: str) -> int:
+        return self._classes.code(value)
+
+    def label(self, value: Any) -> int:
+        return self._classes.code(value)
+
+    def bits(self, y: int) -> int:
+        return y
+
+    def score(self, y: int, prediction: tuple[int, Any]) -> Score:
+        names = self._classes.names
+        code, probabilities = prediction
+        return score_probabilities(names[y], names[(code & H_MASK) >> H_SHIFT], probabilities)
+
+    def snapshot(self) -> object:
+        return None
+
+    def restore(self, state: Any) -> None:
+        pass
+
+
+class NumberTarget:
+    """Task `regression`.
+
+    >>> target = NumberTarget()
+    >>> target.label(3)
+    3.0
+    >>> target.label("UP")
+    Traceback (most recent call last):
+    ...
+    pipeline.core.errors.Unusable: y_true 'UP': expected a number up to 1e+100 (task: regression)
+    """
+
+    known: Callable[[Any], int | None]
+    scored: Callable[[Prediction], Any] | None
+
+    def __init__(self) -> None:
+        self.known = _number_known
+        self.scored = lambda record: float(record.y_pred)
+        self._origin: float | None = None  # the first label
+
+    def code(self, value: Any, field: str) -> int:
+        if self.known(value) is None:
+            raise Unusable(
+                f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)"
+            )
+        return 0
+
+    def label(self, value: Any) -> float:
+        self.code(value, "y_true")
+        number = float(value)
+        if self._origin is None:
+            self._origin = number
+        return number
+
+    def bits(self, y: float) -> int:
+        return 0
+
+    def score(self, y: float, prediction: tuple[int, Any]) -> Score:
+        assert self._origin is not None, "a label came"
+        return score_number(y, prediction[1], self._origin)
+
+    def snapshot(self) -> object:
+        return self._origin
+
+    def restore(self, state: Any) -> None:
+        self._origin = state
+
+
+def build_target(config: StreamConfig, classes: Classes) -> Target:
+    """The target of a stream's task."""
+    if config.task == "regression":
+        return NumberTarget()
+    return ClassTarget(classes, not set(config.measures).isdisjoint(OF_PROBABILITIES))
+
+
+def _number_known(value: Any) -> int | None:
+    """0, the code of all numbers; None for anything else."""
+    number = type(value) is float or type(value) is int
+    return 0 if number and -_LARGEST <= value <= _LARGEST else None
+
+
+def _probabilities(record: Prediction) -> tuple[str | float, ...] | None:
+    """Class, p, class, p, …: flat, so that the garbage collector has nothing to follow."""
+    if not record.y_proba:
+        return None
+    return tuple(part for pair in record.y_proba.items() for part in pair)
