@@ -23,11 +23,11 @@ from pipeline.core.merge import Cut
 from pipeline.core.shard import Shard
 from pipeline.worker.batches import Originals, to_batch
 from pipeline.worker.fetching import Fetched, Fetcher
-from pipeline.worker.journal import FORMAT, JournalEntry, encode_entry
+from pipeline.worker.journal import JournalEntry, encode_entry
 from pipeline.worker.origin import Origin
 from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
 from pipeline.worker.recovery import GENERATION, Known, read_known
-from pipeline.worker.snapshots import MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
+from pipeline.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from pipeline.worker.statistics import ShardStatistics
 from topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
 from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
@@ -52,6 +52,10 @@ _MOST_OUTPUTS = 100_000
 
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
+
+#: Records processed between two transactions that tell of a backlog: its end is published at once.
+#: With fewer, waiting for the next transaction's time saves the broker many small ones.
+_BACKLOG = 10_000
 
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
@@ -103,6 +107,8 @@ class ShardRunner:
         self._journal_offset = 0
         self._generation = 0
         self._committed_at = monotonic()
+        self._uncommitted = 0  # records processed since then
+        self._backlog = False
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
@@ -204,6 +210,7 @@ class ShardRunner:
         self._say_appetite()
         if processed:
             self._changed = True
+            self._uncommitted += processed
             self._keep_rejected()
             self._resume_fetching()
             self._round_at = monotonic()
@@ -293,10 +300,14 @@ class ShardRunner:
             self._snapshot.result()
             self._snapshot = None
         now = monotonic()
-        due = now - self._committed_at >= self._config.worker.commit_every / 1000
+        self._backlog |= self._uncommitted >= _BACKLOG
+        caught_up = not any(self.shard.merge.buffered)
+        due = (self._backlog and caught_up) or now - self._committed_at >= self._config.worker.commit_every / 1000
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self.shard.cuts or snapshot) and not self.recovering:
             self._committed_at = now
+            self._uncommitted = 0
+            self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self._commit(snapshot))
 
     async def _commit(self, with_snapshot: bool = False) -> None:

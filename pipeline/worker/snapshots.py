@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 
 from pipeline.core.merge import Cut
-from pipeline.worker.journal import FORMAT
 from pipeline.worker.origin import Origin
 from topics.errors import WorkError
+
+#: Format of what snapshots hold: another one can't be read.
+FORMAT = 2
 
 #: Bytes of a chunk, at most: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
