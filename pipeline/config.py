@@ -29,6 +29,8 @@ KNOWN_MEASURES = (
 
 TASKS = ("classification", "regression")
 
+DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence")
+
 STAGES = ("initial", "final", "bins", "intermediate")
 
 
@@ -71,6 +73,10 @@ class StreamConfig:
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = KNOWN_MEASURES
     stages: tuple[str, ...] = ("initial", "final")
+    #: What metrics messages say of an estimator beyond its measures.
+    details: tuple[str, ...] = ()
+    #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).
+    dependence_order: int = 3
     bins: int = 10
     alpha: float = 2.0
     label_horizon: int = 7 * _MILLISECONDS["d"]

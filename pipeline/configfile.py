@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from pipeline.config import (
+    DETAILS,
     KNOWN_MEASURES,
     STAGES,
     TASKS,
@@ -248,9 +249,9 @@ def _optional(parser: Parser) -> Parser:
     return lambda value: None if value is None else parser(value)
 
 
-def _list_of(parser: Parser) -> Parser:
+def _list_of(parser: Parser, empty: bool = False) -> Parser:
     def parse(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or not value:
+        if not isinstance(value, list) or not (value or empty):
             raise _expected(value, "a list with at least one entry")
         if len(set(map(str, value))) < len(value):
             raise _expected(value, "a list without repeats")
@@ -296,6 +297,12 @@ def _stage(value: Any) -> str:
     raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
 
 
+def _detail(value: Any) -> str:
+    if value not in DETAILS:
+        raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
+    return str(value)
+
+
 def _signal(value: Any) -> str:
     build_signal(_text(value))
     return str(value)
@@ -337,8 +344,10 @@ _WORKER: dict[str, Parser] = {
 
 _STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
-    "measures": _list_of(_measure), "stages": _list_of(_stage), "bins": _integer(1, 10_000),
-    "alpha": _number(0, strictly=True), "label_horizon": _duration, "settle": _duration,
+    "measures": _list_of(_measure), "stages": _list_of(_stage),
+    "details": _list_of(_detail, empty=True), "dependence_order": _integer(1, 1_000),
+    "bins": _integer(1, 10_000), "alpha": _number(0, strictly=True),
+    "label_horizon": _duration, "settle": _duration,
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}

@@ -107,7 +107,7 @@ class TestDefaults:
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       measures: [kappa], stages: [final], bins: 3, alpha: 0.5,
+                       measures: [kappa], details: [intervals], dependence_order: 9, stages: [final], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:kappa", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
@@ -120,8 +120,8 @@ class TestDefaults:
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
         assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
         assert config.defaults == StreamConfig(
-            task="regression", loss="squared", positive_class="true", estimators=("fading:1",), measures=("kappa",),
-            stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
+            task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
+            measures=("kappa",), details=("intervals",), dependence_order=9, stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip

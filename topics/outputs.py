@@ -34,6 +34,12 @@ class Metrics(msgspec.Struct, gc=False):
     config: str
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
+    # Details, where the configuration asks for them:
+    per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
+    normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
+    dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):
@@ -52,6 +58,8 @@ class Alarm(msgspec.Struct, gc=False):
     statistic: float
     threshold: float
     params: dict[str, float]
+    #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
+    error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):

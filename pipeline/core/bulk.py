@@ -94,7 +94,8 @@ class BulkJoin(Join):
             return False
         if self._measures.regression:
             return True
-        return any(record.y_proba for record in predictions.records)
+        probabilities = [record.y_proba for record in predictions.records]
+        return any(probabilities)
 
     def _process(self, parts: Parts, plan: _Plan, total: int) -> list[Rejected]:
         if len(plan.odd) * _ODD_SHARE > total:

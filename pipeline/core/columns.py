@@ -34,6 +34,27 @@ _LABEL = 0xFFFF
 _SAVED = ("state", "deadline", "version", "t1", "label", "ordinal")
 
 
+#: Columns by slot: what a slot begins with, and the type.
+_COLUMNS: dict[str, tuple[int, type]] = {
+    "state": (FREE, np.uint8), "deadline": (FAR, np.int64), "version": (NONE, np.int64),
+    "t1": (0, np.int64), "label": (0, np.uint64), "ordinal": (0, np.int64),
+    "newest": (NONE, np.int64), "soonest": (FAR, np.int64), "label_at": (FAR, np.int64),
+    "odd": (False, np.bool_),
+}  # fmt: skip
+
+#: Slots of a small stream, and of a large one: from then on columns are long enough for huge pages,
+#: and memory behind the slots that there are isn't touched, so room costs nothing.
+_SMALL, _LARGE = 1 << 16, 1 << 20
+
+
+def _capacity(slots: int) -> int:
+    """Room for so many slots, and for some time."""
+    needed = 1 << max(6, (slots - 1).bit_length())
+    if needed < _SMALL:
+        return min(_SMALL, 2 * needed)
+    return max(_LARGE, needed)
+
+
 class Columns:
     """Slots by name; `state`, `deadline`, … by slot; `ts` and `code` by slot and model.
 
@@ -62,7 +83,10 @@ class Columns:
         #: Settled slots in order of their deadlines, in pieces.
         self._settled: deque[tuple[Ints, Ints]] = deque()
         self.models = 0
-        self._resize(64, 2)
+        self._begun = 0  # slots that are initialised
+        self._resize(_capacity(0), 2)
+        self._begin()
+        self.odd[NOWHERE] = True
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -70,30 +94,31 @@ class Columns:
     # ---- room
 
     def _resize(self, capacity: int, models: int) -> None:
-        def longer(name: str, fill: int, dtype: type) -> None:
-            column: npt.NDArray[Any] = np.full(capacity, fill, dtype=dtype)
-            if self._capacity:
-                column[: self._capacity] = getattr(self, name)
+        """Columns of that length, uninitialised behind the slots that there are."""
+        known = self._begun
+        for name, (_, dtype) in _COLUMNS.items():
+            column: npt.NDArray[Any] = np.empty(capacity, dtype=dtype)
+            if known:
+                column[:known] = getattr(self, name)[:known]
             setattr(self, name, column)
-
-        longer("state", FREE, np.uint8)
-        longer("deadline", FAR, np.int64)
-        longer("version", NONE, np.int64)
-        longer("t1", 0, np.int64)
-        longer("label", 0, np.uint64)
-        longer("ordinal", 0, np.int64)
-        longer("newest", NONE, np.int64)
-        longer("soonest", FAR, np.int64)
-        longer("label_at", FAR, np.int64)
-        longer("odd", False, np.bool_)
-        self.odd[NOWHERE] = True
-        ts = np.full((capacity, models), NONE, dtype=np.int64)
-        code = np.zeros((capacity, models), dtype=np.uint64)
-        if self._capacity:
-            ts[: self._capacity, : self.models] = self.ts
-            code[: self._capacity, : self.models] = self.code
+        ts = np.empty((capacity, models), dtype=np.int64)
+        code = np.empty((capacity, models), dtype=np.uint64)
+        ts[:known], code[:known] = NONE, 0
+        if known:
+            ts[:known, : self.models] = self.ts[:known]
+            code[:known, : self.models] = self.code[:known]
         self.ts, self.code = ts, code
         self._capacity, self.models = capacity, models
+
+    def _begin(self) -> None:
+        """Initialise the columns for the slots that `names` has and they haven't."""
+        fresh = slice(self._begun, len(self.names))
+        if len(self.names) > self._capacity:
+            self._resize(_capacity(len(self.names)), self.models)
+        for name, (fill, _) in _COLUMNS.items():
+            getattr(self, name)[fresh] = fill
+        self.ts[fresh], self.code[fresh] = NONE, 0
+        self._begun = len(self.names)
 
     def make_room(self, models: int) -> None:
         """Have columns for that many models."""
@@ -109,8 +134,7 @@ class Columns:
         offered += range(first, first + len(names) - again)
         slots = np.fromiter(map(self.slots.setdefault, names, offered), np.int64, len(names))
         self.names += names[again:]
-        if len(self.names) > self._capacity:
-            self._resize(1 << (len(self.names) - 1).bit_length(), self.models)
+        self._begin()
         declined = np.flatnonzero(slots != offered)  # by names that had one
         for slot, name in zip(offered, names[:again]):
             self.names[slot] = name
@@ -216,7 +240,8 @@ class Columns:
 
     def copy(self) -> dict[str, Any]:
         """Everything that is known, as it is now: see `parts_of`."""
-        known = np.flatnonzero((self.state == WAITING) | (self.state == SETTLED))
+        state = self.state[: self._begun]
+        known = np.flatnonzero((state == WAITING) | (state == SETTLED))
         copied: dict[str, Any] = {name: getattr(self, name)[known] for name in _SAVED}
         copied["names"] = self.names.copy()
         copied["slots"] = known
@@ -253,11 +278,11 @@ class Columns:
 
     def restored(self) -> None:
         """All parts are here: put what is settled in order of its deadlines."""
-        slots = np.flatnonzero(self.state == SETTLED)
+        slots = np.flatnonzero(self.state[: self._begun] == SETTLED)
         if len(slots):
             slots = slots[np.argsort(self.deadline[slots], kind="stable")]
             self._settled.append((self.deadline[slots], slots))
 
     def waiting(self) -> Ints:
         """The slots in which predictions wait."""
-        return np.flatnonzero(self.state == WAITING)
+        return np.flatnonzero(self.state[: self._begun] == WAITING)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.config import StreamConfig
 from pipeline.core.arrays import Ints, Packed
+from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.measures import MeasureSet
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score, Scores
@@ -44,6 +45,10 @@ class Model:
         self.initial = Sequence(config, measures)
         self.final = Sequence(config, measures)
         self.bins: list[Sequence] = []  # none while `initial` stands for them
+        #: Of the labels in the order of the outcomes, where a detail asks for it.
+        self.labels: LabelDependence | None = None
+        if "dependence" in config.details and not measures.regression:
+            self.labels = LabelDependence(config.dependence_order)
         self.outcomes = 0  # evaluated
         self.revisions = 0
         self.newest_ts = 0  # label time of the newest outcome, ms
@@ -147,6 +152,8 @@ class Model:
         for place, sequence in enumerate(self.bins, FIRST_BIN):
             seen = self._seen(first, place) & _WITHOUT_LABEL
             sequence.update(seen | (label & _LABEL), capacity, self._scores(place))
+        if self.labels is not None:
+            self.labels.update_many((label & _LABEL).astype(np.int64))
         self._undetected.append(positions)
         if self._remembered:
             fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
@@ -211,6 +218,8 @@ class Model:
             "needs": list(self._needs),
             "sequences": [s.snapshot() for s in (self.initial, self.final, *self.bins)],
             "bins": self._bins,
+            "labels": None if self.labels is None else self.labels.snapshot(),
+            "order": self._config.dependence_order,
             "numbers": [
                 self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
                 self.duplicate, *self.emitted,
@@ -246,6 +255,11 @@ class Model:
             self.bins = [Sequence(self._config, self._measures) for _ in range(self._bins)]
             missing += [f"stage bin:{b}" for b in range(1, self._bins + 1)]
         missing += [f"{stage} {what}" for stage, whats in found.items() for what in whats]
+        if self.labels is not None:
+            if state["labels"] is not None and state["order"] == self._config.dependence_order:
+                self.labels.restore(state["labels"])
+            else:
+                missing.append("detail dependence")
         kept: list[str] = state["started_empty"]
         self.started_empty = sorted({*kept, *missing})
         self._clear()
@@ -262,4 +276,4 @@ def _intermediate(states: list[Measured], alpha: float) -> Measured:
             undefined[name] = reasons[0]
         else:
             values[name] = psi([state.values[name] for state in states], alpha)
-    return Measured(first.n, values, undefined)
+    return Measured(first.n, values, undefined, {})

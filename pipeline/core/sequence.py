@@ -5,23 +5,31 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.config import StreamConfig
-from pipeline.core.arrays import Packed
+from pipeline.core.arrays import Ints, Packed
+from pipeline.core.details import details_of, error_pairs
 from pipeline.core.detection import Detection
+from pipeline.core.intervals import autocorrelation
 from pipeline.core.measures import MeasureSet
 from pipeline.core.memories import Memory, build_memory
-from pipeline.core.outcomes import Chunk, place
+from pipeline.core.outcomes import Chunk, place, tally
 from pipeline.core.scores import LOSSES, Scores
 from pipeline.core.sums import Sums, build_sums
 
 
 class Raised(NamedTuple):
-    """An alarm: `place` among the outcomes looked at."""
+    """An alarm: `place` among the outcomes looked at.
+
+    `autocorrelation` is that of neighbouring errors from the sequence's first outcome to this one: a
+    test for drift assumes that it is 0 (2015 paper, proposition 8). None where it has no value.
+    """
 
     place: int
     statistic: float
     detection: Detection
+    autocorrelation: float | None = None
 
 
 class Measured(NamedTuple):
@@ -30,6 +38,7 @@ class Measured(NamedTuple):
     n: float
     values: dict[str, float]
     undefined: dict[str, str]
+    details: dict[str, Any]
 
 
 class Sequence:
@@ -44,11 +53,19 @@ class Sequence:
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
         #: Sums of scores by estimator, from the first outcome that has one.
         self.sums: dict[str, Sums] = {}
+        #: Consecutive errors by estimator, where a detail needs them.
+        self.pairs: dict[str, Memory] = {}
+        if not measures.regression and {"intervals", "dependence"} & set(config.details):
+            self.pairs = {name: build_memory(name) for name in config.estimators}
         self.detections = [Detection(detector, measures) for detector in config.detectors]
         self.capacity = 2
         self._config = config
         self._measures = measures
         self._loss = LOSSES[config.loss] if measures.regression else None
+        self._wrong: bool | None = None  # the last outcome, for the pairs
+        #: Pairs of consecutive errors that detectors have seen, and the last of these errors.
+        self._alarm_pairs: Ints = np.zeros(4, dtype=np.int64)
+        self._before: bool | None = None
         self._undetected: list[Chunk] = []
 
     def update(self, packed: Packed, capacity: int, scores: Scores | None = None) -> None:
@@ -68,6 +85,11 @@ class Sequence:
             scores = scores or Scores.of(len(packed), {})
             for sums in self.sums.values():
                 sums.update(scores)
+        if self.pairs:
+            places = error_pairs(self._wrong, chunk.loss.astype(np.bool_))
+            self._wrong = bool(chunk.loss[-1])
+            for pairs in self.pairs.values():
+                pairs.update(places)
         self.outcomes += len(chunk.places)
         self._undetected.append(chunk)
 
@@ -86,16 +108,46 @@ class Sequence:
             return []
         chunk = Chunk.concatenate(self._undetected)
         self._undetected.clear()
-        return [
+        raised = [
             Raised(place, statistic, detection)
             for detection in self.detections
             for place, statistic in detection.update(chunk)
         ]
+        if self._loss is None:
+            raised = self._with_autocorrelation(raised, chunk.loss.astype(np.bool_))
+        return raised
+
+    def _with_autocorrelation(
+        self, raised: list[Raised], wrong: npt.NDArray[np.bool_]
+    ) -> list[Raised]:
+        places = error_pairs(self._before, wrong)
+        first = len(places) - len(wrong)  # -1 where the first outcome has none before it
+        known = [
+            alarm._replace(
+                autocorrelation=autocorrelation(
+                    self._alarm_pairs + tally(places[: alarm.place + 1 + first], 4)
+                )
+            )
+            for alarm in raised
+        ]
+        self._alarm_pairs += tally(places, 4)
+        self._before = bool(wrong[-1])
+        return known
 
     def measured(self, estimator: str) -> Measured:
         """The state of one estimator."""
         memory = self.memories[estimator]
-        return Measured(memory.n, *self._measures.of(memory, self.sums.get(estimator)))
+        values, undefined = self._measures.of(memory, self.sums.get(estimator))
+        return Measured(memory.n, values, undefined, self.details(estimator))
+
+    def details(self, estimator: str) -> dict[str, Any]:
+        """The configured details of one estimator."""
+        positive = self._measures.positive
+        if not self._config.details or self._measures.regression or positive is None:
+            return {}
+        return details_of(
+            self._config.details, self.memories[estimator], self.pairs.get(estimator), positive
+        )
 
     def grow(self, capacity: int) -> None:
         """Make room for classes."""
@@ -118,7 +170,9 @@ class Sequence:
             "outcomes": self.outcomes,
             "capacity": self.capacity,
             "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
+            "pairs": [self._wrong, {name: pairs.snapshot() for name, pairs in self.pairs.items()}],
             "sums": {name: sums.snapshot() for name, sums in self.sums.items()},
+            "alarm_pairs": [self._before, self._alarm_pairs.tolist()],
             "detections": [
                 [_detector_key(detection), detection.snapshot()] for detection in self.detections
             ],
@@ -130,6 +184,10 @@ class Sequence:
         self.capacity = state["capacity"]
         missing = []
         memories: dict[str, list[object]] = state["memories"]
+        self._wrong, saved_pairs = state["pairs"]
+        for name, pairs in self.pairs.items():
+            if name in saved_pairs:
+                pairs.restore(saved_pairs[name])
         if state["sums"]:
             self.sums = {name: build_sums(name) for name in self.memories}
         for name, memory in self.memories.items():
@@ -140,6 +198,8 @@ class Sequence:
             else:
                 memory.grow(self.capacity)
                 missing.append(f"estimator {name}")
+        self._before, alarm_pairs = state["alarm_pairs"]
+        self._alarm_pairs = np.array(alarm_pairs, dtype=np.int64)
         detections = {tuple(key): saved for key, saved in state["detections"]}
         for detection in self.detections:
             key = _detector_key(detection)

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+import msgspec
+
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
 from pipeline.core.columns import Columns
@@ -111,12 +113,14 @@ class Stream(BulkJoin):
     def metrics(self, model: Model) -> Iterable[Metrics]:
         """The model's metrics messages in its present state."""
         counts = self.counts(model)
-        for stage, estimator, (n, measures, undefined) in model.measured():
+        for stage, estimator, (n, measures, undefined, details) in model.measured():
             about = (self.name, model.name, None, stage, estimator)
+            if model.labels is not None and stage != "intermediate":
+                details["dependence"] |= model.labels.told(self.classes.names)
             message = Metrics(
                 identity(*about, model.outcomes, model.revisions),
                 *about, n, model.outcomes, model.newest_ts, measures, undefined, counts,
-                self.config.digest,
+                self.config.digest, **details,
             )  # fmt: skip
             if model.started_empty and model.began_later(stage, estimator):
                 message.started_empty = True
@@ -134,7 +138,7 @@ class Stream(BulkJoin):
         }
 
     def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
-        _, statistic, detection = raised
+        _, statistic, detection, autocorrelation = raised
         config = detection.config
         about = (self.name, model.name, None, stage, config.detector)
         self._owner.outputs.append(
@@ -142,6 +146,7 @@ class Stream(BulkJoin):
                 identity(*about, config.signal, detection.params, outcome),
                 *about, config.signal, outcome, self.log_names[row], self.log_times[row],
                 statistic, config.threshold, detection.params,
+                msgspec.UNSET if autocorrelation is None else autocorrelation,
             )
         )
 

@@ -302,7 +302,8 @@ class ShardRunner:
         now = monotonic()
         self._backlog |= self._uncommitted >= _BACKLOG
         caught_up = not any(self.shard.merge.buffered)
-        due = (self._backlog and caught_up) or now - self._committed_at >= self._config.worker.commit_every / 1000
+        late = now - self._committed_at >= self._config.worker.commit_every / 1000
+        due = late or (self._backlog and caught_up)
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self.shard.cuts or snapshot) and not self.recovering:
             self._committed_at = now

@@ -49,9 +49,12 @@ import pipeline.core
 from pipeline.config import Config, DetectorConfig, Limits, StreamConfig
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
+from pipeline.core.dependence import RecentDependence
 from pipeline.core.detection import Detection
 from pipeline.core.fading import FadingCount, FadingSum
+from pipeline.core.increments import Increments
 from pipeline.core.join import SETTLED
+from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.latency import LatencyHistogram
 from pipeline.core.measures import MeasureSet
 from pipeline.core.memories import build_memory
@@ -65,6 +68,7 @@ from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
 from pipeline.core.sums import build_sums
 from pipeline.core.target import NumberTarget
+from pipeline.core.transitions import Transitions
 from topics.decoding import LABELS, PREDICTIONS
 
 SEEDS = range(8)
@@ -535,6 +539,15 @@ def use_target(target: NumberTarget, rng: random.Random) -> Any:
     return target.score(y, (0, rng.random()))
 
 
+def use_labels(thing: Any, rng: random.Random) -> Any:
+    thing.update_many(np.array([rng.randrange(3) for _ in range(rng.choice([1, 100]))]))
+    if isinstance(thing, Transitions):
+        return thing.persistence, [thing.repeat(code) for code in range(3)]
+    if isinstance(thing, Increments):
+        return [thing.of(code) for code in range(3)]
+    return thing.test() if isinstance(thing, RecentDependence) else thing.told(["a", "b", "c"])
+
+
 def use_baselines(baselines: Baselines, rng: random.Random) -> Any:
     found = []
     for _ in range(rng.choice([1, 20])):
@@ -578,6 +591,7 @@ def use_shard(shard: Shard, rng: random.Random) -> Any:
 DETECTORS = tuple(DetectorConfig(signal, "page-hinkley", 0.01, 0.3, 5) for signal in SIGNALS)
 SETTINGS = StreamConfig(
     estimators=("all", "window:3", "window:100", "fading:0.9"), detectors=DETECTORS,
+    details=("per_class", "normalised", "class_ratio", "intervals", "dependence"),
     emit_outcomes=7, stages=("initial", "final", "bins", "intermediate"), bins=2,
 )  # fmt: skip
 
@@ -595,6 +609,10 @@ STATEFUL: dict[str, Stateful] = {
         for name in ("all", "window:1", "window:100", "fading:0.9", "fading:1")
     },
     "NumberTarget": Stateful(NumberTarget, use_target),
+    "Transitions": Stateful(Transitions, use_labels),
+    "Increments": Stateful(lambda: Increments(2), use_labels),
+    "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),
+    "LabelDependence": Stateful(lambda: LabelDependence(2), use_labels),
     "FadingCount": Stateful(
         lambda: FadingCount(0.9), lambda count, rng: count.update(rng.choice([1, 700])).tolist()
     ),

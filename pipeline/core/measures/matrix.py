@@ -103,14 +103,14 @@ class PositiveClass:
 
     def __init__(self, configured: str | None, classes: Classes) -> None:
         self._configured = configured
-        self._classes = classes
+        self.classes = classes
 
     def code(self, labels: Sequence[float]) -> int | None:
         """Its code, given the labels of each class; -1 if it has none yet, None if there is no such class."""
-        codes, name = self._classes.codes, self._configured
+        codes, name = self.classes.codes, self._configured
         if name is not None:
             return codes.get(name, -1)
-        found = {known for known, count in zip(self._classes.names, labels) if count}
+        found = {known for known, count in zip(self.classes.names, labels) if count}
         for usual, positive in _USUAL:
             if found <= usual:
                 return codes.get(positive, -1)

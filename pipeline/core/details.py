@@ -1,0 +1,99 @@
+"""Details of an estimator beyond its measures; each is put out where the configuration asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pipeline.core.gradients import class_ratio_gradients, moves_with_class_ratio
+from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
+from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, binary, matrix_of
+from pipeline.core.measures.per_class import by_class
+from pipeline.core.memories import Memory
+from pipeline.core.normalisation import RATIOS, normalised
+
+#: Outcomes up to which values are normalised: two measures take time in proportion to them.
+_MOST_NORMALISED = 1_000_000
+
+
+def details_of(
+    names: tuple[str, ...],
+    memory: Memory,
+    pairs: Memory | None,
+    positive: PositiveClass,
+) -> dict[str, Any]:
+    """The details of these names (see `DETAILS` in `pipeline.config`) that an estimator has."""
+    if not memory.n:
+        return {}
+    matrix = matrix_of(memory)
+    code = positive.code(matrix.labels)
+    one = None if code is None else binary(matrix, code)
+    found: dict[str, Any] = {}
+    if "per_class" in names:
+        found["per_class"] = by_class(matrix, positive.classes.names)
+    if "normalised" in names and one is not None and matrix.exact:
+        found["normalised"] = _normalised(one)
+    if "class_ratio" in names and one is not None:
+        found["class_ratio"] = _class_ratio(one)
+    if pairs is not None:
+        correlation = autocorrelation(pairs.counts)
+        if "intervals" in names:
+            worth = shrunk(effective(memory), correlation) / memory.n
+            found["intervals"] = _intervals(matrix, one, worth)
+        if "dependence" in names:
+            found["dependence"] = _error_dependence(correlation, pairs)
+    return found
+
+
+def _normalised(one: Binary) -> dict[str, float]:
+    """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
+    tp, fn, fp = int(one.tp), int(one.positives - one.tp), int(one.predicted - one.tp)
+    tn = int(one.tn)
+    if not (tp + fn and fp + tn) or one.n > _MOST_NORMALISED:
+        return {}
+    return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
+
+
+def _class_ratio(one: Binary) -> dict[str, Any]:
+    """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
+    cells = (one.tp, one.positives - one.tp, one.predicted - one.tp, one.tn)
+    cells = tuple(max(0.0, float(cell)) for cell in cells)  # type: ignore[assignment]
+    return {
+        "positives": one.positives / one.n,
+        "gradients": class_ratio_gradients(*cells),
+        "moving": moves_with_class_ratio(*cells),
+    }
+
+
+def _intervals(matrix: Matrix, one: Binary | None, worth: float) -> dict[str, tuple[float, float]]:
+    """95 % intervals of the shares among the measures; an outcome is worth `worth` independent ones."""
+    shares = {
+        "error": (matrix.n - matrix.right, matrix.n),
+        "accuracy": (matrix.right, matrix.n),
+        "p_per": (matrix.persistent, matrix.n),
+        "p_maj": (matrix.majority, matrix.n),
+    }
+    if one is not None:
+        shares["recall"] = one.tp, one.positives
+        shares["precision"] = one.tp, one.predicted
+        shares["specificity"] = one.tn, one.n - one.positives
+    return {
+        name: wilson(min(1.0, part / whole), whole * worth)
+        for name, (part, whole) in shares.items()
+        if whole
+    }
+
+
+def _error_dependence(correlation: float | None, pairs: Memory) -> dict[str, float]:
+    """Whether the errors themselves depend on each other (2015 paper, proposition 8)."""
+    if correlation is None:
+        return {}
+    return {"error_autocorrelation": correlation, "error_autocorrelation_se": effective(pairs) ** -0.5}
+
+
+def error_pairs(before: bool | None, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    """Places of consecutive errors, 2·(the one before) + this one; the first has none before it."""
+    previous = np.concatenate(([before or False], wrong[:-1]))
+    places = 2 * previous.astype(np.int64) + wrong
+    return places[1:] if before is None else places

@@ -1,0 +1,231 @@
+"""Waiting instances against a list that is swept from end to end at every call."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.serving.waiting import WaitingInstances
+
+ids = st.integers(0, 9)
+times = st.integers(0, 40)
+calls = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), ids, times),
+        st.tuples(st.just("label"), ids),
+        st.tuples(st.just("due"), times, st.integers(0, 3) | st.none()),
+    ),
+    max_size=60,
+)
+
+
+class Swept:
+    """The same, simply: `[id, x, ts, labels at its latest prediction, time up to which ages are done]`."""
+
+    def __init__(self, every_labels: int | None, ages: Sequence[int], limit: int) -> None:
+        self.every_labels, self.ages, self.limit = every_labels, ages, limit
+        self.waiting: list[list[Any]] = []
+        self.labels = self.dropped = 0
+
+    def add(self, instance_id: int, x: str, ts: int) -> None:
+        self.waiting = [one for one in self.waiting if one[0] != instance_id]
+        self.waiting.append([instance_id, x, ts, self.labels, ts])
+        if len(self.waiting) > self.limit:
+            del self.waiting[0]
+            self.dropped += 1
+
+    def label(self, instance_id: int) -> str | None:
+        found = [one for one in self.waiting if one[0] == instance_id]
+        self.waiting = [one for one in self.waiting if one[0] != instance_id]
+        self.labels += len(found)
+        return found[0][1] if found else None
+
+    def by_age(self, now: int) -> list[tuple[int, int]]:
+        """(time, id) of what has got to an age."""
+        due = []
+        for instance_id, _, ts, _, done in self.waiting:
+            at = [ts + age for age in self.ages if done < ts + age <= now]
+            due += [(min(at), instance_id)] if at else []
+        return sorted(due)
+
+    def by_labels(self) -> set[int]:
+        every = self.every_labels
+        return {one[0] for one in self.waiting if every and self.labels - one[3] >= every}
+
+    def predicted(self, instance_id: int, now: int) -> None:
+        for one in self.waiting:
+            if one[0] == instance_id:
+                one[3:] = [self.labels, max(now, one[4])]
+
+
+def labels_then_due(waiting: WaitingInstances[str], labelled: Sequence[int]) -> list[Any]:
+    for instance_id in labelled:
+        waiting.label(instance_id)
+    return [instance_id for instance_id, _ in waiting.due(0)]
+
+
+class TestAgainstSweeping:
+    @given(
+        calls,
+        st.none() | st.integers(1, 4),
+        st.lists(st.integers(1, 20), max_size=3),
+        st.integers(1, 5),
+    )
+    def test_the_same_are_due(
+        self, calls: list[Any], every_labels: int | None, ages: list[int], limit: int
+    ) -> None:
+        waiting = WaitingInstances[str](every_labels=every_labels, ages=ages, limit=limit)
+        swept = Swept(every_labels, ages, limit)
+        now = 0
+        for number, (what, *arguments) in enumerate(calls):
+            if what == "add":
+                waiting.add(arguments[0], f"x{number}", arguments[1])
+                swept.add(arguments[0], f"x{number}", arguments[1])
+            elif what == "label":
+                assert waiting.label(*arguments) == swept.label(*arguments)
+            else:
+                now = max(now, arguments[0])
+                self.compare(waiting, swept, now, most=arguments[1])
+            assert (len(waiting), waiting.dropped) == (len(swept.waiting), swept.dropped)
+        self.compare(waiting, swept, now, most=None)
+
+    def compare(
+        self, waiting: WaitingInstances[str], swept: Swept, now: int, most: int | None
+    ) -> None:
+        for instance_id, x in islice(waiting.due(now), most):
+            due = swept.by_age(now)
+            if due:
+                assert instance_id in {name for time, name in due if time == due[0][0]}
+            else:
+                assert instance_id in swept.by_labels()
+            assert [x] == [one[1] for one in swept.waiting if one[0] == instance_id]
+            swept.predicted(instance_id, now)
+        if most is None:
+            assert not swept.by_age(now)
+            assert not swept.by_labels()
+
+
+class TestLabels:
+    def test_each_again_after_so_many_labels_since_its_own_prediction(self) -> None:
+        waiting = WaitingInstances[str](every_labels=2)
+        for instance_id in range(6):
+            waiting.add(instance_id, "x", ts=0)
+        assert labels_then_due(waiting, [0]) == []
+        waiting.add(6, "x", ts=0)
+        assert labels_then_due(waiting, [1]) == [2, 3, 4, 5]
+        assert labels_then_due(waiting, [2]) == [6]
+        assert labels_then_due(waiting, [3]) == [4, 5]
+
+    def test_every_label_is_algorithm_1(self) -> None:
+        waiting = WaitingInstances[str](every_labels=1)
+        for instance_id in range(4):
+            waiting.add(instance_id, "x", ts=0)
+        assert labels_then_due(waiting, [1]) == [0, 2, 3]
+        assert labels_then_due(waiting, [0]) == [2, 3]
+
+    def test_labels_of_others_do_not_count(self) -> None:
+        waiting = WaitingInstances[str](every_labels=1)
+        waiting.add("a", "x", ts=0)
+        assert waiting.label("b") is None
+        assert list(waiting.due(0)) == []
+
+
+class TestAges:
+    def test_once_at_each_age(self) -> None:
+        waiting = WaitingInstances[str](ages=(30, 10))
+        waiting.add("a", "x", ts=100)
+        due = [now for now in range(100, 200) if list(waiting.due(now))]
+        assert due == [110, 130]
+
+    def test_once_however_many_ages_have_passed(self) -> None:
+        waiting = WaitingInstances[str](ages=(10, 20, 30))
+        waiting.add("a", "x", ts=0)
+        assert list(waiting.due(25)) == [("a", "x")]
+        assert list(waiting.due(29)) == []
+        assert list(waiting.due(1000)) == [("a", "x")]
+        assert list(waiting.due(2000)) == []
+
+    def test_times_out_of_order(self) -> None:
+        waiting = WaitingInstances[str](ages=(10,))
+        for instance_id, ts in (("ahead", 10**12), ("b", 50), ("a", 40)):
+            waiting.add(instance_id, "x", ts)
+        assert [name for name, _ in waiting.due(60)] == ["a", "b"]
+        assert [name for name, _ in waiting.due(10**12 + 10)] == ["ahead"]
+
+    def test_are_noticed_at_most_a_hundredth_late(self) -> None:
+        waiting = WaitingInstances[int](ages=(60_000,))
+        for ts in range(0, 10_000, 77):
+            waiting.add(ts, ts, ts)
+        for now in range(60_000, 80_000, 10):
+            for _, ts in waiting.due(now):
+                assert 60_000 <= now - ts < 60_610
+        assert list(waiting.due(10**9)) == []
+
+
+class TestBounds:
+    def test_the_first_added_leaves(self) -> None:
+        waiting = WaitingInstances[str](every_labels=1, ages=(10,), limit=2)
+        for instance_id in "abcd":
+            waiting.add(instance_id, "x", ts=0)
+        assert (len(waiting), waiting.dropped) == (2, 2)
+        assert waiting.label("a") is None
+        assert [name for name, _ in waiting.due(10)] == ["c", "d"]
+
+    def test_an_id_again_takes_the_place_of_itself(self) -> None:
+        waiting = WaitingInstances[str](ages=(10,), limit=2)
+        for instance_id, x, ts in (("a", "old", 0), ("b", "x", 5), ("a", "new", 7)):
+            waiting.add(instance_id, x, ts)
+        assert waiting.dropped == 0
+        assert list(waiting.due(16)) == [("b", "x")]
+        assert list(waiting.due(17)) == [("a", "new")]
+
+    def test_labelled_instances_leave_nothing(self) -> None:
+        waiting = WaitingInstances[str](every_labels=100, ages=(600_000, 3_600_000))
+        for number in range(20_000):
+            waiting.add(number, "x", ts=number)
+            waiting.label(number)
+        assert len(pickle.dumps(waiting)) < 2_000
+
+    def test_nothing_is_swept(self) -> None:
+        """With a look at each of 20,000 waiting instances in each of 40,000 calls this takes minutes."""
+        waiting = WaitingInstances[str](every_labels=50_000, ages=(10**9,))
+        for number in range(20_000):
+            waiting.add(number, "x", ts=number)
+        for number in range(20_000):
+            assert not list(waiting.due(20_000 + number))
+            waiting.add(number, "x", ts=20_000 + number)
+
+    def test_what_is_not_taken_is_still_due(self) -> None:
+        waiting = WaitingInstances[str](every_labels=1, ages=(10,))
+        for instance_id in "abcd":
+            waiting.add(instance_id, "x", ts=0)
+        assert [name for name, _ in islice(waiting.due(10), 3)] == ["a", "b", "c"]
+        assert [name for name, _ in waiting.due(10)] == ["d"]
+
+    def test_labels_may_come_while_it_is_read(self) -> None:
+        waiting = WaitingInstances[str](ages=(10,))
+        for instance_id in "abcd":
+            waiting.add(instance_id, "x", ts=0)
+        seen = []
+        for name, _ in waiting.due(10):
+            seen.append(name)
+            waiting.label("b")
+        assert seen == ["a", "c", "d"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ({"every_labels": 0}, "every_labels is 0: expected at least 1"),
+            ({"limit": 0}, "limit is 0: expected at least 1"),
+            ({"ages": (5, 0)}, r"ages are \(5, 0\): expected milliseconds above 0"),
+        ],
+    )
+    def test_refuses(self, arguments: dict[str, Any], sentence: str) -> None:
+        with pytest.raises(ValueError, match=sentence):
+            WaitingInstances[str](**arguments)
