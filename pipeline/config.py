@@ -29,7 +29,9 @@ KNOWN_MEASURES = (
 
 TASKS = ("classification", "regression")
 
-DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence")
+BASELINES = ("persistent", "majority")
+
+DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
 
 STAGES = ("initial", "final", "bins", "intermediate")
 
@@ -73,6 +75,8 @@ class StreamConfig:
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = KNOWN_MEASURES
     stages: tuple[str, ...] = ("initial", "final")
+    #: Baselines that are evaluated as models `@persistent`, `@majority`.
+    baselines: tuple[str, ...] = ()
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from pipeline.config import (
+    BASELINES,
     DETAILS,
     KNOWN_MEASURES,
     STAGES,
@@ -297,6 +298,12 @@ def _stage(value: Any) -> str:
     raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
 
 
+def _baseline(value: Any) -> str:
+    if value not in BASELINES:
+        raise ValueError(f"unknown baseline {value!r}; known: {', '.join(BASELINES)}")
+    return str(value)
+
+
 def _detail(value: Any) -> str:
     if value not in DETAILS:
         raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
@@ -345,7 +352,8 @@ _WORKER: dict[str, Parser] = {
 _STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
     "measures": _list_of(_measure), "stages": _list_of(_stage),
-    "details": _list_of(_detail, empty=True), "dependence_order": _integer(1, 1_000),
+    "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
+    "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _number(0, strictly=True),
     "label_horizon": _duration, "settle": _duration,
 }  # fmt: skip

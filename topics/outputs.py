@@ -40,6 +40,7 @@ class Metrics(msgspec.Struct, gc=False):
     class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
     dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):

@@ -332,6 +332,11 @@ class BulkJoin(Join):
             if some:
                 by = np.flatnonzero(predicted[:, model.code])
                 self._collect(model, first_row + by, code[by, model.code])
+        if self.companions:
+            every = np.arange(len(slots))
+            lead = np.where(predicted, columns.ts[slots], FAR).argmin(axis=1)
+            for companion in self.companions:
+                self._collect(companion, first_row + every, code[every, lead])
 
     def _collect(self, model: Model, positions: Ints, first: Packed) -> None:
         """Outcomes of a model, evaluated whenever it has no more room."""

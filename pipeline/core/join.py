@@ -13,7 +13,7 @@ its state and with the event time after which it runs out:
 
 `version` is None where no instance record has come. A `prediction` is the class code and the
 baselines at the time when it was processed, packed as in `pipeline.core.outcomes`; its low 16 bits are
-0, or 1 + the label's class where an outcome was made after the label had been revised. While it waits
+0, or 1 + the label's class at that time where the label had met others before it came. While it waits
 and something of it is scored (see `pipeline.core.target`), it is a tuple of that and what is scored.
 """
 
@@ -29,6 +29,7 @@ from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
 from pipeline.core.columns import Columns
+from pipeline.core.companions import companions_of
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.measures import MeasureSet
@@ -70,6 +71,7 @@ class Join:
             PositiveClass(config.positive_class, self.classes),
             config.task == "regression",
         )
+        self.companions = companions_of(config, self._measures, self.classes)
         self.target = build_target(config, self.classes)
         self._bins = bins_of(config)
         self.models: dict[str, Model] = {}
@@ -93,6 +95,11 @@ class Join:
         # Settled instances in order of their deadlines: the clock never goes back.
         self._settled: deque[str] = deque()
         self._settled_until = NEVER  # deadline of the first of them
+
+    @property
+    def every_model(self) -> list[Model]:
+        """Models, then the baselines beside them."""
+        return [*self.by_code, *self.companions]
 
     # ---- what `pipeline.core.stream` defines
 
@@ -246,14 +253,14 @@ class Join:
             model.expired += 1
             return
         if entry[0] == SETTLED:
-            _, _, _, t1, first_y, y, baselines, ordinal, *_ = entry
+            _, _, _, t1, _, y, baselines, ordinal, *_ = entry
             if ts > t1:
                 model.late += 1
             elif model.code in entry[9::3]:
                 model.duplicate += 1
             else:
                 code = h << H_SHIFT | baselines
-                judged = 0 if y == first_y else self.target.bits(y) + 1
+                judged = self.target.bits(y) + 1
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log_again(name, t1, ordinal, baselines | self.target.bits(y))
                 self._complete_one(model, y, code if scored is None else (code, scored))
@@ -275,6 +282,8 @@ class Join:
             return
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), arrival=t1)
         self._complete_one(model, y, code if scored is None else (code, scored))
+        for companion in self.companions:
+            self._complete_one(companion, y, code)
 
     def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
         """Log that a further model joined a label."""
@@ -315,6 +324,10 @@ class Join:
             elif t0 is not None:
                 for code, view in views(waiting, t0, t1, self._bins).items():
                     self._complete_view(self.by_code[code], y, view)
+            if self.companions:
+                of_lead = _lead_view(waiting, t1 if single or t0 is None else t0, t1, self._bins)
+                for companion in self.companions:
+                    self._complete_view(companion, y, of_lead)
         else:
             t0 = t0 if version is not None else None
             self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
@@ -410,8 +423,24 @@ class Join:
             seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | judged]
             model.revise(entry[7], bits(old_y), bits(y), tuple(seen), capacity)
             self.on_revision(model)
+        if self.companions:
+            self._revise_companions(entry, bits(old_y), bits(y))
         self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
+
+    def _revise_companions(self, entry: Entry, old_y: int, new_y: int) -> None:
+        """The baselines' outcome was made with the label that came first."""
+        _, _, _, t1, first_y, _, baselines, ordinal, t0, *_ = entry
+        # The lead is among those that the label met at once.
+        met = [part for triple in _triples(entry, 9) if not triple[2] & 0xFFFF for part in triple]
+        view = _lead_view(met, t0, t1, self._bins)
+        seen = [prediction & ~0xFFFF | first_y for prediction in view]
+        seen[FINAL:FIRST_BIN] = [view[0] & H_MASK | baselines | first_y]
+        for companion in self.companions:
+            if companion.positions:
+                self.on_full(companion)
+            companion.revise(ordinal, old_y, new_y, tuple(seen), self.classes.capacity)
+            self.on_revision(companion)
 
     @property
     def unused(self) -> bool:
@@ -510,3 +539,10 @@ def _same(made: Any, h: int, scored: Any) -> bool:
     if type(made) is tuple:
         return (made[0] & H_MASK, made[1]) == (h, scored)
     return scored is None and (made & H_MASK) == h
+
+
+def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:
+    """The view of the lead (see `pipeline.core.companions`), without what is scored."""
+    _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
+    view = views(made, t0, t1, bins)[lead]
+    return tuple(p[0] if type(p) is tuple else p for p in view)

@@ -25,6 +25,9 @@ _PREDICTION = np.uint64(H_MASK)
 #: Most outcomes evaluated at once: enough that numpy's cost per call vanishes.
 _CHUNK = 4096
 
+#: The measures that are baselines' accuracies.
+_REFERENCES = {"persistent": "p_per", "majority": "p_maj"}
+
 
 class Model:
     """A model of a stream.
@@ -58,6 +61,8 @@ class Model:
         #: `outcomes` and `revisions` at the last metrics messages.
         self.emitted = (0, 0)
         self.started_empty: list[str] = []
+        #: By (stage, estimator, baseline): label time (ms) of the message since which it is worse.
+        self.worse: dict[tuple[str, str, str], int] = {}
         self._config = config
         self._measures = measures
         self._bins = bins_of(config)
@@ -112,6 +117,17 @@ class Model:
                 for estimator in self._config.estimators:
                     yield name, estimator, state(sequence, estimator)
 
+    def note_worse(self) -> None:
+        """Note at which estimates the model is worse than a baseline, and since when; at an emission."""
+        worse = {}
+        for stage, estimator, measured in self.measured():
+            values = measured.values
+            for baseline, reference in _REFERENCES.items():
+                if values.get("accuracy", 1.0) < values.get(reference, 0.0):
+                    key = stage, estimator, baseline
+                    worse[key] = self.worse.get(key, self.newest_ts)
+        self.worse = worse
+
     def began_later(self, stage: str, estimator: str) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
         stages = [stage]
@@ -145,13 +161,13 @@ class Model:
         if self._bins and not self.bins and self.views:
             self._part()
         if self._needs[INITIAL]:
-            self.initial.update(first | (label & _LABEL), capacity, self._scores(INITIAL))
+            self.initial.update(self._outcome(first | (label & _LABEL)), capacity, self._scores(INITIAL))
         if self._needs[FINAL]:
             last = self._seen(first, FINAL) & _PREDICTION
-            self.final.update(last | label, capacity, self._scores(FINAL))
+            self.final.update(self._outcome(last | label), capacity, self._scores(FINAL))
         for place, sequence in enumerate(self.bins, FIRST_BIN):
             seen = self._seen(first, place) & _WITHOUT_LABEL
-            sequence.update(seen | (label & _LABEL), capacity, self._scores(place))
+            sequence.update(self._outcome(seen | (label & _LABEL)), capacity, self._scores(place))
         if self.labels is not None:
             self.labels.update_many((label & _LABEL).astype(np.int64))
         self._undetected.append(positions)
@@ -161,6 +177,10 @@ class Model:
         self.outcomes += len(positions)
         self.newest_ts = times[int(positions[-1])]
         self._clear()
+
+    def _outcome(self, packed: Packed) -> Packed:
+        """An outcome as it is evaluated (see `pipeline.core.companions`)."""
+        return packed
 
     def _seen(self, first: Packed, place: int) -> Packed:
         """The predictions that count at a place of the views."""
@@ -225,6 +245,7 @@ class Model:
                 self.duplicate, *self.emitted,
             ],
             "started_empty": list(self.started_empty),
+            "worse": [[*key, since] for key, since in self.worse.items()],
             "ordinals": self._ordinals.tobytes(),
         }  # fmt: skip
 
@@ -255,6 +276,7 @@ class Model:
             self.bins = [Sequence(self._config, self._measures) for _ in range(self._bins)]
             missing += [f"stage bin:{b}" for b in range(1, self._bins + 1)]
         missing += [f"{stage} {what}" for stage, whats in found.items() for what in whats]
+        self.worse = {(stage, estimator, name): since for stage, estimator, name, since in state["worse"]}
         if self.labels is not None:
             if state["labels"] is not None and state["order"] == self._config.dependence_order:
                 self.labels.restore(state["labels"])

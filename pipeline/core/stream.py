@@ -100,13 +100,15 @@ class Stream(BulkJoin):
     def last_set(self) -> None:
         """Messages for every sequence, whatever was sent before."""
         self.flush()
-        for model in self.by_code:
+        for model in self.every_model:
             if model.outcomes:
                 self._emit(model)
 
     def _emit(self, model: Model) -> None:
         model.emitted = (model.outcomes, model.revisions)
         self._unpublished.pop(model, None)
+        if "worse_than_baseline" in self.config.details:
+            model.note_worse()
         if not self._owner.silent:
             self._owner.outputs.extend(self.metrics(model))
 
@@ -117,6 +119,12 @@ class Stream(BulkJoin):
             about = (self.name, model.name, None, stage, estimator)
             if model.labels is not None and stage != "intermediate":
                 details["dependence"] |= model.labels.told(self.classes.names)
+            if "worse_than_baseline" in self.config.details:
+                details["worse_than_baseline"] = {
+                    baseline: since
+                    for (where, which, baseline), since in model.worse.items()
+                    if (where, which) == (stage, estimator)
+                }
             message = Metrics(
                 identity(*about, model.outcomes, model.revisions),
                 *about, n, model.outcomes, model.newest_ts, measures, undefined, counts,
@@ -169,7 +177,8 @@ class Stream(BulkJoin):
             "duplicates": list(self.duplicates),
             "latency": self.latency.snapshot(),
             "models": [model.snapshot() for model in self.by_code],
-            "unpublished": [model.code for model in self._unpublished],
+            "companions": [model.snapshot() for model in self.companions],
+            "unpublished": [model.name for model in self._unpublished],
         }  # fmt: skip
 
     def restore(self, state: Any) -> list[str]:
@@ -188,8 +197,17 @@ class Stream(BulkJoin):
         for saved in state["models"]:
             model = self._add_model(saved["name"])
             missing += [f"{self.name}/{model.name}: {what}" for what in model.restore(saved)]
-        for code in state["unpublished"]:
-            self.on_revision(self.by_code[code])
+        saved_companions = {saved["name"]: saved for saved in state["companions"]}
+        for companion in self.companions:
+            if companion.name in saved_companions:
+                found = companion.restore(saved_companions[companion.name])
+                missing += [f"{self.name}/{companion.name}: {what}" for what in found]
+            elif state["models"]:
+                missing.append(f"{self.name}/{companion.name}")
+        by_name = {model.name: model for model in self.every_model}
+        for name in state["unpublished"]:
+            if name in by_name:
+                self.on_revision(by_name[name])
         self._moved = self.config.label_horizon - state["horizon"]
         return missing
 

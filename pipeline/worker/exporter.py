@@ -87,7 +87,7 @@ class Exporter:
             for name, text in _MEASURE_HELP.items()
         }
         for stream in streams:
-            for model in stream.by_code:
+            for model in stream.every_model:
                 for stage, estimator, measured in model.measured():
                     labels = (stream.name, model.name, "", stage, estimator)
                     for name, value in measured.values.items():
@@ -119,7 +119,7 @@ class Exporter:
             labels=("stream", "model", "stage", "detector", "signal"),
         )
         for stream in streams:
-            for model in stream.by_code:
+            for model in stream.every_model:
                 labels = (stream.name, model.name)
                 late.add_metric(labels, model.late)
                 expired.add_metric(labels, model.expired)

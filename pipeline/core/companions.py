@@ -1,0 +1,62 @@
+"""Models that nobody sends predictions of: the baselines, evaluated beside a stream's models.
+
+A baseline has one outcome for each labelled instance that any model predicted. It predicts when the
+*lead* does, the model whose initial prediction is the earliest (ties: the one known longest), in every
+stage with the labels known at that moment, as for `p_per` and `p_maj`; so its accuracy is what these
+are, and it has a confusion matrix of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.config import StreamConfig
+from pipeline.core.arrays import Packed
+from pipeline.core.classes import Classes
+from pipeline.core.measures import MeasureSet
+from pipeline.core.model import Model
+from pipeline.core.outcomes import H_MASK, H_SHIFT, MAJ_SHIFT, NO_CLASS, PER_SHIFT
+
+#: What baselines predict before the first label: a class of its own, never a label's.
+NOTHING = "@none"
+
+_SHIFTS = {"persistent": PER_SHIFT, "majority": MAJ_SHIFT}
+
+#: Companions' codes come after all models', which are numbered from 0.
+_FIRST_CODE = 1 << 32
+
+
+class Companion(Model):
+    """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""
+
+    def __init__(
+        self, place: int, baseline: str, config: StreamConfig, measures: MeasureSet, classes: Classes
+    ) -> None:
+        config = replace(config, detectors=())
+        super().__init__(_FIRST_CODE + place, f"@{baseline}", config, measures)
+        self._shift = _SHIFTS[baseline]
+        self._classes = classes
+        classes.code(NOTHING)
+
+    def _outcome(self, packed: Packed) -> Packed:
+        """The baseline's class in place of the prediction's."""
+        h = (packed >> np.uint64(self._shift)) & np.uint64(0xFFFF)
+        h[h == NO_CLASS] = self._classes.code(NOTHING)
+        return (packed & ~np.uint64(H_MASK)) | h << np.uint64(H_SHIFT)
+
+    def revise(self, ordinal: int, old_y: int, new_y: int, seen: tuple[int, ...], room: int) -> None:
+        """A label was revised: move its outcome."""
+        own = self._outcome(np.array([packed & (1 << 64) - 1 for packed in seen], dtype=np.uint64))
+        super().revise(ordinal, old_y, new_y, tuple(own.tolist()), room)
+
+
+def companions_of(config: StreamConfig, measures: MeasureSet, classes: Classes) -> list[Companion]:
+    """The configured baselines of a stream; numbers have none."""
+    if measures.regression:
+        return []
+    return [
+        Companion(place, baseline, config, measures, classes)
+        for place, baseline in enumerate(config.baselines)
+    ]

@@ -1,0 +1,63 @@
+"""Baselines as models: as right as `p_per` and `p_maj` say, and the same bits however the stream is cut."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+from helpers import by_sequence, catch_up, everything_in_columns, live, metrics_of
+from worlds import World, random_world
+
+SEEDS = range(6)
+DETAILS = ["per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline"]
+
+
+@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    with everything_in_columns() if request.param == "in columns" else nullcontext():
+        yield request.param
+
+
+def world_of(seed: int, models: int | None = None) -> World:
+    world = random_world(random.Random(seed), 200, 3)
+    settings = copy.deepcopy(world.settings)
+    settings.setdefault("defaults", {}).update(baselines=["persistent", "majority"], details=DETAILS)
+    if models is not None:
+        settings["defaults"]["settle"] = "1ms"  # no revisions to speak of
+        for _, row in world.topics[1]:
+            assert isinstance(row, dict)
+            row["model"] = "m"
+    return World(settings, world.topics)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
+    world = world_of(seed)
+    whole = by_sequence(catch_up(world).outputs)
+    numbers = world.settings["defaults"].get("task") == "regression"
+    assert numbers or any("@persistent" in str(key) for key in whole)
+    for life in range(2):
+        assert by_sequence(live(world, random.Random(life)).outputs) == whole
+    assert by_sequence(live(world, random.Random(seed), takeovers=True).outputs) == whole
+
+
+def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:
+    """Its outcomes are the model's, in every stage; only revisions make a difference."""
+    compared = 0
+    for seed in range(14):
+        outputs = catch_up(world_of(seed, models=1)).outputs
+        found = {(m.stream, m.model, m.stage, m.estimator): m for m in metrics_of(outputs)}
+        for (stream, model, stage, estimator), message in found.items():
+            if model.startswith("@") or message.counts["revisions"]:
+                continue
+            for baseline, measure in (("@persistent", "p_per"), ("@majority", "p_maj")):
+                other = found.get((stream, baseline, stage, estimator))
+                if other is None or "accuracy" not in message.measures:
+                    continue
+                assert (other.outcomes, other.n) == (message.outcomes, pytest.approx(message.n))
+                assert other.measures["accuracy"] == pytest.approx(message.measures[measure])
+                compared += 1
+    assert compared > 50
