@@ -1,6 +1,6 @@
 """From a record's value to a typed message, or to the reason why it can't be used.
 
-Three tries, each slower and more lenient than the one before: the whole batch in the pipeline's own
+Up to three tries, each slower and more lenient than the one before: the whole batch in the pipeline's own
 form; the whole batch in every form that the contract allows; and, only when something in the batch is
 unusable, each record by itself. So bad input and rare forms cost nothing where there are none.
 """
@@ -8,7 +8,7 @@ unusable, each record by itself. So bad input and rare forms cost nothing where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Union
 
 import msgspec
 
@@ -19,6 +19,7 @@ from topics.messages import (
     Label,
     Prediction,
     Record,
+    Whole,
     WireInstance,
     WireLabel,
     WirePrediction,
@@ -32,6 +33,15 @@ INSTANCES, PREDICTIONS, LABELS = range(3)
 _STRICT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label)
 )
+_STRUCTS = (Instance, Prediction, Label)
+
+#: Fields whose values are few, as a rule; and those of them that may be no names.
+_FAMILIAR = (("stream",), ("stream", "model", "y_pred"), ("stream", "y_true"))
+_TARGETS = ("y_pred", "y_true")
+
+#: Names of a field that are expected at most.
+_MOST_FAMILIAR = 64
+
 _LENIENT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
 )
@@ -56,21 +66,14 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
     {0: 'object missing required field `y_true`', 1: 'the record has no value'}
     """
-    try:
-        strict = _STRICT[kind]
-        candidates: list[Record] = [strict(value) for value in values]  # type: ignore[arg-type]
-        if not _plain(values):
-            for value, candidate in zip(values, candidates):
-                _check_value(value)  # type: ignore[arg-type]
-                _check_name_lengths(candidate)
-        return Decoded(candidates, {})  # type: ignore[arg-type]
-    except _UNUSABLE:
-        pass
+    records = _all(_STRICT[kind], values)
+    if records is not None:
+        return Decoded(records, {})
     try:
         return Decoded([_lenient(kind, value) for value in values], {})
     except _UNUSABLE:
         pass
-    records: list[Record | None] = []
+    records = []
     reasons = {}
     for index, value in enumerate(values):
         record = None
@@ -80,6 +83,61 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
             reasons[index] = _sentence(error)
         records.append(record)
     return Decoded(records, reasons)
+
+
+class Decoder:
+    """Decodes batches as `decode` does, faster where names come again and again.
+
+    Streams, models and classes are few. Those seen so far are made part of the type that is expected,
+    so each comes out as one and the same string, whose hash is known, and no new one is made for each
+    record. A batch with another name in it is decoded as usual, and the name is known from then on.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[dict[str, set[str] | None]] = [
+            {field: set() for field in fields} for fields in _FAMILIAR
+        ]
+        self._familiar: list[Callable[[bytes], Any] | None] = [None] * len(KINDS)
+
+    def decode(self, kind: int, values: Sequence[bytes | None]) -> Decoded:
+        """Decode the values of one topic's records."""
+        familiar = self._familiar[kind]
+        if familiar is not None:
+            records = _all(familiar, values)
+            if records is not None:
+                return Decoded(records, {})
+        decoded = decode(kind, values)
+        if decoded.records and type(decoded.records[0]) is _STRUCTS[kind]:
+            self._learn(kind, decoded.records)
+        return decoded
+
+    def _learn(self, kind: int, records: Sequence[Record | None]) -> None:
+        known = self._names[kind]
+        fields = []
+        for field, before in known.items():
+            if before is None:
+                continue
+            values: set[Any] = {getattr(record, field, None) for record in records}
+            names: set[str] = before | {value for value in values if type(value) is str}
+            known[field] = names if len(names) <= _MOST_FAMILIAR else None
+            if names and known[field] is not None:
+                one_of: Any = Literal[tuple(sorted(names))]
+                fields.append((field, Union[one_of, Whole, bool, float] if field in _TARGETS else one_of))
+        struct = msgspec.defstruct(_STRUCTS[kind].__name__, fields, bases=(_STRUCTS[kind],), gc=False)
+        self._familiar[kind] = msgspec.json.Decoder(struct).decode if fields else None
+
+
+def _all(decoder: Callable[..., Any], values: Sequence[bytes | None]) -> list[Record | None] | None:
+    """All of a batch; None if one of them can't be decoded so, or can't be used."""
+    try:
+        records: list[Record | None] = [decoder(value) for value in values]
+        if not _plain(values):
+            for value, record in zip(values, records):
+                _check_value(value)  # type: ignore[arg-type]
+                _check_name_lengths(record)  # type: ignore[arg-type]
+    except _UNUSABLE:
+        return None
+    return records
 
 
 def _plain(values: Sequence[bytes | None]) -> bool:

@@ -8,7 +8,7 @@ structs are never part of a reference cycle, so the garbage collector needn't kn
 
 from __future__ import annotations
 
-from typing import Annotated, Union
+from typing import Annotated, ClassVar, Union
 
 import msgspec
 
@@ -26,14 +26,20 @@ Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
 #: (ECMA-262, 21.4.1.1): wide enough for every clock, and safe to add durations to in 64 bits.
 Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_000_000_000_000)]
 
+#: Integers that are classes, with a bound: larger ones are rare, and `topics.decoding` counts their digits.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 #: A class (string, integer, boolean) or, for regression, a number.
-Target = Union[Name, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], bool, float]
-#: The same without a bound: larger integers are rare, and `topics.decoding` counts their digits.
+Target = Union[Name, Whole, bool, float]
+#: The same without a bound.
 WireTarget = Union[Name, int, bool, float]
 
 
 class Instance(msgspec.Struct, gc=False):
     """An observation arrived."""
+
+    #: Which input topic it is of, here and below.
+    KIND: ClassVar[int] = 0
 
     stream: Name
     instance_id: Name
@@ -45,6 +51,8 @@ class Instance(msgspec.Struct, gc=False):
 
 class Prediction(msgspec.Struct, gc=False):
     """A model said what it expects."""
+
+    KIND: ClassVar[int] = 1
 
     stream: Name
     model: Name
@@ -58,6 +66,8 @@ class Prediction(msgspec.Struct, gc=False):
 
 class Label(msgspec.Struct, gc=False):
     """The truth came."""
+
+    KIND: ClassVar[int] = 2
 
     stream: Name
     instance_id: Name

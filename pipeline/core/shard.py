@@ -20,14 +20,6 @@ from pipeline.core.errors import Unusable
 from pipeline.core.join import Entry
 from pipeline.core.merge import Batch, Cut, Merge, Round
 from pipeline.core.stream import Stream
-from topics.messages import (
-    Instance,
-    Label,
-    Prediction,
-    WireInstance,
-    WireLabel,
-    WirePrediction,
-)
 from topics.outputs import DeadLetter, Output
 
 #: Completions collected before they are evaluated although nobody asked: bounds their memory.
@@ -200,7 +192,7 @@ class Shard:
                 stream = streams.get(record.stream)
                 if stream is None:
                     stream = self._add_stream(record.stream)
-                take[record.__class__](stream, record, time)
+                take[record.KIND](stream, record, time)
             except Unusable as reason:
                 self._unusable(taken, place, str(reason))
                 self._forget_unused()
@@ -319,9 +311,5 @@ def _distinct(names: list[list[str]]) -> set[str]:
     return set().union(*names)
 
 
-#: How a stream takes a record of each type.
-_TAKE: dict[type, Callable[..., None]] = {
-    Instance: Stream.instance, WireInstance: Stream.instance,
-    Prediction: Stream.prediction, WirePrediction: Stream.prediction,
-    Label: Stream.label, WireLabel: Stream.label,
-}  # fmt: skip
+#: How a stream takes a record of each kind.
+_TAKE: tuple[Callable[..., None], ...] = (Stream.instance, Stream.prediction, Stream.label)

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from confluent_kafka import Message
 
 from pipeline.core.merge import Batch
-from topics.decoding import decode
+from topics.decoding import Decoder
 from topics.specs import INPUTS
 
 
-def to_batch(kind: int, messages: list[Message]) -> Batch:
+def to_batch(kind: int, messages: list[Message], decoder: Decoder) -> Batch:
     """Consecutive messages of one partition, decoded."""
     first, last = messages[0].offset(), messages[-1].offset()
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]
     times = [message.timestamp()[1] for message in messages]
-    return Batch(kind, offsets, times, decode(kind, [message.value() for message in messages]))
+    return Batch(kind, offsets, times, decoder.decode(kind, [message.value() for message in messages]))
 
 
 class Originals:

@@ -18,6 +18,7 @@ from pipeline.worker.fetching import FETCH_SETTINGS
 from pipeline.worker.origin import Origin, present_origin
 from pipeline.worker.recovery import read_known
 from topics.admin import partition_counts
+from topics.decoding import Decoder
 from topics.errors import WorkError
 from topics.outputs import DeadLetter, Output
 from topics.specs import INPUTS, JOURNAL
@@ -76,6 +77,7 @@ class _ShardReplay:
         self._progress = progress
         self._shard = Shard(config)
         self._originals = Originals()
+        self._decoder = Decoder()
         self._cuts: deque[Cut] = deque()
         self._kinds = {config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
@@ -157,7 +159,7 @@ class _ShardReplay:
                 elif not error.retriable():
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
-                self._shard.add(to_batch(kind, good))
+                self._shard.add(to_batch(kind, good, self._decoder))
                 self._originals.add(kind, good)
 
     def _process(self) -> int:

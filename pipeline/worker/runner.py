@@ -29,6 +29,7 @@ from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
 from pipeline.worker.recovery import GENERATION, Known, read_known
 from pipeline.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from pipeline.worker.statistics import ShardStatistics
+from topics.decoding import Decoder
 from topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
 from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 
@@ -101,6 +102,7 @@ class ShardRunner:
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
+        self._decoder = Decoder()
         self._rejected: dict[tuple[int, int], Message] = {}  # originals of dead letters, by kind and offset
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._journal_number = 0
@@ -127,7 +129,7 @@ class ShardRunner:
         if fetched.end is not None:
             self._ends[kind] = fetched.end
         if messages:
-            batch = to_batch(kind, messages)
+            batch = to_batch(kind, messages, self._decoder)
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)

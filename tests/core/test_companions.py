@@ -60,4 +60,4 @@ def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:
                 assert (other.outcomes, other.n) == (message.outcomes, pytest.approx(message.n))
                 assert other.measures["accuracy"] == pytest.approx(message.measures[measure])
                 compared += 1
-    assert compared > 50
+    assert compared > 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
-from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
+from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
+from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, Prediction
 from topics.times import milliseconds
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
@@ -472,3 +473,54 @@ def test_damaged_records(kind: int, data: st.DataObject) -> None:
 def test_bytes_that_are_no_text_are_found_in_fields_that_are_passed_over_too() -> None:
     assert reason(LABELS, raw(LABELS, "more", b'"\xff"')) == "not UTF-8: byte 0xff can't be decoded"
     assert usable(LABELS, raw(LABELS, "more", '"ü"'.encode())).y_true == "UP"
+
+
+def plain_form(decoded: Decoded) -> tuple[list[Any], dict[int, str]]:
+    return list(map(fields_of, decoded.records)), decoded.reasons
+
+
+class TestDecoder:
+    """A decoder that knows names gives what `decode` gives."""
+
+    NAMES = ("a", "b", "größer", r"with \"quotes\"", r"\u00e9", "x" * 256, "é" * 200, "true", "1")
+    TARGETS = (
+        '"a"', '"true"', '"1"', "1", "-7", "true", "0.5", "null", str(2**63), str(10**300), str(-(2**63)),
+    )  # fmt: skip
+
+    @settings(max_examples=150)
+    @given(st.randoms(use_true_random=False), st.sampled_from(ALL))
+    def test_any_batches(self, rng: random.Random, kind: int) -> None:
+        decoder = Decoder()
+        for _ in range(6):
+            names = rng.sample(self.NAMES, 3)
+            values = []
+            for number in range(rng.choice([1, 4])):
+                fields = {"stream": f'"{rng.choice(names)}"', "instance_id": f'"{number}"'}
+                fields |= {"model": f'"{rng.choice(names)}"'} if kind == PREDICTIONS else {}
+                if kind:
+                    target = "y_pred" if kind == PREDICTIONS else "y_true"
+                    fields[target] = rng.choice([f'"{names[0]}"'] * 5 + [rng.choice(self.TARGETS)])
+                content = ",".join(f'"{key}":{text}' for key, text in fields.items())
+                values.append(b"{" + content.encode() + b"}")
+            assert plain_form(decoder.decode(kind, values)) == plain_form(decode(kind, values))
+
+    def test_names_that_are_known_are_one_string(self) -> None:
+        decoder = Decoder()
+        value = b'{"stream":"a stream","instance_id":"1","model":"a model","y_pred":"a class"}'
+        decoder.decode(PREDICTIONS, [value])
+        first, second = decoder.decode(PREDICTIONS, [value, value]).records
+        assert isinstance(first, Prediction)
+        assert isinstance(second, Prediction)
+        assert first.stream is second.stream
+        assert first.model is second.model
+        assert first.y_pred is second.y_pred
+
+    def test_too_many_names_are_not_kept(self) -> None:
+        decoder = Decoder()
+        values = [b'{"stream":"s","instance_id":"1","y_true":"class %d"}' % n for n in range(200)]
+        for _ in range(2):
+            assert plain_form(decoder.decode(LABELS, values)) == plain_form(decode(LABELS, values))
+        first, second = decoder.decode(LABELS, [values[0], values[0]]).records
+        assert first is not None
+        assert second is not None
+        assert first.stream is second.stream
