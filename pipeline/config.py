@@ -27,6 +27,9 @@ KNOWN_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
+#: Measures beyond the contract's, computed where they are asked for.
+MORE_MEASURES = ("p_ran", "auc")
+
 TASKS = ("classification", "regression")
 
 BASELINES = ("persistent", "majority")
@@ -75,6 +78,8 @@ class StreamConfig:
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = KNOWN_MEASURES
     stages: tuple[str, ...] = ("initial", "final")
+    #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
+    temporal_correction: bool = False
     #: Baselines that are evaluated as models `@persistent`, `@majority`.
     baselines: tuple[str, ...] = ()
     #: What metrics messages say of an estimator beyond its measures.

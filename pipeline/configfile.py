@@ -14,6 +14,7 @@ from pipeline.config import (
     BASELINES,
     DETAILS,
     KNOWN_MEASURES,
+    MORE_MEASURES,
     STAGES,
     TASKS,
     Config,
@@ -25,6 +26,7 @@ from pipeline.config import (
     WorkerConfig,
     duration,
 )
+from pipeline.core.measures import MEASURES
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import MAX_CLASSES
 from pipeline.core.scores import LOSSES
@@ -287,8 +289,9 @@ def _estimator(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    if value not in KNOWN_MEASURES:
-        raise ValueError(f"unknown measure {value!r}; known: {', '.join(KNOWN_MEASURES)}")
+    if value not in MEASURES:
+        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
+        raise ValueError(f"unknown measure {value!r}; known: {known}")
     return str(value)
 
 
@@ -296,6 +299,12 @@ def _stage(value: Any) -> str:
     if value in STAGES:
         return str(value)
     raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _expected(value, "true or false")
+    return value
 
 
 def _baseline(value: Any) -> str:
@@ -352,6 +361,7 @@ _WORKER: dict[str, Parser] = {
 _STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
     "measures": _list_of(_measure), "stages": _list_of(_stage),
+    "temporal_correction": _flag,
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _number(0, strictly=True),

@@ -3,8 +3,8 @@
 It follows the contract, not the engine: everything is kept in dictionaries and lists, each record
 is handled alone, nothing is batched. Engine and oracle share no code, on purpose.
 
-Covered: task classification, stages `initial` and `final`, the estimators, Page-Hinkley. Not
-covered: segments (the only segment is null), bins, comparisons, unusable records (ValueError).
+Covered: both tasks, all stages, estimators and measures, Page-Hinkley. Not covered: segments (the
+only segment is null), unusable records (ValueError).
 
 What one record does, in this order:
 
@@ -22,21 +22,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle_measures import Outcome, Sequence
+from oracle_estimators import Outcome
 from oracle_records import (
     RANK,
     Record,
     Settings,
+    Target,
     class_name,
     identifier,
     merge,
+    number,
     settings_of,
     time_of,
 )
+from oracle_stages import Classes, Model, Prediction, choose, told_stages
 
 __all__ = ["Counts", "Record", "Result", "merge", "run"]
-
-Classes = tuple[str | None, str | None]  # what the persistent and the majority baseline predict
 
 CLOCK_LEAD = 3_600_000  # ms; a ts may push the event clock this far beyond the record time
 
@@ -63,20 +64,10 @@ class Result:
 
 
 @dataclass
-class Prediction:
-    """A delivered prediction, with the baselines' predictions at the time it was processed."""
-
-    ts: int
-    model: str
-    y_pred: str
-    baselines: Classes
-
-
-@dataclass
 class Label:
     """An instance's label; t1 and the baselines just before it stay those of the first one."""
 
-    y: str
+    y: Target
     t1: int
     baselines: Classes
 
@@ -91,7 +82,7 @@ class Memory:
     prediction_ts: list[int] = field(default_factory=list)
     waiting: list[Prediction] = field(default_factory=list)  # in order of delivery
     label: Label | None = None
-    outcomes: dict[str, list[tuple[Sequence, Outcome]]] = field(default_factory=dict)  # by model
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)  # by model
     until: int = 0  # event time, of a tombstone or a settled memory
 
     def t0(self) -> int | None:
@@ -123,9 +114,8 @@ class Stream:
         self.soonest: int | None = None  # no deadline is before it; saves looking at every memory
         self.label_counts: Counter[str] = Counter()  # keeps the order in which classes came
         self.last_label: str | None = None
-        self.models: list[str] = []  # in order of first sight
+        self.models: dict[str, Model] = {}  # in order of first sight
         self.memories: dict[str, Memory] = {}
-        self.sequences: dict[tuple[str, str], Sequence] = {}
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
         """Steps 2 to 4 of the module's docstring."""
@@ -140,17 +130,23 @@ class Stream:
         elif kind == "predictions":
             model = identifier(obj["model"])
             if model not in self.models:
-                self.models.append(model)
-            baselines = self.baselines()
-            prediction = Prediction(ts, model, class_name(obj["y_pred"]), baselines)
+                self.models[model] = Model(self.name, model, self.settings)
+            classes = self.settings.task == "classification"
+            proba = (obj.get("y_proba") or {}) if classes else {}
+            y_pred = self.target(obj["y_pred"])
+            prediction = Prediction(ts, model, y_pred, proba, self.baselines())
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
-            self.label(instance_id, memory, ts, class_name(obj["y_true"]))
+            self.label(instance_id, memory, ts, self.target(obj["y_true"]))
         else:
             raise ValueError(f"unknown kind {kind!r}; known: {', '.join(RANK)}")
         deadline = memory.deadline(self.settings.horizon)
         self.soonest = deadline if self.soonest is None else min(self.soonest, deadline)
         self.expire()
+
+    def target(self, value: object) -> Target:
+        """A class or a number, as the task has it."""
+        return number(value) if self.settings.task == "regression" else class_name(value)
 
     def count(self, name: str, model: str | None = None) -> None:
         """Count one event of the stream, or of one of its models."""
@@ -227,13 +223,12 @@ class Stream:
         if memory.label is not None:
             self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
-        same = (new.model, new.ts, new.y_pred)
-        if same in [(old.model, old.ts, old.y_pred) for old in memory.waiting]:
+        if any(new.says_the_same(old) for old in memory.waiting):
             self.count("duplicate", new.model)
             return
         memory.waiting.append(new)
 
-    def label(self, instance_id: str, memory: Memory, t1: int, y: str) -> None:
+    def label(self, instance_id: str, memory: Memory, t1: int, y: Target) -> None:
         """A label record."""
         if memory.state == "tombstone":
             self.count("late_label")
@@ -243,8 +238,9 @@ class Stream:
             self.count("late_label")
         else:
             memory.label = Label(y, t1, self.baselines())
-            self.label_counts[y] += 1
-            self.last_label = y
+            if isinstance(y, str):  # numbers have no baselines
+                self.label_counts[y] += 1
+                self.last_label = y
             waiting, memory.waiting = memory.waiting, []
             for model in self.models:
                 own = [prediction for prediction in waiting if prediction.model == model]
@@ -254,17 +250,17 @@ class Stream:
                 if counting:
                     self.evaluate(instance_id, memory, model, counting, label_was_first=False)
 
-    def further_label(self, memory: Memory, label: Label, y: str) -> None:
+    def further_label(self, memory: Memory, label: Label, y: Target) -> None:
         """A second label of an instance: a redelivery, or a revision of what there is."""
         if y == label.y:
             self.count("duplicate")
             return
         self.count("revisions")
         label.y = y
-        for revised in memory.outcomes.values():
-            for sequence, outcome in revised:
+        for model, revised in memory.outcomes.items():
+            self.models[model].dirty = True
+            for outcome in revised:
                 outcome.truth = y
-                sequence.dirty = True
 
     def evaluate(
         self,
@@ -282,45 +278,42 @@ class Stream:
         if memory.state == "waiting":
             memory.state = "settled"
             memory.until = self.clock + self.settings.settle
-        in_order = sorted(counting, key=lambda prediction: prediction.ts)  # stable: delivery order
-        memory.outcomes[model] = []
-        for stage in self.settings.stages:
-            chosen = in_order[0] if stage == "initial" else in_order[-1]
-            early = stage == "initial" and not label_was_first
+        evaluated = self.models[model]
+        t0 = memory.t0()
+        assert t0 is not None, "a prediction has come"
+        outcomes = {}
+        for stage in evaluated.sequences:
+            chosen = choose(stage, counting, t0, label.t1, self.settings.bins)
+            early = stage != "final" and not label_was_first
             persistent, majority = chosen.baselines if early else label.baselines
-            outcome = Outcome(
+            outcomes[stage] = Outcome(
                 instance_id, label.t1, label.y, chosen.y_pred,
-                persistent == label.y, majority == label.y,
+                persistent == label.y, majority == label.y, chosen.proba,
             )  # fmt: skip
-            key = (model, stage)
-            if key not in self.sequences:
-                self.sequences[key] = Sequence(self.name, model, stage, self.settings)
-            sequence = self.sequences[key]
-            memory.outcomes[model].append((sequence, outcome))
-            self.result.alarms += sequence.add(outcome)
-            self.result.outcomes.append({
-                "stream": self.name, "model": model, "stage": stage,
-                "outcome": len(sequence.outcomes), "instance_id": instance_id,
-                "y_true": label.y, "y_pred": chosen.y_pred,
-                "persistent": persistent, "majority": majority, "ts": label.t1,
-            })  # fmt: skip
-            every = self.settings.emit_outcomes
-            if every is not None and len(sequence.outcomes) % every == 0:
-                self.emit(sequence)
+            if stage in told_stages(self.settings):
+                self.result.outcomes.append({
+                    "stream": self.name, "model": model, "stage": stage,
+                    "outcome": evaluated.count + 1, "instance_id": instance_id,
+                    "y_true": label.y, "y_pred": chosen.y_pred,
+                    "persistent": persistent, "majority": majority, "ts": label.t1,
+                })  # fmt: skip
+        memory.outcomes[model] = list(outcomes.values())
+        self.result.alarms += evaluated.add(outcomes)
+        every = self.settings.emit_outcomes
+        if every is not None and evaluated.count % every == 0:
+            self.emit(evaluated)
 
-    def emit(self, sequence: Sequence) -> None:
-        """Emit a sequence's messages."""
+    def emit(self, model: Model) -> None:
+        """Emit a model's messages."""
         counts = self.result.counts
-        merged = counts[self.name, None] + counts[self.name, sequence.model]
-        self.result.metrics += sequence.messages(dict(merged))
+        merged = counts[self.name, None] + counts[self.name, model.name]
+        self.result.metrics += model.messages(dict(merged))
 
     def emit_all(self, *, only_dirty: bool) -> None:
-        """Emit all sequences, or those with news, in order of model and stage."""
-        for model in self.models:
-            for stage in self.settings.stages:
-                sequence = self.sequences.get((model, stage))
-                if sequence is not None and (sequence.dirty or not only_dirty):
-                    self.emit(sequence)
+        """Emit all models that have outcomes, or those with news."""
+        for model in self.models.values():
+            if model.count and (model.dirty or not only_dirty):
+                self.emit(model)
 
 
 def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:

@@ -7,6 +7,7 @@ oracle is given only what the engine should accept.
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,15 +15,26 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 Record = tuple[str, dict[str, Any], int]
+Target = str | float  # a class's name, or in regression a number
 
 RANK = {"instances": 0, "predictions": 1, "labels": 2}  # ties of time are taken in this order
 UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # ms
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+TASKS = ("classification", "regression")
+LOSSES = ("absolute", "squared")
+STAGES = ("initial", "final", "bins", "intermediate")
+LARGEST_NUMBER = 1e100  # of a target in regression; the square of a difference is still finite
+
 DEFAULTS: dict[str, Any] = {  # contract, section 5
     "task": "classification",
+    "loss": "absolute",
+    "positive_class": None,
     "estimators": ["all", "window:1000", "fading:0.999"],
+    "measures": [],  # all
     "stages": ["initial", "final"],
+    "bins": 10,
+    "alpha": 2.0,
     "label_horizon": "7d",
     "settle": "5m",
     "detectors": [
@@ -42,14 +54,19 @@ DEFAULTS: dict[str, Any] = {  # contract, section 5
 class Settings:
     """The configuration of one stream, durations in ms."""
 
+    task: str
+    loss: str
+    positive_class: str | None
+    measures: list[str]  # empty: all
     stages: list[str]
+    bins: int
+    alpha: float
     estimators: list[str]
     detectors: list[dict[str, Any]]
     horizon: int
     settle: int
     emit_outcomes: int | None
     emit_every: int | None
-    positive_class: str | None
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -58,10 +75,19 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
     for section in (config.get("defaults"), (config.get("streams") or {}).get(stream)):
         for key, value in (section or {}).items():
             merged[key] = {**merged["emit"], **value} if key == "emit" else value
-    if merged["task"] != "classification" or set(merged["stages"]) - {"initial", "final"}:
-        raise ValueError(f"the oracle knows classification, initial and final, not {merged!r}")
+    for key, known in (("task", TASKS), ("loss", LOSSES), ("stages", STAGES)):
+        named = merged[key] if key == "stages" else [merged[key]]
+        if not set(named) <= set(known):
+            raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
     every = merged["emit"]["every"]
+    positive = merged["positive_class"]
     return Settings(
+        task=merged["task"],
+        loss=merged["loss"],
+        positive_class=None if positive is None else class_name(positive),
+        measures=list(merged["measures"]),
+        bins=int(merged["bins"]),
+        alpha=float(merged["alpha"]),
         stages=list(merged["stages"]),
         estimators=list(merged["estimators"]),
         detectors=list(merged["detectors"]),
@@ -69,7 +95,6 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         settle=duration(merged["settle"]),
         emit_outcomes=merged["emit"]["outcomes"],
         emit_every=None if every is None else duration(every),
-        positive_class=merged.get("positive_class"),
     )
 
 
@@ -143,3 +168,16 @@ def class_name(value: object) -> str:
     if not isinstance(value, str | int):
         raise ValueError(f"bad class {value!r}; expected a string, an integer or a boolean")
     return str(value)
+
+
+def number(value: object) -> float:
+    """A target of regression: a JSON number that isn't too large to be squared.
+
+    >>> number(3), number(-0.5)
+    (3.0, -0.5)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"bad number {value!r}; expected a number")
+    if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
+        raise ValueError(f"bad number {value!r}; expected at most {LARGEST_NUMBER} either way")
+    return float(value)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.config import (
     KNOWN_MEASURES,
+    MORE_MEASURES,
     Config,
     ConfigError,
     DetectorConfig,
@@ -107,7 +108,9 @@ class TestDefaults:
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       measures: [kappa], details: [intervals], dependence_order: 9, stages: [final], bins: 3, alpha: 0.5,
+                       measures: [kappa], details: [intervals], dependence_order: 9,
+                       temporal_correction: true, baselines: [majority],
+                       stages: [final], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:kappa", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
@@ -121,7 +124,9 @@ class TestDefaults:
         assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
-            measures=("kappa",), details=("intervals",), dependence_order=9, stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
+            measures=("kappa",), details=("intervals",), dependence_order=9,
+            temporal_correction=True, baselines=("majority",),
+            stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
@@ -304,7 +309,7 @@ def test_a_mistake_is_told_with_line_offender_and_expectation(
 
 
 def test_all_of_the_contract_can_be_computed() -> None:
-    assert set(KNOWN_MEASURES) == set(MEASURES)
+    assert {*KNOWN_MEASURES, *MORE_MEASURES} == set(MEASURES)
 
 
 class TestUnreadable:

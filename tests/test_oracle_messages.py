@@ -32,10 +32,18 @@ class TestEmission:
             "stream": "s", "model": "m", "segment": None, "stage": "final", "estimator": "all",
             "n": 1, "outcomes": 1, "ts": 7,
             "measures": {
-                "error": 1.0, "accuracy": 0.0, "kappa": 0.0, "p_per": 0.0, "kappa_per": 0.0,
-                "p_maj": 0.0, "kappa_maj": 0.0, "kappa_plus": 0.0,
+                "error": 1.0, "accuracy": 0.0, "kappa": 0.0, "kappa_se": 0.0, "p_per": 0.0,
+                "kappa_per": 0.0, "p_maj": 0.0, "kappa_maj": 0.0, "kappa_plus": 0.0,
+                "balanced_accuracy": 0.0, "g_mean": 0.0, "macro_precision": 0.0,
+                "macro_recall": 0.0, "macro_f1": 0.0, "weighted_f1": 0.0,
             },
-            "undefined": {}, "counts": {"duplicate": 1},
+            "undefined": {
+                "kappa_z": "zero_denominator", "mcc": "zero_denominator",
+                **dict.fromkeys(("precision", "recall", "specificity", "f1"), "no_positive_class"),
+                **dict.fromkeys(("log_loss", "brier", "ece"), "no_probabilities"),
+                **dict.fromkeys(("mae", "mse", "rmse", "r2"), "not_regression"),
+            },
+            "counts": {"duplicate": 1},
         }]  # fmt: skip
 
     def test_counts_are_the_streams_and_the_models_and_no_other_models(self) -> None:
@@ -206,10 +214,10 @@ class TestRecords:
         assert (other.horizon, other.emit_outcomes, other.emit_every) == (168 * HOUR, 5, 1000)
 
     @pytest.mark.parametrize(
-        "defaults", [{"task": "regression"}, {"stages": ["bins"]}, {"settle": "5 minutes"}]
+        "defaults", [{"task": "ranking"}, {"stages": ["segments"]}, {"settle": "5 minutes"}]
     )
     def test_what_is_not_covered_is_refused(self, defaults: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match=r"the oracle knows|bad duration"):
+        with pytest.raises(ValueError, match=r"unknown (task|stages)|bad duration"):
             settings_of({"defaults": defaults}, "s")
 
     @pytest.mark.parametrize("text", ["7", "-1s", "1.5h", "", "1y"])

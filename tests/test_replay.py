@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import oracle_measures
+import oracle_detection
 import pytest
 
 from pipeline.cli.main import main
@@ -197,7 +197,7 @@ class TestElec2:
     ) -> None:
         right = Truth.of(model).right
         for config in StreamConfig().detectors:
-            detector = oracle_measures.PageHinkley(config.delta, config.threshold, 30)
+            detector = oracle_detection.PageHinkley(config.delta, config.threshold, 30)
             signal = signal_of(config.signal, right)
             wanted = [
                 (place, statistic)

@@ -281,6 +281,8 @@ class BulkJoin(Join):
 
         label_rows = plan.labels.between(start, stop)
         baselines = self.baselines.update_many(plan.y[label_rows])
+        if self.labels is not None:
+            self.labels.update_many(plan.y[label_rows])
 
         rows = plan.predictions.between(start, stop)
         slots, ts = plan.predictions.slots[rows], plan.predictions.ts[rows]

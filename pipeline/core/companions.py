@@ -27,6 +27,9 @@ _SHIFTS = {"persistent": PER_SHIFT, "majority": MAJ_SHIFT}
 #: Companions' codes come after all models', which are numbered from 0.
 _FIRST_CODE = 1 << 32
 
+#: … and shadow models' come after these (see `pipeline.core.shadow`).
+FIRST_SHADOW = 1 << 33
+
 
 class Companion(Model):
     """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""

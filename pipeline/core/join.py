@@ -29,7 +29,7 @@ from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
 from pipeline.core.columns import Columns
-from pipeline.core.companions import companions_of
+from pipeline.core.companions import FIRST_SHADOW, companions_of
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.measures import MeasureSet
@@ -37,8 +37,10 @@ from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score
+from pipeline.core.shadow import SUFFIX, corrected
 from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
 from pipeline.core.target import build_target
+from pipeline.core.transitions import Transitions
 from topics.decoding import INSTANCES, LABELS
 from topics.messages import Instance, Label, Prediction
 
@@ -74,6 +76,9 @@ class Join:
         self.companions = companions_of(config, self._measures, self.classes)
         self.target = build_target(config, self.classes)
         self._bins = bins_of(config)
+        #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
+        self.labels = Transitions() if self.target.shadowed else None
+        self.shadows: dict[int, Model] = {}
         self.models: dict[str, Model] = {}
         self.by_code: list[Model] = []
         self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
@@ -98,8 +103,8 @@ class Join:
 
     @property
     def every_model(self) -> list[Model]:
-        """Models, then the baselines beside them."""
-        return [*self.by_code, *self.companions]
+        """Models, then the baselines and the shadow models beside them."""
+        return [*self.by_code, *self.companions, *self.shadows.values()]
 
     # ---- what `pipeline.core.stream` defines
 
@@ -169,6 +174,8 @@ class Join:
             h = target.code(record.y_pred, "y_pred")
             model = self.models.get(record.model) or self._add_model(record.model)
         scored = None if target.scored is None else target.scored(record)
+        if scored is not None and self.labels is not None:
+            scored = (*scored, corrected(scored, self.classes, self.labels))
         ts = time if record.ts is None else record.ts
         if ts > self.clock:
             self._advance(ts, time)
@@ -226,7 +233,7 @@ class Join:
         _, deadline, version, *waiting = entry
         horizon = self.config.label_horizon
         for code, other_ts, other in _triples(entry, 3):
-            if code == model.code and other_ts == ts and _same(other, h << H_SHIFT, scored):
+            if code == model.code and other_ts == ts and self._same(other, h, scored):
                 model.duplicate += 1
                 return
         if len(waiting) >= 3 * self.limits.predictions_per_instance:
@@ -244,6 +251,13 @@ class Join:
         self.waiting += 1
         if earlier:
             self._run_out(deadline, name)
+
+    def _same(self, made: Any, h: int, scored: Any) -> bool:
+        """Whether a waiting prediction says the same class, or number."""
+        if self._measures.regression:
+            return bool(made[1] == scored)
+        code = made[0] if type(made) is tuple else made
+        return (code & H_MASK) == h << H_SHIFT
 
     def _prediction_after_label(
         self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
@@ -311,6 +325,8 @@ class Join:
                 return
         if not self._measures.regression:
             self.baselines.update(y)
+        if self.labels is not None:
+            self.labels.update(y)
         if waiting:
             self.waiting -= len(waiting) // 3
             if max(waiting[1::3]) > t1:
@@ -384,6 +400,8 @@ class Join:
         """One outcome of a prediction that counts in every stage. The label is the log's last row."""
         if type(prediction) is tuple:
             model.scores[len(model.positions)] = (self.target.score(y, prediction),)
+            if self.labels is not None:
+                self._complete_shadow(model, y, (prediction,))
             prediction = prediction[0]
         positions = model.positions
         if not positions:
@@ -400,9 +418,27 @@ class Join:
             if any(type(prediction) is tuple for prediction in view):
                 scores = [self._score(y, prediction) for prediction in view]
                 model.scores[place] = tuple(scores)
+                if self.labels is not None:
+                    self._complete_shadow(model, y, view)
             view = tuple(p[0] if type(p) is tuple else p for p in view)
             model.views[place] = view
         self._complete_one(model, y, view[0])
+
+    def _complete_shadow(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
+        """The outcome of what the model would have said with the labels before."""
+        codes = []
+        for prediction in view:
+            if type(prediction) is not tuple or prediction[1][-1] is None:
+                return  # without probabilities there is nothing to correct
+            codes.append((prediction[0] & ~H_MASK) | prediction[1][-1] << H_SHIFT)
+        if model.code not in self.shadows:
+            self.add_shadow(model)
+        self._complete_view(self.shadows[model.code], y, tuple(codes))
+
+    def add_shadow(self, model: Model) -> None:
+        """Let a model have a shadow."""
+        code = FIRST_SHADOW + model.code
+        self.shadows[model.code] = Model(code, model.name + SUFFIX, self.config, self._measures)
 
     def _score(self, y: Any, prediction: Any) -> Score | None:
         return self.target.score(y, prediction) if type(prediction) is tuple else None
@@ -532,13 +568,6 @@ class Join:
 def _triples(entry: Entry, start: int) -> Iterator[tuple[int, int, int]]:
     """(model, ts, prediction) of a flat entry from `start` on."""
     return zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3])
-
-
-def _same(made: Any, h: int, scored: Any) -> bool:
-    """Whether a waiting prediction says the same as another."""
-    if type(made) is tuple:
-        return (made[0] & H_MASK, made[1]) == (h, scored)
-    return scored is None and (made & H_MASK) == h
 
 
 def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:

@@ -26,24 +26,32 @@ ECE_BINS = 15
 SCORED, LOG_LOSS, BRIER = range(3)
 #: … and by bin of the confidence: outcomes, confidences, right ones.
 IN_BIN, CONFIDENCE, RIGHT = (3 + part * ECE_BINS for part in range(3))
-#: With numbers: |e|, e², e for the error e = prediction - label; y and y² for the label from an origin.
-ABSOLUTE, SQUARED, BIAS, LABEL, LABEL_SQUARED = range(1, 6)
+#: And, for the positive class, p of the outcomes with that label, and of the others.
+OF_POSITIVES, OF_NEGATIVES = (3 + 3 * ECE_BINS + part for part in range(2))
+#: With numbers: |e|, e², e for the error e = prediction - label, and the label y.
+ABSOLUTE, SQUARED, BIAS, LABEL = range(1, 5)
 
-SIZE = 3 + 3 * ECE_BINS
+SIZE = 3 + 3 * ECE_BINS + 2
 
 #: Where a number's loss stands in its score, by the configuration's name of it.
 LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 
 #: Additions in a score, of either task.
-WIDTH = 6
+WIDTH = 7
+
+#: The positive class where none is configured, if it is among the probabilities.
+_USUAL = ("true", "1")
 
 #: (places, values)
 Score = tuple[tuple[int, ...], tuple[float, ...]]
 
-_NUMBERS = (SCORED, ABSOLUTE, SQUARED, BIAS, LABEL, LABEL_SQUARED)
+#: The last ones are nothing: scores have one width.
+_NUMBERS = (SCORED, ABSOLUTE, SQUARED, BIAS, LABEL, OF_NEGATIVES, OF_NEGATIVES)
 
 
-def score_probabilities(y: str, h: str, probabilities: Sequence[str | float]) -> Score:
+def score_probabilities(
+    y: str, h: str, probabilities: Sequence[str | float], positive: str | None = None
+) -> Score:
     """The score of a prediction `h` with probabilities (class, p, class, p, …) under the label `y`.
 
     Log loss -ln p(y); Brier Σ_c (p(c) - [c = y])², a class that isn't named has p = 0; the confidence
@@ -51,7 +59,7 @@ def score_probabilities(y: str, h: str, probabilities: Sequence[str | float]) ->
 
     >>> places, values = score_probabilities("up", "up", ("up", 0.5, "down", 0.5))
     >>> values[:3], places[3] - IN_BIN, values[4:]
-    ((1.0, 0.6931471805599453, 0.5), 7, (0.5, 1.0))
+    ((1.0, 0.6931471805599453, 0.5), 7, (0.5, 1.0, 0.0))
     """
     given = dict(zip(probabilities[::2], probabilities[1::2]))
     own = float(given.get(y, 0.0))
@@ -61,21 +69,23 @@ def score_probabilities(y: str, h: str, probabilities: Sequence[str | float]) ->
         brier += (float(p) - (name == y)) ** 2
     confidence = float(given.get(h, 0.0))
     place = min(ECE_BINS - 1, max(0, math.ceil(confidence * ECE_BINS) - 1))
+    if positive is None:
+        positive = next((name for name in _USUAL if name in given), None)
+    side = OF_POSITIVES if y == positive else OF_NEGATIVES
     return (
-        (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place),
-        (1.0, loss, brier, 1.0, confidence, float(h == y)),
+        (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place, side),
+        (1.0, loss, brier, 1.0, confidence, float(h == y), float(given.get(positive or "", 0.0))),
     )
 
 
-def score_number(y: float, prediction: float, origin: float) -> Score:
-    """The score of a number; labels are summed from `origin` on, which keeps their digits.
+def score_number(y: float, prediction: float) -> Score:
+    """The score of a number.
 
-    >>> score_number(3.0, 1.0, 2.0)
-    ((0, 1, 2, 3, 4, 5), (1.0, 2.0, 4.0, -2.0, 1.0, 1.0))
+    >>> score_number(3.0, 1.0)[1][:5]
+    (1.0, 2.0, 4.0, -2.0, 3.0)
     """
     error = prediction - y
-    label = y - origin
-    return _NUMBERS, (1.0, abs(error), error * error, error, label, label * label)
+    return _NUMBERS, (1.0, abs(error), error * error, error, y, 0.0, 0.0)
 
 
 class Scores(NamedTuple):

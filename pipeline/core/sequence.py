@@ -80,7 +80,7 @@ class Sequence:
         for memory in self.memories.values():
             memory.update(chunk.places)
         if scores is not None and not self.sums:
-            self.sums = {name: build_sums(name, self.outcomes) for name in self.memories}
+            self.sums = self._new_sums()
         if self.sums:
             scores = scores or Scores.of(len(packed), {})
             for sums in self.sums.values():
@@ -92,6 +92,10 @@ class Sequence:
                 pairs.update(places)
         self.outcomes += len(chunk.places)
         self._undetected.append(chunk)
+
+    def _new_sums(self) -> dict[str, Sums]:
+        numbers = self._measures.regression
+        return {name: build_sums(name, self.outcomes, numbers=numbers) for name in self.memories}
 
     def clone(self) -> Sequence:
         """Another one that has seen the same."""
@@ -189,7 +193,7 @@ class Sequence:
             if name in saved_pairs:
                 pairs.restore(saved_pairs[name])
         if state["sums"]:
-            self.sums = {name: build_sums(name) for name in self.memories}
+            self.sums = self._new_sums()
         for name, memory in self.memories.items():
             if name in memories:
                 memory.restore(memories[name])

@@ -158,7 +158,7 @@ class MeasureSignal:
         self._measure = measure
         self._measures = measures._replace(names=(measure,))
         needs_sums = measure in OF_PROBABILITIES or measure in OF_NUMBERS
-        self._sums = build_sums(estimator) if needs_sums else None
+        self._sums = build_sums(estimator, numbers=measures.regression) if needs_sums else None
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
         memory, sums = self._memory, self._sums

@@ -168,7 +168,6 @@ class Stream(BulkJoin):
             "horizon": self.config.label_horizon,
             "clock": self.clock,
             "classes": self.classes.snapshot(),
-            "target": self.target.snapshot(),
             "baselines": self.baselines.snapshot(),
             "numbers": [
                 self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
@@ -177,6 +176,8 @@ class Stream(BulkJoin):
             "duplicates": list(self.duplicates),
             "latency": self.latency.snapshot(),
             "models": [model.snapshot() for model in self.by_code],
+            "labels": None if self.labels is None else self.labels.snapshot(),
+            "shadows": [[code, shadow.snapshot()] for code, shadow in self.shadows.items()],
             "companions": [model.snapshot() for model in self.companions],
             "unpublished": [model.name for model in self._unpublished],
         }  # fmt: skip
@@ -185,7 +186,6 @@ class Stream(BulkJoin):
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
         self.clock = state["clock"]
         self.classes.restore(state["classes"])
-        self.target.restore(state["target"])
         self.baselines.restore(state["baselines"])
         (
             self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
@@ -204,6 +204,12 @@ class Stream(BulkJoin):
                 missing += [f"{self.name}/{companion.name}: {what}" for what in found]
             elif state["models"]:
                 missing.append(f"{self.name}/{companion.name}")
+        if self.labels is not None and state["labels"] is not None:
+            self.labels.restore(state["labels"])
+            for code, saved in state["shadows"]:
+                self.add_shadow(self.by_code[code])
+                found = self.shadows[code].restore(saved)
+                missing += [f"{self.name}/{saved['name']}: {what}" for what in found]
         by_name = {model.name: model for model in self.every_model}
         for name in state["unpublished"]:
             if name in by_name:

@@ -1,56 +1,107 @@
 """Sums of scores over all history, a window, or faded: beside an estimator's matrix.
 
 All are sums in the order of the outcomes, one after the other, so cutting a sequence into chunks
-changes no bit.
+changes no bit. Of numbers there is also the labels' spread, Σ(y - ȳ)² with ȳ their mean in memory: it is
+updated around the present mean, since a difference of large sums would have no correct digit.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import fading_scale
-from pipeline.core.scores import SIZE, WIDTH, Scores
+from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SIZE, WIDTH, Scores
+
+
+class Spread:
+    """Weight, mean and spread of numbers under a fading factor (1: none), by Welford's recursion.
+
+    The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be
+    far from 0.
+
+    >>> spread = Spread(1.0)
+    >>> for y in (1.0, 2.0, 3.0):
+    ...     spread.add(y)
+    >>> spread.mean, spread.total
+    (2.0, 2.0)
+    """
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+        self.weight = self.mean = self.total = 0.0
+        self._rest = 0.0  # of the mean
+
+    def add(self, y: float) -> None:
+        """The next number."""
+        self.weight = 1.0 + self.factor * self.weight
+        apart = y - self.mean - self._rest
+        rest = self._rest + apart / self.weight
+        mean = self.mean + rest
+        self.mean, self._rest = mean, rest - (mean - self.mean)
+        self.total = self.factor * self.total + apart * (y - self.mean - self._rest)
+
+    def snapshot(self) -> list[float]:
+        return [self.weight, self.mean, self.total, self._rest]
+
+    def restore(self, state: Any) -> None:
+        self.weight, self.mean, self.total, self._rest = state
 
 
 class AllSums:
     """Sums over the whole sequence.
 
     >>> from pipeline.core.scores import score_number
-    >>> sums = AllSums()
-    >>> sums.update(Scores.of(2, {0: score_number(3.0, 1.0, 0.0)}))
+    >>> sums = AllSums(numbers=True)
+    >>> sums.update(Scores.of(2, {0: score_number(3.0, 1.0)}))
     >>> sums.sums[:4].tolist()
     [1.0, 2.0, 4.0, -2.0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, numbers: bool = False) -> None:
         self.sums: Floats = np.zeros(SIZE)
+        self._spread = Spread(1.0) if numbers else None
+
+    @property
+    def spread(self) -> float:
+        """Σ(y - ȳ)² of the labels."""
+        return 0.0 if self._spread is None else self._spread.total
 
     def update(self, scores: Scores) -> None:
         """Add the scores of consecutive outcomes."""
         np.add.at(self.sums, scores.places.ravel(), scores.values.ravel())
+        _add_to(self._spread, scores)
 
     def snapshot(self) -> list[object]:
-        return [self.sums.tobytes()]
+        return [self.sums.tobytes(), self._spread and self._spread.snapshot()]
 
     def restore(self, state: Any) -> None:
         self.sums = np.frombuffer(state[0]).copy()
+        if self._spread is not None:
+            self._spread.restore(state[1])
 
 
 class FadedSums:
     """Sums under a fading factor α: S = x + α·S at every outcome (see `pipeline.core.fading`)."""
 
-    def __init__(self, factor: float, outcomes: int = 0) -> None:
+    def __init__(self, factor: float, outcomes: int = 0, *, numbers: bool = False) -> None:
         self._scale = fading_scale(factor)
         self._sums: Floats = np.zeros(SIZE)
         self._place = outcomes % self._scale.length  # into the present block
+        self._spread = Spread(factor) if numbers else None
 
     @property
     def sums(self) -> Floats:
         """The faded sums."""
         return self._sums * self._scale.scales[self._place]
+
+    @property
+    def spread(self) -> float:
+        """Σw(y - ȳ)² of the labels with their weights w."""
+        return 0.0 if self._spread is None else self._spread.total
 
     def update(self, scores: Scores) -> None:
         """Add the scores of consecutive outcomes; those without one fade the others."""
@@ -66,13 +117,16 @@ class FadedSums:
                 self._sums *= scale.scales[-1]
                 self._place = 0
             start = stop
+        _add_to(self._spread, scores)
 
     def snapshot(self) -> list[object]:
-        return [self._place, self._sums.tobytes()]
+        return [self._place, self._sums.tobytes(), self._spread and self._spread.snapshot()]
 
     def restore(self, state: Any) -> None:
         self._place = state[0]
         self._sums = np.frombuffer(state[1]).copy()
+        if self._spread is not None:
+            self._spread.restore(state[2])
 
 
 class WindowSums:
@@ -91,6 +145,20 @@ class WindowSums:
         sums = np.zeros(SIZE)
         np.add.at(sums, self._places.ravel(), self._values.ravel())
         return sums
+
+    @property
+    def spread(self) -> float:
+        """Σ(y - ȳ)² of the labels in the window."""
+        labels = self._values[:, LABEL].tolist()
+        if not labels or min(labels) == max(labels):
+            return 0.0
+        mean = math.fsum(labels) / len(labels)
+        return math.fsum((y - mean) ** 2 for y in labels)
+
+    def sides(self) -> tuple[Floats, Floats]:
+        """p of the positive class, of the window's outcomes with that label, and of the others."""
+        place, p = self._places[:, -1], self._values[:, -1]
+        return p[place == OF_POSITIVES], p[place == OF_NEGATIVES]
 
     def update(self, scores: Scores) -> None:
         """Add the scores of consecutive outcomes; what is older than the window leaves."""
@@ -114,9 +182,17 @@ class WindowSums:
 Sums = AllSums | WindowSums | FadedSums
 
 
-def build_sums(estimator: str, outcomes: int = 0) -> Sums:
+def build_sums(estimator: str, outcomes: int = 0, *, numbers: bool = False) -> Sums:
     """The sums of an estimator that `build_memory` knows, after `outcomes` outcomes without a score."""
     kind, _, parameter = estimator.partition(":")
     if kind == "all":
-        return AllSums()
-    return WindowSums(int(parameter)) if kind == "window" else FadedSums(float(parameter), outcomes)
+        return AllSums(numbers=numbers)
+    if kind == "window":
+        return WindowSums(int(parameter))
+    return FadedSums(float(parameter), outcomes, numbers=numbers)
+
+
+def _add_to(spread: Spread | None, scores: Scores) -> None:
+    if spread is not None:
+        for y in scores.values[:, LABEL].tolist():
+            spread.add(y)

@@ -27,6 +27,8 @@ class Target(Protocol):
     known: Callable[[Any], int | None]
     #: What of a prediction will be scored, or None; None itself if nothing ever is.
     scored: Callable[[Prediction], Any] | None
+    #: Whether what is scored is corrected, too (see `pipeline.core.shadow`).
+    shadowed: bool
 
     def code(self, value: Any, field: str) -> int:
         """The class code of a prediction; raises Unusable."""
@@ -44,9 +46,6 @@ class Target(Protocol):
         """The score of a prediction under its label."""
         ...
 
-    def snapshot(self) -> object: ...
-    def restore(self, state: Any) -> None: ...
-
 
 class ClassTarget:
     """Task `classification`."""
@@ -54,10 +53,14 @@ class ClassTarget:
     known: Callable[[Any], int | None]
     scored: Callable[[Prediction], Any] | None
 
-    def __init__(self, classes: Classes, probabilities: bool) -> None:
+    def __init__(
+        self, classes: Classes, positive: str | None, probabilities: bool, shadowed: bool
+    ) -> None:
         self._classes = classes
+        self._positive = positive
         self.known = classes.codes.get
-        self.scored = _probabilities if probabilities else None
+        self.scored = _probabilities if probabilities or shadowed else None
+        self.shadowed = shadowed
 
     def code(self, value: Any, field: str) -> int:
         return self._classes.code(value)
@@ -71,13 +74,10 @@ class ClassTarget:
     def score(self, y: int, prediction: tuple[int, Any]) -> Score:
         names = self._classes.names
         code, probabilities = prediction
-        return score_probabilities(names[y], names[(code & H_MASK) >> H_SHIFT], probabilities)
-
-    def snapshot(self) -> object:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
+        if self.shadowed:
+            probabilities = probabilities[:-1]
+        h = names[(code & H_MASK) >> H_SHIFT]
+        return score_probabilities(names[y], h, probabilities, self._positive)
 
 
 class NumberTarget:
@@ -95,10 +95,11 @@ class NumberTarget:
     known: Callable[[Any], int | None]
     scored: Callable[[Prediction], Any] | None
 
+    shadowed = False
+
     def __init__(self) -> None:
         self.known = _number_known
         self.scored = lambda record: float(record.y_pred)
-        self._origin: float | None = None  # the first label
 
     def code(self, value: Any, field: str) -> int:
         if self.known(value) is None:
@@ -109,30 +110,22 @@ class NumberTarget:
 
     def label(self, value: Any) -> float:
         self.code(value, "y_true")
-        number = float(value)
-        if self._origin is None:
-            self._origin = number
-        return number
+        return float(value)
 
     def bits(self, y: float) -> int:
         return 0
 
     def score(self, y: float, prediction: tuple[int, Any]) -> Score:
-        assert self._origin is not None, "a label came"
-        return score_number(y, prediction[1], self._origin)
-
-    def snapshot(self) -> object:
-        return self._origin
-
-    def restore(self, state: Any) -> None:
-        self._origin = state
+        return score_number(y, prediction[1])
 
 
 def build_target(config: StreamConfig, classes: Classes) -> Target:
     """The target of a stream's task."""
     if config.task == "regression":
         return NumberTarget()
-    return ClassTarget(classes, not set(config.measures).isdisjoint(OF_PROBABILITIES))
+    measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.detectors)}
+    probabilities = not measured.isdisjoint(OF_PROBABILITIES)
+    return ClassTarget(classes, config.positive_class, probabilities, config.temporal_correction)
 
 
 def _number_known(value: Any) -> int | None:

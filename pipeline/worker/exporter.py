@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -53,6 +53,18 @@ _MEASURE_HELP = {
     "mse": "Mean squared error",
     "rmse": "Root of the mean squared error",
     "r2": "Coefficient of determination",
+    "p_ran": "Accuracy of random predictions with the model's own distribution",
+    "auc": "Area under the ROC curve over a window's scores",
+}
+
+_DETAIL_HELP: dict[str, tuple[str, tuple[str, ...]]] = {
+    "normalised": ("Share of all matrices of this class ratio that are no better", ("measure",)),
+    "positives": ("Share of the positive class among the labels", ()),
+    "class_ratio_gradient": ("How a measure moves with the class ratio alone", ("measure",)),
+    "interval_lower": ("Lower bound of a share's 95 % interval", ("measure",)),
+    "interval_upper": ("Upper bound of a share's 95 % interval", ("measure",)),
+    "error_autocorrelation": ("Lag-1 autocorrelation of the errors", ()),
+    "error_autocorrelation_se": ("Its standard error", ()),
 }
 
 _SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
@@ -86,13 +98,20 @@ class Exporter:
             name: GaugeMetricFamily(f"prequential_{name}", text, labels=_SEQUENCE)
             for name, text in _MEASURE_HELP.items()
         }
+        details = {
+            name: GaugeMetricFamily(f"prequential_{name}", text, labels=(*_SEQUENCE, *more))
+            for name, (text, more) in _DETAIL_HELP.items()
+        }
         for stream in streams:
             for model in stream.every_model:
                 for stage, estimator, measured in model.measured():
                     labels = (stream.name, model.name, "", stage, estimator)
                     for name, value in measured.values.items():
-                        families[name].add_metric(labels, value)
+                        if name in families:
+                            families[name].add_metric(labels, value)
+                    _add_details(details, labels, measured.details)
         yield from families.values()
+        yield from details.values()
 
     def _models(self, streams: list[Stream]) -> Iterator[Metric]:
         outcomes = CounterMetricFamily(
@@ -242,3 +261,21 @@ def _buckets(bounds: Iterable[float], counts: list[int]) -> list[tuple[str, floa
         so_far += count
         rows.append((bound, float(so_far)))
     return rows
+
+
+def _add_details(
+    families: dict[str, GaugeMetricFamily], labels: tuple[str, ...], details: dict[str, Any]
+) -> None:
+    """Samples of the details that an estimator has."""
+    for name, value in details.get("normalised", {}).items():
+        families["normalised"].add_metric((*labels, name), value)
+    if "class_ratio" in details:
+        families["positives"].add_metric(labels, details["class_ratio"]["positives"])
+        for name, value in details["class_ratio"]["gradients"].items():
+            families["class_ratio_gradient"].add_metric((*labels, name), value)
+    for name, (lower, upper) in details.get("intervals", {}).items():
+        families["interval_lower"].add_metric((*labels, name), lower)
+        families["interval_upper"].add_metric((*labels, name), upper)
+    for name, value in details.get("dependence", {}).items():
+        if name in families:
+            families[name].add_metric(labels, value)

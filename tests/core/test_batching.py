@@ -36,7 +36,6 @@ from helpers import (
     metrics_of,
     packed,
     random_outcomes,
-    random_world,
     restored,
     snapshot_of,
     state_of,
@@ -44,6 +43,7 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import random_world
 
 import pipeline.core
 from pipeline.config import Config, DetectorConfig, Limits, StreamConfig
@@ -66,8 +66,7 @@ from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
-from pipeline.core.sums import build_sums
-from pipeline.core.target import NumberTarget
+from pipeline.core.sums import Spread, build_sums
 from pipeline.core.transitions import Transitions
 from topics.decoding import LABELS, PREDICTIONS
 
@@ -125,8 +124,8 @@ class TestCuts:
             world = world_of(seed)
             for letter in dead_letters_of(catch_up(world).outputs):
                 _, row = world.topics[letter.kind][letter.offset]
-                # Limits and fractions are for records that could be decoded.
-                decoded = "limits." in letter.reason or "fraction" in letter.reason
+                # Limits, fractions and what is no number are for records that could be decoded.
+                decoded = any(word in letter.reason for word in ("limits.", "fraction", "a number up to"))
                 assert isinstance(row, dict) == decoded, letter
 
 
@@ -530,13 +529,8 @@ def use_model(model: Model, rng: random.Random) -> Any:
 def use_sums(sums: Any, rng: random.Random) -> Any:
     length = rng.choice([1, 30, 1500])
     rows = sorted(rng.sample(range(length), rng.choice([0, 1, length])))
-    sums.update(Scores.of(length, {row: score_number(rng.random(), 0.5, 0.1) for row in rows}))
-    return sums.sums.tolist()
-
-
-def use_target(target: NumberTarget, rng: random.Random) -> Any:
-    y = target.label(rng.random())
-    return target.score(y, (0, rng.random()))
+    sums.update(Scores.of(length, {row: score_number(rng.random(), 0.5) for row in rows}))
+    return sums.sums.tolist(), sums.spread
 
 
 def use_labels(thing: Any, rng: random.Random) -> Any:
@@ -605,10 +599,10 @@ STATEFUL: dict[str, Stateful] = {
         for name in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
     },
     **{
-        f"sums {name}": Stateful(lambda name=name: build_sums(name), use_sums)  # type: ignore[misc]
+        f"sums {name}": Stateful(lambda name=name: build_sums(name, numbers=True), use_sums)  # type: ignore[misc]
         for name in ("all", "window:1", "window:100", "fading:0.9", "fading:1")
     },
-    "NumberTarget": Stateful(NumberTarget, use_target),
+    "Spread": Stateful(lambda: Spread(0.9), lambda spread, rng: (spread.add(rng.random()), spread.total)),
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
     "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),
@@ -682,9 +676,9 @@ def test_a_snapshot_is_a_copy(name: str) -> None:
 
 def test_no_class_with_a_snapshot_is_forgotten() -> None:
     covered = {type(kind.build()) for kind in STATEFUL.values()}
-    # A stream's snapshot is a part of its shard's; a protocol has no state, nor has the target of classes.
+    # A stream's snapshot is a part of its shard's; a protocol has no state.
     assert {cls.__name__ for cls in with_snapshot()} - {cls.__name__ for cls in covered} == {
-        "Stream", "Signal", "Target", "ClassTarget",
+        "Stream", "Signal",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Baselines as models: as right as `p_per` and `p_maj` say, and the same bits however the stream is cut."""
+"""Baselines and shadows as models: baselines are as right as `p_per` and `p_maj` say; cuts change no bit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import nullcontext
 import pytest
 from helpers import by_sequence, catch_up, everything_in_columns, live, metrics_of
 from worlds import World, random_world
+
+from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
 
 SEEDS = range(6)
 DETAILS = ["per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline"]
@@ -24,7 +26,10 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
 def world_of(seed: int, models: int | None = None) -> World:
     world = random_world(random.Random(seed), 200, 3)
     settings = copy.deepcopy(world.settings)
-    settings.setdefault("defaults", {}).update(baselines=["persistent", "majority"], details=DETAILS)
+    settings["defaults"].update(
+        baselines=["persistent", "majority"], details=DETAILS, temporal_correction=True,
+        measures=[*KNOWN_MEASURES, *MORE_MEASURES],
+    )  # fmt: skip
     if models is not None:
         settings["defaults"]["settle"] = "1ms"  # no revisions to speak of
         for _, row in world.topics[1]:
@@ -51,7 +56,7 @@ def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:
         outputs = catch_up(world_of(seed, models=1)).outputs
         found = {(m.stream, m.model, m.stage, m.estimator): m for m in metrics_of(outputs)}
         for (stream, model, stage, estimator), message in found.items():
-            if model.startswith("@") or message.counts["revisions"]:
+            if model != "m" or message.counts["revisions"]:
                 continue
             for baseline, measure in (("@persistent", "p_per"), ("@majority", "p_maj")):
                 other = found.get((stream, baseline, stage, estimator))
@@ -61,3 +66,9 @@ def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:
                 assert other.measures["accuracy"] == pytest.approx(message.measures[measure])
                 compared += 1
     assert compared > 30
+
+
+def test_the_worlds_have_shadows() -> None:
+    """Guards the generator."""
+    found = {m.model for seed in SEEDS for m in metrics_of(catch_up(world_of(seed)).outputs)}
+    assert {"m0", "m0+temporal", "@persistent", "@majority"} <= found

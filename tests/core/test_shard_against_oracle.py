@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -20,19 +21,24 @@ from helpers import (
     examples,
     live,
     metrics_of,
-    random_world,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
+from worlds import random_world
 
 from pipeline.config import Config
 from topics.decoding import KINDS
 from topics.outputs import Alarm, Metrics, Output
 
-#: Where kappa is some rounding error instead of 0, the root in kappa_plus makes it this large.
-_ROOT_OF_NOTHING = 1e-6
+#: Absolute and relative ones, where cancellation costs digits.
+_TOLERANCES = {
+    # Where kappa is some rounding error instead of 0, the root makes it this large.
+    "kappa_plus": (1e-6,),
+    # The spread of labels that differ by 1/1000 is one millionth of that of some that differ by 1.
+    "r2": (1e-9, 1e-6),
+}
 
 Tally = tuple[int, int]  # metrics messages, alarms
 
@@ -44,8 +50,8 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-def close(ours: Any, theirs: Any, absolute: float = 1e-12) -> bool:
-    return bool(ours == theirs or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=absolute))
+def close(ours: Any, theirs: Any, absolute: float = 1e-12, relative: float = 1e-9) -> bool:
+    return bool(ours == theirs or math.isclose(ours, theirs, rel_tol=relative, abs_tol=absolute))
 
 
 def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -> None:
@@ -55,8 +61,8 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert close(ours.n, theirs["n"]), about
     assert ours.measures.keys() == theirs["measures"].keys(), about
     for name, value in ours.measures.items():
-        absolute = _ROOT_OF_NOTHING if name == "kappa_plus" else 1e-12
-        assert close(value, theirs["measures"][name], absolute), (name, about)
+        expected = theirs["measures"][name]
+        assert close(value, expected, *_TOLERANCES.get(name, (1e-12,))), (name, about)
     assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
     assert ours.config == config.stream(ours.stream).digest
 
@@ -231,15 +237,134 @@ def test_cases_by_hand(case: str, horizon: str) -> None:
     assert_same(world, catch_up(world).outputs)
 
 
+ALL_STAGES = {"stages": ["initial", "final", "bins", "intermediate"], "bins": 3}
+NUMBERS = {"task": "regression", **ALL_STAGES}
+
+#: Records, and settings that make them interesting.
+FURTHER: dict[str, tuple[list[Record], dict[str, Any]]] = {
+    "bins end at their last millisecond": (
+        [
+            inst(1, 0), pred(1, 1, "a"), pred(1, 10, "b"), pred(1, 11, "c"), pred(1, 20, "d"),
+            pred(1, 20, "e"), pred(1, 21, "f"), lab(1, 30, "e"),
+        ],
+        ALL_STAGES,
+    ),
+    "without an instance record another model's prediction is the arrival": (
+        [
+            pred(1, 0, "a", model="n"), pred(1, 15, "a"), pred(1, 19, "b"), pred(1, 21, "c"),
+            lab(1, 30, "b"),
+        ],
+        ALL_STAGES,
+    ),
+    "predictions before the arrival, and a label before it": (
+        [
+            inst(1, 20, at=0), pred(1, 0, "a"), pred(1, 5, "b"), lab(1, 10, "a"),
+            inst(2, 20, at=11), pred(2, 20, "a", at=12), pred(2, 15, "b", at=13), lab(2, 20, "a"),
+        ],
+        ALL_STAGES,
+    ),
+    "baselines change while predictions are made": (
+        [
+            pred(1, 0, "a"), lab(0, 1, "b"), pred(1, 2, "b"), lab(9, 3, "a"), lab(8, 3, "a"),
+            pred(1, 4, "a"), lab(7, 5, "b"), lab(1, 6, "b"), pred(1, 6, "b", at=7, model="n"),
+        ],
+        ALL_STAGES,
+    ),
+    "a revision reaches every stage, and no score": (
+        [
+            pred(1, 0, "a", y_proba={"a": 0.8, "b": 0.2}), pred(1, 5, "b", y_proba={"b": 0.6}),
+            lab(1, 9, "a"), lab(1, 10, "b"), pred(2, 11, "a"), lab(2, 12, "a"), lab(1, 13, "c"),
+            pred(1, 8, "c", at=14, model="n", y_proba={"c": 1}), pred(3, 15, "b"), lab(3, 16, "b"),
+        ],
+        ALL_STAGES,
+    ),
+    "probabilities of 0, of 1, beyond and at the bounds of bins": (
+        [
+            record
+            for k, p in enumerate((0, 1, 0.2, 0.4, 0.6, 0.8, 1 / 3, 2 / 3, 1 / 15, 2, -1, 1e-17))
+            for record in (
+                pred(k, k, "a", y_proba={"a": p, "z": 0.5}), lab(k, k, "ab"[k % 3 == 0]),
+            )
+        ],
+        {"estimators": ["all", "window:3", "fading:0.5"]},
+    ),
+    "outcomes without probabilities fade those with them": (
+        [
+            pred(1, 0, True, y_proba={"true": 0.7}), lab(1, 1, False), pred(2, 2, True, y_proba={}),
+            lab(2, 3, True), pred(3, 4, False), lab(3, 5, True), pred(4, 6, True, y_proba={"false": 1}),
+            lab(4, 7, True),
+        ],
+        {},
+    ),
+    "which measures are told decides nothing about redelivery": (
+        [
+            pred(1, 0, "a", y_proba={"a": 0.9}), pred(1, 0, "b"), pred(1, 0, "a", y_proba={"a": 0.8}),
+            lab(1, 1, "a"),
+        ],
+        {"measures": ["error"]},
+    ),
+    "a revised number moves nothing, but a model that joins then gets it": (
+        [
+            pred(1, 0, 1), lab(1, 1, 3), lab(1, 2, 3.0), lab(1, 3, 5), lab(1, 4, 3),
+            pred(1, 0, 1.5, at=5, model="n"), pred(2, 6, 2), lab(2, 7, 3), pred(3, 8, 2), lab(3, 9, 4),
+        ],
+        NUMBERS,
+    ),
+    "the largest numbers leave the window without a trace": (
+        [
+            record
+            for k, (y, h) in enumerate(
+                [(1e100, -1e100), (1, 2), (0.1, 0.3), (0.1, 0.2), (0.1, 0.1), (-1e100, 1), (7, 7), (8, 9)]
+            )
+            for record in (pred(k, k, h), lab(k, k, y))
+        ],
+        {"task": "regression", "loss": "squared", "estimators": ["window:1", "window:2", "window:3"]},
+    ),
+    "numbers that hardly differ, far from 0": (
+        [
+            record
+            for k in range(12)
+            for record in (pred(k, k, 1e9 + k % 5 / 8), lab(k, k, 1e9 + k % 3 / 4))
+        ],
+        {"task": "regression", "estimators": ["all", "window:4", "fading:0.5"]},
+    ),
+    "the first number is far from all others": (
+        [
+            record
+            for k in range(12)
+            for record in (pred(k, k, 0.1 * k), lab(k, k, 1e9 if k == 0 else k % 3 / 7))
+        ],
+        {"task": "regression", "estimators": ["window:4", "fading:0.5"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FURTHER)
+def test_further_cases_by_hand(case: str) -> None:
+    records, settings = FURTHER[case]
+    world = world_from(records, **settings)
+    assert_same(world, catch_up(world).outputs)
+
+
+def test_messages_go_by_stage_and_estimator() -> None:
+    world = world_from(random_records(1), **ALL_STAGES)
+    ours = metrics_of(catch_up(world).outputs)
+    found = [(m.outcomes, m.stage, m.estimator) for m in ours if m.model == "m"]
+    expected = oracle.run(world.settings, world.in_order()).metrics
+    assert found == [(m["outcomes"], m["stage"], m["estimator"]) for m in expected if m["model"] == "m"]
+
+
 def test_the_random_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator: a differential test of nothing would pass too."""
     tally = [0, 0]
     counts: dict[str, int] = {}
     reasons: set[str] = set()
     stages: set[str] = set()
-    for seed in range(15):
+    tasks: Counter[str] = Counter()
+    for seed in range(30):
         world = random_world(random.Random(seed), 300, 2)
         outputs = catch_up(world).outputs
+        tasks[world.settings["defaults"]["task"]] += 1
         tally[0] += len(metrics_of(outputs))
         tally[1] += len(alarms_of(outputs))
         for message in metrics_of(outputs):
@@ -249,8 +374,13 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
                 counts[name] = max(count, counts.get(name, 0))
     assert tally[0] > 1000
     assert tally[1] > 100
-    assert reasons == {"p_ran_one", "p_per_one", "p_maj_one"}
-    assert stages == {"initial", "final"}
+    assert reasons == {
+        "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
+        "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities",
+        "not_regression", "not_classification",
+    }  # fmt: skip
+    assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
+    assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}
     assert {name for name, count in counts.items() if count > 3} == names
 

@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from pipeline.core.arrays import Floats
-from pipeline.core.measures import agreement, per_class, probabilistic, regression
+from pipeline.core.measures import agreement, auc, per_class, probabilistic, regression
 from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, Undefined, binary, matrix_of
 from pipeline.core.memories import Memory
-from pipeline.core.sums import Sums
+from pipeline.core.sums import Sums, WindowSums
 
 _Made = TypeVar("_Made")
 
@@ -26,6 +26,7 @@ OF_MATRIX: dict[str, Callable[[Matrix], float]] = {
         agreement.p_per, agreement.kappa_per, agreement.p_maj, agreement.kappa_maj,
         agreement.kappa_plus, per_class.balanced_accuracy, per_class.g_mean, agreement.mcc,
         per_class.macro_precision, per_class.macro_recall, per_class.macro_f1, per_class.weighted_f1,
+        agreement.p_ran,
     )
 }  # fmt: skip
 
@@ -41,13 +42,16 @@ OF_PROBABILITIES: dict[str, Callable[[Floats], float]] = {
     for function in (probabilistic.log_loss, probabilistic.brier, probabilistic.ece)
 }
 
+#: The one that needs the scores themselves, not sums of them: windows have it.
+AUC = "auc"
+
 #: Measures of predicted numbers.
-OF_NUMBERS: dict[str, Callable[[Floats], float]] = {
+OF_NUMBERS: dict[str, Callable[[Sums], float]] = {
     function.__name__: function
     for function in (regression.mae, regression.mse, regression.rmse, regression.r2)
 }
 
-MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, *OF_NUMBERS)
+MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, AUC, *OF_NUMBERS)
 
 
 class _Plan(NamedTuple):
@@ -105,7 +109,18 @@ def compute(
         undefined.update(plan.without_probabilities)
     else:
         _fill(plan.of_probabilities, sums.sums, values, undefined)
+    if AUC in names:
+        _fill([(AUC, _auc)], (sums, code), values, undefined)
     return values, undefined
+
+
+def _auc(of: tuple[Sums | None, int | None]) -> float:
+    sums, positive = of
+    if positive is None:
+        raise Undefined("no_positive_class")
+    if not isinstance(sums, WindowSums):
+        raise Undefined("no_probabilities" if sums is None else "not_a_window")
+    return auc.area(*sums.sides())
 
 
 def _fill(
@@ -144,5 +159,5 @@ def compute_numbers(
     values: dict[str, float] = {}
     undefined = {name: "not_classification" for name in names if name not in OF_NUMBERS}
     numbers = [(name, OF_NUMBERS[name]) for name in names if name in OF_NUMBERS]
-    _fill(numbers, sums.sums, values, undefined)
+    _fill(numbers, sums, values, undefined)
     return values, undefined

@@ -47,6 +47,11 @@ def kappa_z(m: Matrix) -> float:
     return value * math.sqrt(m.n * (m.n * m.n - m.chance) / m.chance)
 
 
+def p_ran(m: Matrix) -> float:
+    """Accuracy of random predictions with the model's own distribution (2015 paper, eq. 9)."""
+    return m.chance / (m.n * m.n)
+
+
 def p_per(m: Matrix) -> float:
     """Accuracy of the persistent baseline (2015 paper, section 4.1)."""
     return m.persistent / m.n

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import math
 
-from pipeline.core.arrays import Floats
 from pipeline.core.measures.matrix import Undefined
-from pipeline.core.scores import ABSOLUTE, LABEL, LABEL_SQUARED, SCORED, SQUARED
-
-#: A variance this small beside the mean square has no correct digit.
-_NO_VARIANCE = 1e-14
+from pipeline.core.scores import ABSOLUTE, SCORED, SQUARED
+from pipeline.core.sums import Sums
 
 
-def mae(sums: Floats) -> float:
+def _mean(sums: Sums, place: int) -> float:
+    added = sums.sums
+    return float(added[place] / added[SCORED])
+
+
+def mae(sums: Sums) -> float:
     """Mean absolute error."""
-    return float(sums[ABSOLUTE] / sums[SCORED])
+    return _mean(sums, ABSOLUTE)
 
 
-def mse(sums: Floats) -> float:
+def mse(sums: Sums) -> float:
     """Mean squared error."""
-    return float(sums[SQUARED] / sums[SCORED])
+    return _mean(sums, SQUARED)
 
 
-def rmse(sums: Floats) -> float:
+def rmse(sums: Sums) -> float:
     """Root of the mean squared error."""
     return math.sqrt(mse(sums))
 
 
-def r2(sums: Floats) -> float:
+def r2(sums: Sums) -> float:
     """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory."""
-    n, total, squares = sums[SCORED], sums[LABEL], sums[LABEL_SQUARED]
-    spread = squares - total * total / n
-    if spread <= _NO_VARIANCE * squares:
+    spread = sums.spread
+    if not spread:
         raise Undefined("zero_denominator")
-    return float(1 - sums[SQUARED] / spread)
+    return 1 - float(sums.sums[SQUARED]) / spread

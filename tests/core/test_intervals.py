@@ -1,0 +1,215 @@
+"""Intervals: Wilson's, what faded and dependent outcomes are worth, and how often the truth is inside."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from helpers import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from pipeline.config import StreamConfig
+from pipeline.core.classes import Classes
+from pipeline.core.details import error_pairs
+from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
+from pipeline.core.measures import MeasureSet
+from pipeline.core.measures.matrix import PositiveClass
+from pipeline.core.memories import build_memory
+from pipeline.core.outcomes import NO_CLASS
+from pipeline.core.sequence import Sequence
+
+Bools = npt.NDArray[np.bool_]
+
+errors = st.lists(st.booleans(), min_size=1, max_size=60)
+
+
+class TestWilson:
+    @pytest.mark.parametrize(
+        ("k", "n"), [(0, 1), (1, 1), (0, 10), (7, 10), (81, 263), (500, 500), (1, 10**6)]
+    )
+    def test_equals_scipys(self, k: int, n: int) -> None:
+        theirs = binomtest(k, n).proportion_ci(0.95, method="wilson")
+        assert wilson(k / n, n) == pytest.approx((theirs.low, theirs.high), rel=1e-9, abs=1e-12)
+
+    def test_textbook_value(self) -> None:
+        """81 of 263: 0.2553 to 0.3662 (Newcombe 1998, Statistics in Medicine 17, table I, method 3)."""
+        assert [round(end, 4) for end in wilson(81 / 263, 263)] == [0.2553, 0.3662]
+
+    @examples(100)
+    @given(st.floats(0, 1), st.floats(1e-3, 1e9))
+    def test_never_beyond_0_and_1_and_always_around_the_share(self, share: float, n: float) -> None:
+        low, high = wilson(share, n)
+        assert 0 <= low <= high <= 1
+        assert low - 1e-12 <= share <= high + 1e-12
+
+    def test_more_outcomes_are_surer(self) -> None:
+        widths = [high - low for low, high in (wilson(0.2, n) for n in (1, 1.8, 10, 100, 10_000))]
+        assert widths == sorted(widths, reverse=True)
+
+
+class TestEffective:
+    @pytest.mark.parametrize("factor", [0.3, 0.5, 0.9, 0.995, 0.999, 0.99999])
+    @pytest.mark.parametrize("count", [1, 2, 10, 1000, 5000])
+    def test_equals_a_plain_sum_of_weights(self, factor: float, count: int) -> None:
+        memory = build_memory(f"fading:{factor}")
+        memory.update(np.zeros(count, dtype=np.int64))
+        weights = [factor**age for age in range(count)]
+        expected = math.fsum(weights) ** 2 / math.fsum(w * w for w in weights)
+        assert effective(memory) == pytest.approx(expected, rel=1e-6)
+
+    def test_tends_to_one_and_a_over_one_minus_a(self) -> None:
+        memory = build_memory("fading:0.995")
+        memory.update(np.zeros(20_000, dtype=np.int64))
+        assert effective(memory) == pytest.approx((1 + 0.995) / (1 - 0.995))  # 399
+        assert memory.n == pytest.approx(200)
+
+    @pytest.mark.parametrize(("estimator", "worth"), [("all", 70), ("window:50", 50), ("fading:1", 70)])
+    def test_equal_outcomes_are_worth_themselves(self, estimator: str, worth: float) -> None:
+        memory = build_memory(estimator)
+        memory.update(np.zeros(70, dtype=np.int64))
+        assert effective(memory) == pytest.approx(worth)
+
+
+class TestAutocorrelation:
+    @examples(200)
+    @given(errors)
+    def test_equals_numpys(self, wrong: list[bool]) -> None:
+        array = np.array(wrong)
+        pairs = np.bincount(error_pairs(None, array), minlength=4)
+        before, after = array[:-1], array[1:]
+        if len(set(before.tolist())) < 2 or len(set(after.tolist())) < 2:
+            assert autocorrelation(pairs) is None
+        else:
+            assert autocorrelation(pairs) == pytest.approx(np.corrcoef(before, after)[0, 1], abs=1e-12)
+
+    @examples(60)
+    @given(errors, st.sampled_from([0.5, 0.9, 0.999]))
+    def test_faded_equals_numpys_with_weights(self, wrong: list[bool], factor: float) -> None:
+        array = np.array(wrong)
+        memory = build_memory(f"fading:{factor}")
+        memory.update(error_pairs(None, array))
+        found = autocorrelation(memory.counts)
+        before, after = array[:-1].astype(float), array[1:].astype(float)
+        if np.ptp(before) > 0 < np.ptp(after) if len(before) else False:
+            weights = factor ** np.arange(len(before) - 1, -1, -1.0)
+            (vb, c), (_, va) = np.cov(before, after, aweights=weights, bias=True)
+            if min(va, vb) > 1e-9:
+                assert found == pytest.approx(c / math.sqrt(va * vb), abs=1e-5)
+
+    @examples(60)
+    @given(errors, st.integers(0, 60))
+    def test_pairs_do_not_depend_on_a_cut(self, wrong: list[bool], where: int) -> None:
+        array = np.array(wrong)
+        where = min(max(1, where), len(array))
+        parts = [error_pairs(None, array[:where])]
+        if where < len(array):
+            parts.append(error_pairs(bool(array[where - 1]), array[where:]))
+        assert np.concatenate(parts).tolist() == [2 * a + b for a, b in pairwise(wrong)]
+
+
+class TestShrunk:
+    @pytest.mark.parametrize(
+        ("correlation", "worth"),
+        [
+            (None, 900), (0.0, 900), (0.5, 300), (0.8, 100),
+            (-0.5, 900),  # not a gain
+            (0.98, 900 * 0.02 / 1.98), (1.0, 900 * 0.02 / 1.98),  # and never nothing
+        ],
+    )  # fmt: skip
+    def test_values(self, correlation: float | None, worth: float) -> None:
+        assert shrunk(900, correlation) == pytest.approx(worth)
+
+    def test_is_the_variance_of_a_mean_of_a_first_order_chain(self) -> None:
+        """Var(mean) = p(1-p)/n·(1 + 2·Σ_k (1 - k/n)·r^k), whose limit is p(1-p)/n·(1 + r)/(1 - r)."""
+        n, r = 100_000, 0.5
+        inflation = 1 + 2 * math.fsum((1 - k / n) * r**k for k in range(1, 200))
+        assert shrunk(n, r) == pytest.approx(n / inflation, rel=1e-4)
+
+
+# ---- coverage
+
+#: Simulated streams for each case: the standard error of a coverage of 95 % is 0.5 %.
+RUNS = 2000
+
+
+def chains(seed: int, length: int, p: float, r: float) -> Bools:
+    """Stationary binary chains, (RUNS, length): P(1) = p, correlation of neighbours r."""
+    chance = np.random.default_rng(seed).random((length, RUNS))
+    found = np.empty((length, RUNS), dtype=np.bool_)
+    found[0] = chance[0] < p
+    for step in range(1, length):
+        found[step] = chance[step] < np.where(found[step - 1], p + r * (1 - p), p * (1 - r))
+    return found.T
+
+
+def coverage(estimator: str, length: int, p: float, r: float) -> dict[str, float]:
+    """Share of the streams whose error rate p is within the interval, taken as it is published …
+
+    … (`shrunk`), on the effective number of outcomes without the shrinking (`effective`), and on n (`n`).
+    """
+    known = Classes(limit=4)
+    known.code("0"), known.code("1")
+    config = StreamConfig(estimators=(estimator,), details=("intervals",), detectors=())
+    measures = MeasureSet(("error",), PositiveClass("1", known))
+    nothing = np.uint64(NO_CLASS << 32 | NO_CLASS << 48)
+    inside = {"shrunk": 0, "effective": 0, "n": 0}
+    for wrong in chains(11, length, p, r):
+        sequence = Sequence(config, measures)
+        # Every label is 0: what is predicted is the error.
+        sequence.update(wrong.astype(np.uint64) << np.uint64(16) | nothing, 2)
+        n, values, _, details = sequence.measured(estimator)
+        intervals: dict[str, tuple[float, float]] = {
+            "shrunk": details["intervals"]["error"],
+            "effective": wilson(values["error"], effective(sequence.memories[estimator])),
+            "n": wilson(values["error"], n),
+        }
+        for name, (low, high) in intervals.items():
+            inside[name] += low <= p <= high
+    return {name: count / RUNS for name, count in inside.items()}
+
+
+class TestCoverage:
+    """Of nominal 95 %. Seeds are fixed, so these are exact numbers of one long experiment."""
+
+    @pytest.mark.parametrize(("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500)])
+    @pytest.mark.parametrize("p", [0.1, 0.3])
+    def test_independent_errors(self, estimator: str, length: int, p: float) -> None:
+        found = coverage(estimator, length, p, 0.0)
+        assert 0.935 < found["shrunk"] < 0.965
+        assert found["effective"] == pytest.approx(found["shrunk"], abs=0.01)
+        if estimator.startswith("fading"):
+            # N = 200 of a fading factor of 0.995 is half of what it is worth (399): too careful.
+            assert found["n"] > 0.985
+
+    @pytest.mark.parametrize(("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500)])
+    @pytest.mark.parametrize("p", [0.1, 0.3])
+    def test_dependent_errors(self, estimator: str, length: int, p: float) -> None:
+        """Correlation 0.5: intervals that take outcomes for independent miss one time in four."""
+        found = coverage(estimator, length, p, 0.5)
+        assert 0.93 < found["shrunk"] < 0.965
+        assert 0.70 < found["effective"] < 0.80
+
+    def test_strong_dependence(self) -> None:
+        """Correlation 0.8: 500 outcomes are worth 56, and the correlation itself is less sure."""
+        found = coverage("window:500", 600, 0.3, 0.8)
+        assert 0.92 < found["shrunk"] < 0.965
+        assert found["effective"] < 0.55
+
+
+def test_every_share_has_one() -> None:
+    """And a share of nothing has none."""
+    known = Classes(limit=4)
+    known.code("0"), known.code("1")
+    config = StreamConfig(estimators=("all",), details=("intervals",), detectors=())
+    outcomes: list[Any] = [(0, 0), (0, 1), (0, 0), (0, 0)]
+    sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", known)))
+    sequence.update(np.array([y | h << 16 for y, h in outcomes], dtype=np.uint64), 2)
+    intervals = sequence.measured("all").details["intervals"]
+    assert intervals.keys() == {"error", "accuracy", "p_per", "p_maj", "precision", "specificity"}
+    assert intervals["accuracy"] == pytest.approx([1 - end for end in reversed(intervals["error"])])

@@ -1,0 +1,152 @@
+"""Detectors and their signals for the test oracle (contract, section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from oracle_estimators import ALL_MEASURES, Estimator, Outcome, parse_estimator
+from oracle_records import Settings
+
+DEFAULT_DELTA = 0.005  # the contract's default detector on the 0/1 loss
+DEFAULT_LAMBDA = 50.0  # ditto
+DEFAULT_MIN_OUTCOMES = 30  # outcomes; the contract's default
+
+
+class ErrorEstimate:
+    """An estimator's error: the mean of the losses as they were when the outcomes came.
+
+    Revisions never reach it: detectors keep what they saw.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.name, self.parameter = parse_estimator(text)
+        self.losses: list[float] = []
+        self.faded_sum = 0.0
+        self.faded_n = 0.0
+
+    def add(self, loss: float) -> float:
+        """The estimator's error after this loss."""
+        self.losses.append(loss)
+        if self.parameter is None:
+            return math.fsum(self.losses) / len(self.losses)
+        if self.name == "window":
+            memory = self.losses[-int(self.parameter) :]
+            return math.fsum(memory) / len(memory)
+        self.faded_sum = loss + self.parameter * self.faded_sum
+        self.faded_n = 1.0 + self.parameter * self.faded_n
+        return self.faded_sum / self.faded_n
+
+
+class Signal:
+    """What a detector is fed with: `error`, an estimator, or a ratio of two (short over long)."""
+
+    def __init__(self, text: str, min_outcomes: int) -> None:
+        self.min_outcomes = min_outcomes
+        self.seen = 0
+        names = [] if text == "error" else text.split("/")
+        if len(names) > 2:
+            raise ValueError(f"unknown signal {text!r}; known: error, ESTIMATOR, SHORT/LONG")
+        self.estimates = [ErrorEstimate(name) for name in names]
+
+    def add(self, loss: float) -> float | None:
+        """The signal after this outcome, or None when the detector is not fed with it."""
+        self.seen += 1
+        errors = [estimate.add(loss) for estimate in self.estimates]
+        if not errors:
+            return float(loss)
+        if len(errors) == 1:
+            return errors[0]
+        short, long = errors
+        if long > 0 and self.seen >= self.min_outcomes:
+            return short / long
+        return None
+
+
+class MeasureSignal:
+    """`ESTIMATOR:MEASURE`: 1 - measure; revisions never reach it."""
+
+    def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
+        self.estimator, self.measure = Estimator(estimator, settings), measure
+
+    def add(self, outcome: Outcome) -> float | None:
+        """The signal after this outcome, or None where the measure has no value."""
+        self.estimator.add(outcome)
+        value = self.estimator.measures(revised=False)[0].get(self.measure)
+        return None if value is None else 1.0 - value
+
+
+class PageHinkley:
+    """One-sided Page-Hinkley test for an increase (2013 paper, section 5.1; contract section 4).
+
+    >>> test = PageHinkley(delta=0.0, threshold=0.6, min_outcomes=1)
+    >>> [test.add(x) for x in (0.0, 0.0, 1.0)]
+    [None, None, 0.6666666666666667]
+    >>> test.t
+    0
+    """
+
+    def __init__(self, delta: float, threshold: float, min_outcomes: int) -> None:
+        self.delta = delta
+        self.threshold = threshold
+        self.min_outcomes = min_outcomes
+        self.restart()
+
+    def restart(self) -> None:
+        """T = 0, m_0 = M_0 = 0, and a mean of nothing."""
+        self.t = 0
+        self.total = 0.0
+        self.m = 0.0
+        self.smallest_m = 0.0
+
+    def add(self, x: float) -> float | None:
+        """The statistic m_T - M_T if x raises the alarm, else None."""
+        self.t += 1
+        self.total += x
+        mean = self.total / self.t
+        self.m = self.m + x - mean - self.delta
+        self.smallest_m = min(self.smallest_m, self.m)
+        statistic = self.m - self.smallest_m
+        if statistic > self.threshold and self.t >= self.min_outcomes:
+            self.restart()
+            return statistic
+        return None
+
+
+class Detector:
+    """A configured detector of one sequence: its signal, its test, and the alarm's fields."""
+
+    def __init__(self, config: Mapping[str, Any], settings: Settings) -> None:
+        if config["detector"] != "page-hinkley":
+            raise ValueError(f"unknown detector {config['detector']!r}; known: page-hinkley")
+        self.settings = settings
+        self.signal_name = str(config.get("signal", "error"))
+        delta = float(config.get("delta", DEFAULT_DELTA))
+        threshold = float(config.get("lambda", DEFAULT_LAMBDA))
+        min_outcomes = int(config.get("min_outcomes", DEFAULT_MIN_OUTCOMES))
+        self.params = {"delta": delta, "lambda": threshold}
+        estimator, _, measure = self.signal_name.rpartition(":")
+        self.signal: Signal | MeasureSignal
+        if estimator and measure in ALL_MEASURES:
+            self.signal = MeasureSignal(estimator, measure, settings)
+        else:
+            self.signal = Signal(self.signal_name, min_outcomes)
+        self.test = PageHinkley(delta, threshold, min_outcomes)
+
+    def add(self, outcome: Outcome) -> dict[str, Any] | None:
+        """The detector's own part of an alarm message, if this outcome raises one."""
+        if isinstance(self.signal, MeasureSignal):
+            x = self.signal.add(outcome)
+        else:
+            x = self.signal.add(outcome.loss(self.settings))
+        statistic = None if x is None else self.test.add(x)
+        if statistic is None:
+            return None
+        return {
+            "detector": "page-hinkley",
+            "signal": self.signal_name,
+            "statistic": statistic,
+            "threshold": self.test.threshold,
+            "params": dict(self.params),
+        }

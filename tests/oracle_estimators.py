@@ -1,0 +1,146 @@
+"""Outcomes and the estimators that remember them, for the test oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oracle_measures import MEASURES, Kind, Measured, measures
+from oracle_records import Settings, Target
+from oracle_scores import (
+    NUMERIC,
+    PROBABILISTIC,
+    Number,
+    Probable,
+    number_measures,
+    probability_measures,
+)
+
+ALL_MEASURES = (*MEASURES, *PROBABILISTIC, *NUMERIC)
+
+
+@dataclass
+class Outcome:
+    """An outcome in its sequence; `truth` follows revisions, the rest never changes."""
+
+    instance_id: str
+    ts: int
+    truth: Target
+    y_pred: Target
+    persistent_right: bool
+    majority_right: bool
+    proba: Mapping[str, float]
+    first_truth: Target = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first_truth = self.truth
+
+    def kind(self, *, revised: bool) -> Kind:
+        """Its place in the confusion matrix, with the label as it is now or as it was at first."""
+        truth = self.truth if revised else self.first_truth
+        return Kind(str(truth), str(self.y_pred), self.persistent_right, self.majority_right)
+
+    def probable(self) -> Probable:
+        """What the measures of probabilities need; revisions never reach it."""
+        return Probable(str(self.first_truth), str(self.y_pred), self.proba)
+
+    def number(self) -> Number:
+        """What the measures of numbers need; revisions never reach it."""
+        return Number(float(self.first_truth), float(self.y_pred))
+
+    def loss(self, settings: Settings) -> float:
+        """What `error` is for detectors; revisions never reach it."""
+        if settings.task == "classification":
+            return int(self.first_truth != self.y_pred)
+        apart = abs(float(self.first_truth) - float(self.y_pred))
+        return apart**2 if settings.loss == "squared" else apart
+
+
+class Fading:
+    """Faded weights (2013 paper, section 3.2.1): S = x + A*S for each kind, N = 1 + A*N.
+
+    >>> fading = Fading(0.5)
+    >>> for y_pred in "baa":
+    ...     fading.add(Kind("a", y_pred, False, False))
+    >>> fading.n, measures(fading.weights)[0]["error"] == 1 / 7
+    (1.75, True)
+    """
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+        self.n = 0.0
+        self.weights: dict[Kind, float] = {}
+
+    def add(self, kind: Kind) -> None:
+        """Let every kind decay, then add 1 to this outcome's."""
+        for known in self.weights:
+            self.weights[known] *= self.factor
+        self.weights[kind] = self.weights.get(kind, 0.0) + 1.0
+        self.n = 1.0 + self.factor * self.n
+
+
+def parse_estimator(text: str) -> tuple[str, float | None]:
+    """Name and parameter of an estimator; ValueError for anything else.
+
+    >>> parse_estimator("all"), parse_estimator("window:1000"), parse_estimator("fading:0.999")
+    (('all', None), ('window', 1000), ('fading', 0.999))
+    """
+    name, _, parameter = text.partition(":")
+    if text == "all":
+        return "all", None
+    if name == "window" and parameter.isdigit() and int(parameter) > 0:
+        return "window", int(parameter)
+    if name == "fading" and 0 < float(parameter) <= 1:
+        return "fading", float(parameter)
+    raise ValueError(f"unknown estimator {text!r}; known: all, window:W, fading:A")
+
+
+class Estimator:
+    """An estimator's memory of a sequence, and all measures of it."""
+
+    def __init__(self, text: str, settings: Settings) -> None:
+        self.text, self.settings = text, settings
+        self.name, self.parameter = parse_estimator(text)
+        self.outcomes: list[Outcome] = []
+        self.fading = Fading(self.parameter if self.name == "fading" else 1.0)  # type: ignore[arg-type]
+
+    def add(self, outcome: Outcome) -> None:
+        """Remember an outcome, the latest."""
+        self.outcomes.append(outcome)
+        self.fading.add(outcome.kind(revised=False))
+
+    @property
+    def n(self) -> float:
+        """Outcomes in memory; faded, N."""
+        return self.fading.n if self.name == "fading" else len(self.last())
+
+    def last(self) -> list[Outcome]:
+        """The outcomes in memory."""
+        return self.outcomes[-int(self.parameter or 0) :] if self.name == "window" else self.outcomes
+
+    def weighted(self) -> list[tuple[float, Outcome]]:
+        """The outcomes in memory with their weights: faded, A to the power of their age."""
+        found = []
+        weight = 1.0
+        for outcome in reversed(self.last()):
+            found.append((weight, outcome))
+            weight *= self.fading.factor
+        return found
+
+    def measures(self, *, revised: bool) -> Measured:
+        """All measures, with the labels as they are now or as they were at first."""
+        if self.settings.task == "regression":
+            values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
+            undefined.update(dict.fromkeys((*MEASURES, *PROBABILISTIC), "not_classification"))
+            return values, undefined
+        kinds: Mapping[Kind, float] = self.fading.weights
+        if self.name != "fading":
+            kinds = Counter(outcome.kind(revised=revised) for outcome in self.last())
+        values, undefined = measures(kinds, self.settings.positive_class)
+        of_probabilities: Measured = {}, dict.fromkeys(PROBABILISTIC, "empty")
+        if self.outcomes:
+            memory = self.weighted() if any(o.proba for o in self.last()) else []
+            of_probabilities = probability_measures((w, o.probable()) for w, o in memory)
+        not_here = dict.fromkeys(NUMERIC, "not_regression")
+        return {**values, **of_probabilities[0]}, {**undefined, **of_probabilities[1], **not_here}

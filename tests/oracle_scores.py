@@ -1,0 +1,113 @@
+"""Plain measures of probabilities and of numbers for the test oracle (contract, section 3).
+
+A memory is a list of (weight, what is known of one outcome): each weighs 1 in `all` and `window`,
+A to the power of its age in `fading:A`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from oracle_measures import ZERO, Measured
+
+PROBABILISTIC = ("log_loss", "brier", "ece")
+NUMERIC = ("mae", "mse", "rmse", "r2")
+
+CLIP = 1e-15  # the contract's; keeps the logarithm of an impossible class finite
+ECE_BINS = 15  # ditto
+
+
+class Probable(NamedTuple):
+    """A prediction with the probabilities that it gave, and the class that came."""
+
+    y_true: str
+    y_pred: str
+    proba: Mapping[str, float]
+
+
+class Number(NamedTuple):
+    """A number and its prediction."""
+
+    y_true: float
+    y_pred: float
+
+
+def log_loss(one: Probable) -> float:
+    """-ln of the true class's probability, clipped.
+
+    >>> log_loss(Probable("a", "a", {"a": 0.5})), log_loss(Probable("b", "a", {"a": 1})) == -math.log(CLIP)
+    (0.6931471805599453, True)
+    """
+    return -math.log(min(max(one.proba.get(one.y_true, 0.0), CLIP), 1 - CLIP))
+
+
+def brier(one: Probable) -> float:
+    """Squared differences from 1 for the true class and from 0 for all others.
+
+    >>> brier(Probable("a", "a", {"a": 0.5, "b": 0.5})), brier(Probable("c", "a", {"a": 1}))
+    (0.5, 2.0)
+    """
+    return sum(
+        (one.proba.get(name, 0.0) - (name == one.y_true)) ** 2.0 for name in {*one.proba, one.y_true}
+    )
+
+
+def ece_bin(confidence: float) -> int:
+    """The bin b with b/15 < confidence <= (b+1)/15; the first and the last one are open outwards.
+
+    >>> [ece_bin(p) for p in (-1, 0, 1/15, 0.2, 0.2000001, 1, 7)]
+    [0, 0, 0, 2, 3, 14, 14]
+    """
+    return next((b for b in range(ECE_BINS - 1) if confidence <= (b + 1) / ECE_BINS), ECE_BINS - 1)
+
+
+def probability_measures(memory: Iterable[tuple[float, Probable]]) -> Measured:
+    """Log loss, Brier score and expected calibration error of the outcomes that have probabilities.
+
+    >>> probability_measures([(1, Probable("a", "a", {"a": 1.0})), (1, Probable("b", "a", {"a": 1.0}))])
+    ({'log_loss': 17.269388197455342, 'brier': 1.0, 'ece': 0.5}, {})
+    """
+    weighted = [(weight, one) for weight, one in memory if one.proba]
+    n = math.fsum(weight for weight, _ in weighted)
+    if not weighted:
+        return {}, dict.fromkeys(PROBABILISTIC, "no_probabilities")
+    apart = 0.0
+    for b in range(ECE_BINS):
+        terms = []
+        for weight, one in weighted:
+            confidence = one.proba.get(one.y_pred, 0.0)
+            if ece_bin(confidence) == b:
+                terms += [weight * (one.y_true == one.y_pred), -weight * confidence]
+        apart += abs(math.fsum(terms))
+    values = {
+        "log_loss": math.fsum(weight * log_loss(one) for weight, one in weighted) / n,
+        "brier": math.fsum(weight * brier(one) for weight, one in weighted) / n,
+        "ece": apart / n,
+    }
+    return values, {}
+
+
+def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:
+    """MAE, MSE, RMSE and R², from exact fractions.
+
+    >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(3.0, 5.0))])
+    ({'mae': 1.0, 'mse': 2.0, 'rmse': 1.4142135623730951, 'r2': -1.0}, {})
+    >>> number_measures([(1, Number(0.1, 0.1)), (1, Number(0.1, 0.0))])[1]
+    {'r2': 'zero_denominator'}
+    """
+    exact = [(Fraction(w), Fraction(one.y_true), Fraction(one.y_pred)) for w, one in memory]
+    if not exact:
+        return {}, dict.fromkeys(NUMERIC, "empty")
+    n = sum((w for w, _, _ in exact), ZERO)
+    absolute = sum((w * abs(y - h) for w, y, h in exact), ZERO)
+    squared = sum((w * (y - h) ** 2 for w, y, h in exact), ZERO)
+    mean = sum((w * y for w, y, _ in exact), ZERO) / n
+    spread = sum((w * (y - mean) ** 2 for w, y, _ in exact), ZERO)
+    mse = float(squared / n)
+    values = {"mae": float(absolute / n), "mse": mse, "rmse": math.sqrt(mse)}
+    if spread == 0:
+        return values, {"r2": "zero_denominator"}
+    return {**values, "r2": float(1 - squared / spread)}, {}

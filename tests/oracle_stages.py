@@ -1,0 +1,161 @@
+"""Stages and the sequences of a model, for the test oracle.
+
+Every stage of a model has its outcomes at the same numbers, so the stages are kept together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracle_detection import Detector
+from oracle_estimators import ALL_MEASURES, Estimator, Outcome
+from oracle_measures import Measured
+from oracle_records import Settings, Target
+
+Classes = tuple[str | None, str | None]  # what the persistent and the majority baseline predict
+
+
+@dataclass
+class Prediction:
+    """A delivered prediction, with the baselines' predictions at the time it was processed."""
+
+    ts: int
+    model: str
+    y_pred: Target
+    proba: Mapping[str, float]
+    baselines: Classes
+
+    def says_the_same(self, other: Prediction) -> bool:
+        """Whether it is a redelivery: the same model, time, and class or number."""
+        return (self.model, self.ts, self.y_pred) == (other.model, other.ts, other.y_pred)
+
+
+def told_stages(settings: Settings) -> list[str]:
+    """The stages that messages are about, in their order.
+
+    >>> from oracle_records import settings_of
+    >>> told_stages(settings_of({"defaults": {"stages": ["bins", "final"], "bins": 2}}, "s"))
+    ['bin:1', 'bin:2', 'final']
+    """
+    bins = [f"bin:{b}" for b in range(1, settings.bins + 1)]
+    return [name for stage in settings.stages for name in (bins if stage == "bins" else [stage])]
+
+
+def binned_stages(settings: Settings) -> list[str]:
+    """The stages of Λ(0), …, Λ(B), which `intermediate` sums up."""
+    return ["initial", *(f"bin:{b}" for b in range(1, settings.bins + 1))]
+
+
+def stages_with_outcomes(settings: Settings) -> list[str]:
+    """The stages with outcomes of their own, also those that only `intermediate` needs."""
+    told = [stage for stage in told_stages(settings) if stage != "intermediate"]
+    hidden = binned_stages(settings) if "intermediate" in settings.stages else []
+    return [*told, *(stage for stage in hidden if stage not in told)]
+
+
+def choose(stage: str, counting: Iterable[Prediction], t0: int, t1: int, bins: int) -> Prediction:
+    """A stage's prediction of those that count, which are in order of delivery."""
+    in_order = sorted(counting, key=lambda prediction: prediction.ts)  # stable
+    if stage == "initial":
+        return in_order[0]
+    if stage == "final":
+        return in_order[-1]
+    b = int(stage.removeprefix("bin:"))
+    made = [one for one in in_order if (one.ts - t0) * bins <= (t1 - t0) * b]
+    return made[-1] if made else in_order[0]
+
+
+def prioritised(states: Sequence[Measured], alpha: float) -> Measured:
+    """Ψ_α of each measure over Λ(0), …, Λ(B) (2020 paper, equation 1).
+
+    Undefined where any of them is, for the reason of the first.
+
+    >>> prioritised([({"error": 0.5}, {}), ({"error": 0.25}, {})], 1.0)
+    ({'error': 0.375}, {})
+    >>> prioritised([({"f1": 1.0}, {}), ({}, {"f1": "no_positives"})], 2.0)
+    ({}, {'f1': 'no_positives'})
+    """
+    last = len(states) - 1
+    weights = [(1 / alpha) ** (b / last) for b in range(len(states))]
+    values: dict[str, float] = {}
+    undefined: dict[str, str] = {}
+    for name in {name: None for state in states for part in state for name in part}:
+        reasons = [reasons[name] for _, reasons in states if name in reasons]
+        if reasons:
+            undefined[name] = reasons[0]
+        else:
+            products = [weight * found[name] for weight, (found, _) in zip(weights, states, strict=True)]
+            values[name] = sum(products) / sum(weights)
+    return values, undefined
+
+
+class OutcomeSequence:
+    """The outcomes of one (stream, model, stage)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.outcomes: list[Outcome] = []
+        self.estimators = [Estimator(text, settings) for text in settings.estimators]
+        self.detectors = [Detector(config, settings) for config in settings.detectors]
+
+    def add(self, outcome: Outcome) -> list[dict[str, Any]]:
+        """Take an outcome; its detectors' parts of the alarms that it raises, in their order."""
+        self.outcomes.append(outcome)
+        for estimator in self.estimators:
+            estimator.add(outcome)
+        alarms = [detector.add(outcome) for detector in self.detectors]
+        return [alarm for alarm in alarms if alarm is not None]
+
+
+class Model:
+    """A model of a stream: one sequence of outcomes for each stage."""
+
+    def __init__(self, stream: str, name: str, settings: Settings) -> None:
+        self.stream, self.name, self.settings = stream, name, settings
+        self.sequences = {
+            stage: OutcomeSequence(settings) for stage in stages_with_outcomes(settings)
+        }
+        self.count = 0  # outcomes so far, the same number in every stage
+        self.dirty = False  # outcomes or revisions since the last messages
+
+    def add(self, outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
+        """Take an instance's outcome of each stage; the alarms, in order of stage and detector."""
+        self.count += 1
+        self.dirty = True
+        raised = {stage: self.sequences[stage].add(outcome) for stage, outcome in outcomes.items()}
+        return [
+            {
+                "stream": self.stream, "model": self.name, "segment": None, "stage": stage,
+                "outcome": self.count, "instance_id": outcomes[stage].instance_id,
+                "ts": outcomes[stage].ts, **alarm,
+            }
+            for stage in told_stages(self.settings) for alarm in raised.get(stage, [])
+        ]  # fmt: skip
+
+    def messages(self, counts: dict[str, int]) -> list[dict[str, Any]]:
+        """One metrics message for each stage and estimator, with the state as it is now."""
+        self.dirty = False
+        found = []
+        states: dict[tuple[str, int], Measured] = {}
+        for stage, sequence in self.sequences.items():
+            for place, estimator in enumerate(sequence.estimators):
+                states[stage, place] = estimator.measures(revised=True)
+        for stage in told_stages(self.settings):
+            sequence = self.sequences["initial" if stage == "intermediate" else stage]
+            for place, estimator in enumerate(sequence.estimators):
+                if stage == "intermediate":
+                    binned = [states[name, place] for name in binned_stages(self.settings)]
+                    values, undefined = prioritised(binned, self.settings.alpha)
+                else:
+                    values, undefined = states[stage, place]
+                wanted = self.settings.measures or ALL_MEASURES
+                found.append({
+                    "stream": self.stream, "model": self.name, "segment": None, "stage": stage,
+                    "estimator": estimator.text, "n": estimator.n, "outcomes": self.count,
+                    "ts": sequence.outcomes[-1].ts,
+                    "measures": {name: values[name] for name in wanted if name in values},
+                    "undefined": {name: undefined[name] for name in wanted if name in undefined},
+                    "counts": dict(counts),
+                })  # fmt: skip
+        return found
