@@ -164,6 +164,6 @@ def _matrix_measures(
     spread_h = total**2 - sum(predicted[c] ** 2 for c in present)
     if spread_y and spread_h:
         square = Fraction(covariance**2, spread_y * spread_h)
-        values["mcc"] = math.copysign(math.sqrt(square), covariance)
+        values["mcc"] = math.sqrt(square) if covariance >= 0 else -math.sqrt(square)
     else:
         undefined["mcc"] = "zero_denominator"
