@@ -73,7 +73,11 @@ def add_parser(subparsers: Any) -> None:
         "--rounds", type=int, default=1, metavar="N",
         help="go round so often, with fresh topics, and report medians (default: 1)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
+    parser.add_argument(
+        "--measures", action="store_true",
+        help="instead: what the estimate step costs by measures and details; needs no broker",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="JSON, for machines")
     parser.set_defaults(run=run)
 
 
@@ -82,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     root = Path(__file__).resolve().parents[2]
     if not (root / "tests" / "bench").is_dir():
         raise UsageError("the benchmark's peers are part of the source tree: run from a checkout")
+    if args.measures:
+        command = [sys.executable, "-m", "tests.bench.measures", *(["--json"] if args.json else [])]
+        return 1 if subprocess.run(command, cwd=root, check=False).returncode else 0
     for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")

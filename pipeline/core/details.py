@@ -14,7 +14,7 @@ from pipeline.core.memories import Memory
 from pipeline.core.normalisation import RATIOS, normalised
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them.
-_MOST_NORMALISED = 1_000_000
+_MOST_NORMALISED = 100_000
 
 
 def details_of(
