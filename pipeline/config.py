@@ -82,6 +82,9 @@ class StreamConfig:
     temporal_correction: bool = False
     #: Baselines that are evaluated as models `@persistent`, `@majority`.
     baselines: tuple[str, ...] = ()
+    #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
+    segments: tuple[str, ...] = ()
+    segments_per_key: int = 20
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).

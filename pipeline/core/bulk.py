@@ -88,7 +88,9 @@ class BulkJoin(Join):
         return rejected + self._one_by_one(parts, 0)
 
     def _scores_any(self, predictions: Part) -> bool:
-        """Whether something of these predictions is scored: columns have no room for it."""
+        """Whether something of these predictions is scored, or has segments: columns have no room for it."""
+        if self.segments is not None:
+            return True
         scored = self.target.scored
         if scored is None:
             return False

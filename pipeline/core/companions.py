@@ -30,6 +30,9 @@ _FIRST_CODE = 1 << 32
 #: … and shadow models' come after these (see `pipeline.core.shadow`).
 FIRST_SHADOW = 1 << 33
 
+#: … and then models' segments, in the order in which they are seen (see `pipeline.core.segments`).
+FIRST_SEGMENT = 1 << 34
+
 
 class Companion(Model):
     """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""

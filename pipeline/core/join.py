@@ -29,7 +29,7 @@ from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
 from pipeline.core.columns import Columns
-from pipeline.core.companions import FIRST_SHADOW, companions_of
+from pipeline.core.companions import FIRST_SEGMENT, FIRST_SHADOW, companions_of
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.measures import MeasureSet
@@ -37,6 +37,7 @@ from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score
+from pipeline.core.segments import Segments
 from pipeline.core.shadow import SUFFIX, corrected
 from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
 from pipeline.core.target import build_target
@@ -79,6 +80,9 @@ class Join:
         #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
         self.labels = Transitions() if self.target.shadowed else None
         self.shadows: dict[int, Model] = {}
+        #: Segments, and their models by model's code and segment, where some are wanted.
+        self.segments = Segments(config) if config.segments else None
+        self.segment_models: dict[tuple[int, str], Model] = {}
         self.models: dict[str, Model] = {}
         self.by_code: list[Model] = []
         self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
@@ -103,8 +107,9 @@ class Join:
 
     @property
     def every_model(self) -> list[Model]:
-        """Models, then the baselines and the shadow models beside them."""
-        return [*self.by_code, *self.companions, *self.shadows.values()]
+        """Models, then the baselines, shadow models and segments beside them."""
+        beside = (*self.companions, *self.shadows.values(), *self.segment_models.values())
+        return [*self.by_code, *beside]
 
     # ---- what `pipeline.core.stream` defines
 
@@ -138,6 +143,8 @@ class Join:
         if entry is None:
             self.remember(1)
             deadline = ts + horizon
+            if self.segments is not None:
+                self.segments.note_instance(name, record.segments)
             self.book[name] = (WAITING, deadline, version)
             self._run_out(deadline, name)
             return
@@ -148,6 +155,8 @@ class Join:
         if state == SETTLED:
             self.book[name] = (*entry[:2], version, *entry[3:])
             return
+        if self.segments is not None:
+            self.segments.note_instance(name, record.segments)
         place = 2 if state != LABELLED else 3
         known = entry[place]
         t0 = entry[1] - horizon if state != LABELLED else entry[2]
@@ -183,6 +192,8 @@ class Join:
         entry = self.book.get(name) or self._spilled(name)
         if entry is None:
             self.remember(1)
+            if self.segments is not None:
+                self.segments.note_prediction(name, model.code, record.segments)
             deadline = ts + self.config.label_horizon
             code: Any = h << H_SHIFT | self.baselines.packed
             if scored is not None:
@@ -191,7 +202,11 @@ class Join:
             self.waiting += 1
             self._run_out(deadline, name)
         elif entry[0] > REPEATED:
+            if self.segments is not None and entry[0] != EXPIRED:
+                self.segments.note_prediction(name, model.code, record.segments)
             self._prediction_after_label(name, entry, model, ts, h, scored)
+            if self.segments is not None and self.book.get(name, (EXPIRED,))[0] != WAITING:
+                self.segments.drop_prediction(name, model.code)
         elif len(entry) < self._full and (
             len(entry) == 3 or (entry[2] is not None and model.code not in entry[3::3])
         ):
@@ -201,8 +216,12 @@ class Join:
                 code = (code, scored)
             self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005
             self.waiting += 1
+            if self.segments is not None:
+                self.segments.note_prediction(name, model.code, record.segments)
         else:
             self._further_prediction(name, entry, model, ts, h, scored)
+            if self.segments is not None:
+                self.segments.note_prediction(name, model.code, record.segments)
 
     def label(self, record: Label, time: int) -> None:
         """Process a label record with record time `time` (ms)."""
@@ -278,6 +297,7 @@ class Join:
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log_again(name, t1, ordinal, baselines | self.target.bits(y))
                 self._complete_one(model, y, code if scored is None else (code, scored))
+                self._complete_segments(model, name, y, (code,))
             return
         _, _, t0, version, t1, y, baselines = entry
         if ts > t1:
@@ -296,6 +316,7 @@ class Join:
             return
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), arrival=t1)
         self._complete_one(model, y, code if scored is None else (code, scored))
+        self._complete_segments(model, name, y, (code if scored is None else (code, scored),))
         for companion in self.companions:
             self._complete_one(companion, y, code)
 
@@ -330,16 +351,22 @@ class Join:
         if waiting:
             self.waiting -= len(waiting) // 3
             if max(waiting[1::3]) > t1:
-                waiting = self._drop_late(waiting, t1)
+                kept = self._drop_late(waiting, t1)
+                if self.segments is not None:
+                    for code in set(waiting[::3]).difference(kept[::3]):
+                        self.segments.drop_prediction(name, code)
+                waiting = kept
         if waiting:
             single = entry is not None and entry[0] == WAITING
             self._settle(name, t1, t0, version, y, baselines, waiting, arrival=t1 if single else t0)
             if single:
                 for code, prediction in zip(waiting[::3], waiting[2::3]):
                     self._complete_one(self.by_code[code], y, prediction)
+                    self._complete_segments(self.by_code[code], name, y, (prediction,))
             elif t0 is not None:
                 for code, view in views(waiting, t0, t1, self._bins).items():
                     self._complete_view(self.by_code[code], y, view)
+                    self._complete_segments(self.by_code[code], name, y, view)
             if self.companions:
                 of_lead = _lead_view(waiting, t1 if single or t0 is None else t0, t1, self._bins)
                 for companion in self.companions:
@@ -400,7 +427,7 @@ class Join:
         """One outcome of a prediction that counts in every stage. The label is the log's last row."""
         if type(prediction) is tuple:
             model.scores[len(model.positions)] = (self.target.score(y, prediction),)
-            if self.labels is not None:
+            if self.labels is not None and model.segment is None:
                 self._complete_shadow(model, y, (prediction,))
             prediction = prediction[0]
         positions = model.positions
@@ -418,11 +445,28 @@ class Join:
             if any(type(prediction) is tuple for prediction in view):
                 scores = [self._score(y, prediction) for prediction in view]
                 model.scores[place] = tuple(scores)
-                if self.labels is not None:
+                if self.labels is not None and model.segment is None:
                     self._complete_shadow(model, y, view)
             view = tuple(p[0] if type(p) is tuple else p for p in view)
             model.views[place] = view
         self._complete_one(model, y, view[0])
+
+    def _complete_segments(self, model: Model, name: str, y: Any, view: tuple[Any, ...]) -> None:
+        """The model's outcome once more, for each of its segments."""
+        if self.segments is None:
+            return
+        for segment in self.segments.take(name, model.code):
+            if (model.code, segment) not in self.segment_models:
+                self.add_segment(model, segment)
+            self._complete_view(self.segment_models[model.code, segment], y, view)
+
+    def add_segment(self, model: Model, segment: str) -> Model:
+        """Evaluate a model on a segment, too."""
+        code = FIRST_SEGMENT + len(self.segment_models)
+        added = Model(code, model.name, self.config, self._measures)
+        added.segment = segment
+        self.segment_models[model.code, segment] = added
+        return added
 
     def _complete_shadow(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
         """The outcome of what the model would have said with the labels before."""
@@ -508,7 +552,9 @@ class Join:
     def _forget_settled(self) -> None:
         clock, book, settled = self.clock, self.book, self._settled
         while settled and book[settled[0]][1] < clock:
-            del book[settled.popleft()]
+            name = settled.popleft()
+            del book[name]
+            self._forget_segments(name)
             self.remember(-1)
         self._settled_until = book[settled[0]][1] if settled else NEVER
         if self.columns is not None:
@@ -517,6 +563,12 @@ class Join:
                 del book[name]
             self.remember(-gone)
             self._settled_until = min(self._settled_until, self.columns.settled_until)
+
+    def _forget_segments(self, name: str, models: Entry = ()) -> None:
+        if self.segments is not None:
+            self.segments.drop_instance(name)
+            for code in models:
+                self.segments.drop_prediction(name, code)
 
     def _spilled(self, name: str) -> Entry | None:
         """Move what the columns know of an instance into the book."""
@@ -541,6 +593,7 @@ class Join:
             for code in entry[3::3]:
                 self.by_code[code].expired += 1
             self.waiting -= len(entry[3::3])
+            self._forget_segments(name, entry[3::3])
             deadline = entry[1] + self.config.label_horizon
             self.book[name] = (EXPIRED, deadline)
             self._expiry.add(deadline, name)
@@ -549,6 +602,7 @@ class Join:
             self.waiting_labels -= 1
             self.unmatched_label += 1
         del self.book[name]
+        self._forget_segments(name)
         self.remember(-1)
 
     def _check_model(self, name: str) -> None:

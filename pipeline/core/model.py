@@ -45,6 +45,8 @@ class Model:
     def __init__(self, code: int, name: str, config: StreamConfig, measures: MeasureSet) -> None:
         self.code = code
         self.name = name
+        #: The part of the stream that it is about, None for all of it (see `pipeline.core.segments`).
+        self.segment: str | None = None
         self.initial = Sequence(config, measures)
         self.final = Sequence(config, measures)
         self.bins: list[Sequence] = []  # none while `initial` stands for them

@@ -116,7 +116,7 @@ class Stream(BulkJoin):
         """The model's metrics messages in its present state."""
         counts = self.counts(model)
         for stage, estimator, (n, measures, undefined, details) in model.measured():
-            about = (self.name, model.name, None, stage, estimator)
+            about = (self.name, model.name, model.segment, stage, estimator)
             if model.labels is not None and stage != "intermediate":
                 details["dependence"] |= model.labels.told(self.classes.names)
             if "worse_than_baseline" in self.config.details:
@@ -148,7 +148,7 @@ class Stream(BulkJoin):
     def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
         _, statistic, detection, autocorrelation = raised
         config = detection.config
-        about = (self.name, model.name, None, stage, config.detector)
+        about = (self.name, model.name, model.segment, stage, config.detector)
         self._owner.outputs.append(
             Alarm(
                 identity(*about, config.signal, detection.params, outcome),
@@ -178,8 +178,13 @@ class Stream(BulkJoin):
             "models": [model.snapshot() for model in self.by_code],
             "labels": None if self.labels is None else self.labels.snapshot(),
             "shadows": [[code, shadow.snapshot()] for code, shadow in self.shadows.items()],
+            "segments": None if self.segments is None else self.segments.snapshot(),
+            "segment_models": [
+                [code, segment, model.snapshot()]
+                for (code, segment), model in self.segment_models.items()
+            ],
             "companions": [model.snapshot() for model in self.companions],
-            "unpublished": [model.name for model in self._unpublished],
+            "unpublished": [[model.name, model.segment] for model in self._unpublished],
         }  # fmt: skip
 
     def restore(self, state: Any) -> list[str]:
@@ -210,10 +215,16 @@ class Stream(BulkJoin):
                 self.add_shadow(self.by_code[code])
                 found = self.shadows[code].restore(saved)
                 missing += [f"{self.name}/{saved['name']}: {what}" for what in found]
-        by_name = {model.name: model for model in self.every_model}
-        for name in state["unpublished"]:
-            if name in by_name:
-                self.on_revision(by_name[name])
+        if self.segments is not None and state["segments"] is not None:
+            self.segments.restore(state["segments"])
+            for code, segment, saved in state["segment_models"]:
+                if segment.partition("=")[0] in self.segments.keys:
+                    found = self.add_segment(self.by_code[code], segment).restore(saved)
+                    missing += [f"{self.name}/{saved['name']} {segment}: {what}" for what in found]
+        by_name = {(model.name, model.segment): model for model in self.every_model}
+        for name, segment in state["unpublished"]:
+            if (name, segment) in by_name:
+                self.on_revision(by_name[name, segment])
         self._moved = self.config.label_horizon - state["horizon"]
         return missing
 

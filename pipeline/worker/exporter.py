@@ -105,7 +105,7 @@ class Exporter:
         for stream in streams:
             for model in stream.every_model:
                 for stage, estimator, measured in model.measured():
-                    labels = (stream.name, model.name, "", stage, estimator)
+                    labels = (stream.name, model.name, model.segment or "", stage, estimator)
                     for name, value in measured.values.items():
                         if name in families:
                             families[name].add_metric(labels, value)
@@ -139,6 +139,8 @@ class Exporter:
         )
         for stream in streams:
             for model in stream.every_model:
+                if model.segment is not None:
+                    continue  # what is counted here is the model's
                 labels = (stream.name, model.name)
                 late.add_metric(labels, model.late)
                 expired.add_metric(labels, model.expired)

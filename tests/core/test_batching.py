@@ -63,6 +63,7 @@ from pipeline.core.model import Model
 from pipeline.core.outcomes import pack
 from pipeline.core.page_hinkley import PageHinkley
 from pipeline.core.scores import Scores, score_number, score_probabilities
+from pipeline.core.segments import Segments
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
@@ -533,6 +534,14 @@ def use_sums(sums: Any, rng: random.Random) -> Any:
     return sums.sums.tolist(), sums.spread
 
 
+def use_segments(segments: Segments, rng: random.Random) -> Any:
+    for instance in "xyz":
+        segments.note_instance(instance, {rng.choice("abc"): rng.choice("123")})
+        segments.note_prediction(instance, rng.randrange(2), {rng.choice("abc"): rng.choice("123")})
+    segments.drop_instance("z")
+    return [segments.take(rng.choice("xyz"), rng.randrange(2)) for _ in range(4)]
+
+
 def use_labels(thing: Any, rng: random.Random) -> Any:
     thing.update_many(np.array([rng.randrange(3) for _ in range(rng.choice([1, 100]))]))
     if isinstance(thing, Transitions):
@@ -602,6 +611,9 @@ STATEFUL: dict[str, Stateful] = {
         f"sums {name}": Stateful(lambda name=name: build_sums(name, numbers=True), use_sums)  # type: ignore[misc]
         for name in ("all", "window:1", "window:100", "fading:0.9", "fading:1")
     },
+    "Segments": Stateful(
+        lambda: Segments(StreamConfig(segments=("a", "b"), segments_per_key=2)), use_segments
+    ),
     "Spread": Stateful(lambda: Spread(0.9), lambda spread, rng: (spread.add(rng.random()), spread.total)),
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
