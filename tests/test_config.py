@@ -109,7 +109,8 @@ class TestDefaults:
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        measures: [kappa], details: [intervals], dependence_order: 9,
-                       temporal_correction: true, baselines: [majority],
+                       temporal_correction: true, baselines: [majority], segments: [arm],
+                       segments_per_key: 3,
                        stages: [final], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:kappa", delta: 0, lambda: 1, min_outcomes: 7}]}
@@ -125,7 +126,7 @@ class TestDefaults:
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             measures=("kappa",), details=("intervals",), dependence_order=9,
-            temporal_correction=True, baselines=("majority",),
+            temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
             emit_outcomes=None, emit_every=14 * DAY,

@@ -67,16 +67,17 @@ def _class_ratio(one: Binary) -> dict[str, Any]:
 
 
 def _intervals(matrix: Matrix, one: Binary | None, worth: float) -> dict[str, tuple[float, float]]:
-    """95 % intervals of the shares among the measures; an outcome is worth `worth` independent ones."""
+    """95 % intervals of shares of right ones; an outcome is worth `worth` independent ones.
+
+    What an outcome is worth is known from the errors. `p_per`, `p_maj` and `precision` depend on how labels
+    follow each other, too, so these have none.
+    """
     shares = {
         "error": (matrix.n - matrix.right, matrix.n),
         "accuracy": (matrix.right, matrix.n),
-        "p_per": (matrix.persistent, matrix.n),
-        "p_maj": (matrix.majority, matrix.n),
     }
     if one is not None:
         shares["recall"] = one.tp, one.positives
-        shares["precision"] = one.tp, one.predicted
         shares["specificity"] = one.tn, one.n - one.positives
     return {
         name: wilson(min(1.0, part / whole), whole * worth)

@@ -19,7 +19,6 @@ and something of it is scored (see `pipeline.core.target`), it is a tuple of tha
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -27,21 +26,14 @@ from typing import Any
 from pipeline.config import Limits, StreamConfig
 from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
-from pipeline.core.classes import Classes
 from pipeline.core.columns import Columns
-from pipeline.core.companions import FIRST_SEGMENT, FIRST_SHADOW, companions_of
+from pipeline.core.completing import Completing
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
-from pipeline.core.measures import MeasureSet
-from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
-from pipeline.core.scores import Score
-from pipeline.core.segments import Segments
-from pipeline.core.shadow import SUFFIX, corrected
-from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
-from pipeline.core.target import build_target
-from pipeline.core.transitions import Transitions
+from pipeline.core.shadow import corrected
+from pipeline.core.stages import views
 from topics.decoding import INSTANCES, LABELS
 from topics.messages import Instance, Label, Prediction
 
@@ -57,73 +49,29 @@ _BUCKETS = 1024
 Entry = tuple[Any, ...]  # flat: integers, but `version` may be None
 
 
-class Join:
+class Join(Completing):
     """Instances, predictions and labels of one stream; completed outcomes go to its models."""
 
     def __init__(self, config: StreamConfig, limits: Limits) -> None:
-        self.config = config
+        super().__init__(config, limits)
         self.limits = limits
         self.clock = -NEVER  # event time: the largest ts seen, within tolerance
         self.book: dict[str, Entry] = {}
         #: Usual instances are here and not in the book, once rounds are large enough.
         self.columns: Columns | None = None
-        self.classes = Classes(limits.classes_per_stream)
         self.baselines = Baselines()
-        self._measures = MeasureSet(
-            config.measures,
-            PositiveClass(config.positive_class, self.classes),
-            config.task == "regression",
-        )
-        self.companions = companions_of(config, self._measures, self.classes)
-        self.target = build_target(config, self.classes)
-        self._bins = bins_of(config)
-        #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
-        self.labels = Transitions() if self.target.shadowed else None
-        self.shadows: dict[int, Model] = {}
-        #: Segments, and their models by model's code and segment, where some are wanted.
-        self.segments = Segments(config) if config.segments else None
-        self.segment_models: dict[tuple[int, str], Model] = {}
-        self.models: dict[str, Model] = {}
-        self.by_code: list[Model] = []
-        self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
         self.waiting = 0  # predictions
         self.waiting_labels = 0
         self.late_label = 0
         self.unmatched_label = 0
         self.revisions = 0
         self.duplicates = [0, 0, 0]  # by kind of record; predictions' are counted by model
-        # The log of completions since the last evaluation: one row for each, in columns.
-        self.log_names: list[str] = []
-        self.log_times = array("q")  # t1
-        self.log_latencies = array("q")  # t1 - t0; -1 where a further model joined a label
-        self.log_ordinals = array("q")  # number of the label
-        self.log_labels = array("Q")  # the label's class and the baselines before it, packed
         self._completed = 0  # labels that met a prediction so far
         self._full = 3 + 3 * limits.predictions_per_instance  # length of an entry with no more room
         self._expiry = Expiry(max(1, config.label_horizon // _BUCKETS))
         # Settled instances in order of their deadlines: the clock never goes back.
         self._settled: deque[str] = deque()
         self._settled_until = NEVER  # deadline of the first of them
-
-    @property
-    def every_model(self) -> list[Model]:
-        """Models, then the baselines, shadow models and segments beside them."""
-        beside = (*self.companions, *self.shadows.values(), *self.segment_models.values())
-        return [*self.by_code, *beside]
-
-    # ---- what `pipeline.core.stream` defines
-
-    def on_full(self, model: Model) -> None:
-        """A model has collected as many outcomes as it has room for."""
-        raise NotImplementedError
-
-    def on_completions(self) -> None:
-        """The first completion since the last evaluation is about to be logged."""
-        raise NotImplementedError
-
-    def on_revision(self, model: Model) -> None:
-        """An outcome of a model was revised."""
-        raise NotImplementedError
 
     def remember(self, more: int) -> None:
         """The book has `more` entries; raises Unusable when the shard remembers as many as it may."""
@@ -317,18 +265,7 @@ class Join:
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), arrival=t1)
         self._complete_one(model, y, code if scored is None else (code, scored))
         self._complete_segments(model, name, y, (code if scored is None else (code, scored),))
-        for companion in self.companions:
-            self._complete_one(companion, y, code)
-
-    def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
-        """Log that a further model joined a label."""
-        if not self.log_names:
-            self.on_completions()
-        self.log_names.append(name)
-        self.log_times.append(t1)
-        self.log_latencies.append(-1)
-        self.log_ordinals.append(ordinal)
-        self.log_labels.append(label)
+        self._complete_lead(y, (model.code, ts, code), t1, t1)
 
     # ---- labels
 
@@ -367,10 +304,7 @@ class Join:
                 for code, view in views(waiting, t0, t1, self._bins).items():
                     self._complete_view(self.by_code[code], y, view)
                     self._complete_segments(self.by_code[code], name, y, view)
-            if self.companions:
-                of_lead = _lead_view(waiting, t1 if single or t0 is None else t0, t1, self._bins)
-                for companion in self.companions:
-                    self._complete_view(companion, y, of_lead)
+            self._complete_lead(y, waiting, t1 if single or t0 is None else t0, t1)
         else:
             t0 = t0 if version is not None else None
             self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
@@ -423,104 +357,11 @@ class Join:
         self.log_ordinals.append(ordinal)
         self.log_labels.append(baselines | self.target.bits(y))
 
-    def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
-        """One outcome of a prediction that counts in every stage. The label is the log's last row."""
-        if type(prediction) is tuple:
-            model.scores[len(model.positions)] = (self.target.score(y, prediction),)
-            if self.labels is not None and model.segment is None:
-                self._complete_shadow(model, y, (prediction,))
-            prediction = prediction[0]
-        positions = model.positions
-        if not positions:
-            self.dirty.append(model)
-        positions.append(len(self.log_names) - 1)
-        model.first.append(prediction)
-        if len(positions) >= model.room:
-            self.on_full(model)
-
-    def _complete_view(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
-        """One outcome whose stages may have several predictions (see `pipeline.core.stages`)."""
-        if len(view) > 1:
-            place = len(model.positions)
-            if any(type(prediction) is tuple for prediction in view):
-                scores = [self._score(y, prediction) for prediction in view]
-                model.scores[place] = tuple(scores)
-                if self.labels is not None and model.segment is None:
-                    self._complete_shadow(model, y, view)
-            view = tuple(p[0] if type(p) is tuple else p for p in view)
-            model.views[place] = view
-        self._complete_one(model, y, view[0])
-
-    def _complete_segments(self, model: Model, name: str, y: Any, view: tuple[Any, ...]) -> None:
-        """The model's outcome once more, for each of its segments."""
-        if self.segments is None:
-            return
-        for segment in self.segments.take(name, model.code):
-            if (model.code, segment) not in self.segment_models:
-                self.add_segment(model, segment)
-            self._complete_view(self.segment_models[model.code, segment], y, view)
-
-    def add_segment(self, model: Model, segment: str) -> Model:
-        """Evaluate a model on a segment, too."""
-        code = FIRST_SEGMENT + len(self.segment_models)
-        added = Model(code, model.name, self.config, self._measures)
-        added.segment = segment
-        self.segment_models[model.code, segment] = added
-        return added
-
-    def _complete_shadow(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
-        """The outcome of what the model would have said with the labels before."""
-        codes = []
-        for prediction in view:
-            if type(prediction) is not tuple or prediction[1][-1] is None:
-                return  # without probabilities there is nothing to correct
-            codes.append((prediction[0] & ~H_MASK) | prediction[1][-1] << H_SHIFT)
-        if model.code not in self.shadows:
-            self.add_shadow(model)
-        self._complete_view(self.shadows[model.code], y, tuple(codes))
-
-    def add_shadow(self, model: Model) -> None:
-        """Let a model have a shadow."""
-        code = FIRST_SHADOW + model.code
-        self.shadows[model.code] = Model(code, model.name + SUFFIX, self.config, self._measures)
-
-    def _score(self, y: Any, prediction: Any) -> Score | None:
-        return self.target.score(y, prediction) if type(prediction) is tuple else None
-
     def _revise(self, name: str, entry: Entry, y: Any) -> None:
         """A different label within `settle`: move the outcomes, keep what baselines saw."""
-        _, _, _, t1, first_y, old_y, baselines, _, t0, *made = entry
-        bits = self.target.bits
-        capacity = self.classes.capacity
-        for code, view in views(made, t0, t1, self._bins).items():
-            model = self.by_code[code]
-            if model.positions:
-                self.on_full(model)
-            first = view[0]
-            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else bits(first_y)
-            last = view[FINAL] if len(view) > 1 else first
-            seen = [prediction & ~0xFFFF | judged for prediction in view]
-            seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | judged]
-            model.revise(entry[7], bits(old_y), bits(y), tuple(seen), capacity)
-            self.on_revision(model)
-        if self.companions:
-            self._revise_companions(entry, bits(old_y), bits(y))
+        self._revise_outcomes(entry, y)
         self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
-
-    def _revise_companions(self, entry: Entry, old_y: int, new_y: int) -> None:
-        """The baselines' outcome was made with the label that came first."""
-        _, _, _, t1, first_y, _, baselines, ordinal, t0, *_ = entry
-        # The lead is among those that the label met at once.
-        met = [part for triple in _triples(entry, 9) if not triple[2] & 0xFFFF for part in triple]
-        view = _lead_view(met, t0, t1, self._bins)
-        seen = [prediction & ~0xFFFF | first_y for prediction in view]
-        seen[FINAL:FIRST_BIN] = [view[0] & H_MASK | baselines | first_y]
-        for companion in self.companions:
-            if companion.positions:
-                self.on_full(companion)
-            companion.revise(ordinal, old_y, new_y, tuple(seen), self.classes.capacity)
-            self.on_revision(companion)
 
     @property
     def unused(self) -> bool:
@@ -612,20 +453,9 @@ class Join:
                 f"{self.limits.models_per_stream}"
             )
 
-    def _add_model(self, name: str) -> Model:
-        model = Model(len(self.by_code), name, self.config, self._measures)
-        self.models[name] = model
-        self.by_code.append(model)
-        return model
-
 
 def _triples(entry: Entry, start: int) -> Iterator[tuple[int, int, int]]:
     """(model, ts, prediction) of a flat entry from `start` on."""
     return zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3])
 
 
-def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:
-    """The view of the lead (see `pipeline.core.companions`), without what is scored."""
-    _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
-    view = views(made, t0, t1, bins)[lead]
-    return tuple(p[0] if type(p) is tuple else p for p in view)

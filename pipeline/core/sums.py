@@ -14,7 +14,13 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import fading_scale
-from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SIZE, WIDTH, Scores
+from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SCORED, SIZE, WIDTH, Scores
+
+#: A faded weight below it is none: its digits would soon be gone, and arithmetic slow.
+NOTHING = 1e-200
+
+#: A spread of this share of the sum of squares is what rounding leaves of 0.
+_NOISE = 1e-30
 
 
 class Spread:
@@ -34,6 +40,12 @@ class Spread:
         self.factor = factor
         self.weight = self.mean = self.total = 0.0
         self._rest = 0.0  # of the mean
+
+    @property
+    def value(self) -> float:
+        """The spread, 0 where all numbers are the same as far as digits tell."""
+        noise = _NOISE * self.weight * self.mean * self.mean
+        return self.total if self.total > noise else 0.0
 
     def add(self, y: float) -> None:
         """The next number."""
@@ -68,7 +80,7 @@ class AllSums:
     @property
     def spread(self) -> float:
         """Σ(y - ȳ)² of the labels."""
-        return 0.0 if self._spread is None else self._spread.total
+        return 0.0 if self._spread is None else self._spread.value
 
     def update(self, scores: Scores) -> None:
         """Add the scores of consecutive outcomes."""
@@ -101,7 +113,7 @@ class FadedSums:
     @property
     def spread(self) -> float:
         """Σw(y - ȳ)² of the labels with their weights w."""
-        return 0.0 if self._spread is None else self._spread.total
+        return 0.0 if self._spread is None else self._spread.value
 
     def update(self, scores: Scores) -> None:
         """Add the scores of consecutive outcomes; those without one fade the others."""
@@ -115,6 +127,8 @@ class FadedSums:
             self._place += stop - start
             if self._place == scale.length:
                 self._sums *= scale.scales[-1]
+                if self._sums[SCORED] < NOTHING:
+                    self._sums[:] = 0.0
                 self._place = 0
             start = stop
         _add_to(self._spread, scores)

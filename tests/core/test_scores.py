@@ -285,7 +285,7 @@ class TestSums:
                 spread = plain_spread(estimator, outcomes[:step])
                 # A square of labels that are equal but for rounding is beyond any digit of theirs.
                 largest = max(abs(score[1][LABEL]) for score in outcomes if score)
-                assert sums.spread == pytest.approx(spread, rel=1e-9, abs=1e-20 * largest**2)
+                assert sums.spread == pytest.approx(spread, rel=1e-9, abs=1e-20 * largest**2 + 1e-300)
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)
     @examples(25)

@@ -7,10 +7,11 @@ import math
 from pipeline.core.arrays import Floats
 from pipeline.core.measures.matrix import Undefined
 from pipeline.core.scores import BRIER, CONFIDENCE, ECE_BINS, IN_BIN, LOG_LOSS, RIGHT, SCORED
+from pipeline.core.sums import NOTHING
 
 
 def _scored(sums: Floats) -> float:
-    if not sums[SCORED]:
+    if sums[SCORED] < NOTHING:
         raise Undefined("no_probabilities")
     return float(sums[SCORED])
 

@@ -1,0 +1,203 @@
+"""Outcomes, once a label and predictions have met: for models, and for what is evaluated beside them.
+
+An outcome is collected in its model, with a row of the stream's log of completions. Beside a model there may
+be its shadow and its segments, and beside all models the baselines.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from pipeline.config import Limits, StreamConfig
+from pipeline.core.classes import Classes
+from pipeline.core.companions import FIRST_SEGMENT, FIRST_SHADOW, companions_of
+from pipeline.core.measures import MeasureSet
+from pipeline.core.measures.matrix import PositiveClass
+from pipeline.core.model import Model
+from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.scores import Score
+from pipeline.core.segments import Segments
+from pipeline.core.shadow import SUFFIX
+from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
+from pipeline.core.target import build_target
+from pipeline.core.transitions import Transitions
+
+
+class Completing:
+    """The models of a stream, and how outcomes come to them."""
+
+    def __init__(self, config: StreamConfig, limits: Limits) -> None:
+        self.config = config
+        self.classes = Classes(limits.classes_per_stream)
+        self._measures = MeasureSet(
+            config.measures,
+            PositiveClass(config.positive_class, self.classes),
+            config.task == "regression",
+        )
+        self.companions = companions_of(config, self._measures, self.classes)
+        self.target = build_target(config, self.classes)
+        self._bins = bins_of(config)
+        #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
+        self.labels = Transitions() if self.target.shadowed else None
+        self.shadows: dict[int, Model] = {}
+        #: Segments, and their models by model's code and segment, where some are wanted.
+        self.segments = Segments(config) if config.segments else None
+        self.segment_models: dict[tuple[int, str], Model] = {}
+        self.models: dict[str, Model] = {}
+        self.by_code: list[Model] = []
+        self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
+        # The log of completions since the last evaluation: one row for each, in columns.
+        self.log_names: list[str] = []
+        self.log_times = array("q")  # t1
+        self.log_latencies = array("q")  # t1 - t0; -1 where a further model joined a label
+        self.log_ordinals = array("q")  # number of the label
+        self.log_labels = array("Q")  # the label's class and the baselines before it, packed
+
+    @property
+    def every_model(self) -> list[Model]:
+        """Models, then the baselines, shadow models and segments beside them."""
+        beside = (*self.companions, *self.shadows.values(), *self.segment_models.values())
+        return [*self.by_code, *beside]
+
+    # ---- what `pipeline.core.stream` defines
+
+    def on_full(self, model: Model) -> None:
+        """A model has collected as many outcomes as it has room for."""
+        raise NotImplementedError
+
+    def on_completions(self) -> None:
+        """The first completion since the last evaluation is about to be logged."""
+        raise NotImplementedError
+
+    def on_revision(self, model: Model) -> None:
+        """An outcome of a model was revised."""
+        raise NotImplementedError
+
+    # ---- outcomes
+
+    def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
+        """Log that a further model joined a label."""
+        if not self.log_names:
+            self.on_completions()
+        self.log_names.append(name)
+        self.log_times.append(t1)
+        self.log_latencies.append(-1)
+        self.log_ordinals.append(ordinal)
+        self.log_labels.append(label)
+
+    def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
+        """One outcome of a prediction that counts in every stage. The label is the log's last row."""
+        if type(prediction) is tuple:
+            model.scores[len(model.positions)] = (self.target.score(y, prediction),)
+            if self.labels is not None and model.segment is None:
+                self._complete_shadow(model, y, (prediction,))
+            prediction = prediction[0]
+        positions = model.positions
+        if not positions:
+            self.dirty.append(model)
+        positions.append(len(self.log_names) - 1)
+        model.first.append(prediction)
+        if len(positions) >= model.room:
+            self.on_full(model)
+
+    def _complete_view(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
+        """One outcome whose stages may have several predictions (see `pipeline.core.stages`)."""
+        if len(view) > 1:
+            place = len(model.positions)
+            if any(type(prediction) is tuple for prediction in view):
+                scores = [self._score(y, prediction) for prediction in view]
+                model.scores[place] = tuple(scores)
+                if self.labels is not None and model.segment is None:
+                    self._complete_shadow(model, y, view)
+            view = tuple(p[0] if type(p) is tuple else p for p in view)
+            model.views[place] = view
+        self._complete_one(model, y, view[0])
+
+    def _complete_segments(self, model: Model, name: str, y: Any, view: tuple[Any, ...]) -> None:
+        """The model's outcome once more, for each of its segments."""
+        if self.segments is None:
+            return
+        for segment in self.segments.take(name, model.code):
+            if (model.code, segment) not in self.segment_models:
+                self.add_segment(model, segment)
+            self._complete_view(self.segment_models[model.code, segment], y, view)
+
+    def add_segment(self, model: Model, segment: str) -> Model:
+        """Evaluate a model on a segment, too."""
+        code = FIRST_SEGMENT + len(self.segment_models)
+        added = Model(code, model.name, self.config, self._measures)
+        added.segment = segment
+        self.segment_models[model.code, segment] = added
+        return added
+
+    def _complete_shadow(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
+        """The outcome of what the model would have said with the labels before."""
+        codes = []
+        for prediction in view:
+            if type(prediction) is not tuple or prediction[1][-1] is None:
+                return  # without probabilities there is nothing to correct
+            codes.append((prediction[0] & ~H_MASK) | prediction[1][-1] << H_SHIFT)
+        if model.code not in self.shadows:
+            self.add_shadow(model)
+        self._complete_view(self.shadows[model.code], y, tuple(codes))
+
+    def add_shadow(self, model: Model) -> None:
+        """Let a model have a shadow."""
+        code = FIRST_SHADOW + model.code
+        self.shadows[model.code] = Model(code, model.name + SUFFIX, self.config, self._measures)
+
+    def _score(self, y: Any, prediction: Any) -> Score | None:
+        return self.target.score(y, prediction) if type(prediction) is tuple else None
+
+    def _complete_lead(self, y: Any, waiting: tuple[Any, ...], t0: int, t1: int) -> None:
+        """The baselines' outcome of an instance whose label met these predictions."""
+        if self.companions:
+            view = _lead_view(waiting, t0, t1, self._bins)
+            for companion in self.companions:
+                self._complete_view(companion, y, view)
+
+    def _revise_outcomes(self, entry: tuple[Any, ...], y: Any) -> None:
+        """Move the outcomes of a settled entry (see `pipeline.core.join`) to another label."""
+        _, _, _, t1, first_y, old_y, baselines, ordinal, t0, *made = entry
+        bits = self.target.bits
+        capacity = self.classes.capacity
+        for code, view in views(made, t0, t1, self._bins).items():
+            model = self.by_code[code]
+            if model.positions:
+                self.on_full(model)
+            first = view[0]
+            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else bits(first_y)
+            last = view[FINAL] if len(view) > 1 else first
+            seen = [prediction & ~0xFFFF | judged for prediction in view]
+            seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | judged]
+            model.revise(ordinal, bits(old_y), bits(y), tuple(seen), capacity)
+            self.on_revision(model)
+        if not self.companions:
+            return
+        # The lead is among those that the label met at once.
+        triples = zip(made[::3], made[1::3], made[2::3])
+        met = [part for triple in triples if not triple[2] & 0xFFFF for part in triple]
+        view = _lead_view(met, t0, t1, self._bins)
+        seen = [prediction & ~0xFFFF | first_y for prediction in view]
+        seen[FINAL:FIRST_BIN] = [view[0] & H_MASK | baselines | first_y]
+        for companion in self.companions:
+            if companion.positions:
+                self.on_full(companion)
+            companion.revise(ordinal, old_y, y, tuple(seen), capacity)
+            self.on_revision(companion)
+
+    # ---- models
+
+    def _add_model(self, name: str) -> Model:
+        model = Model(len(self.by_code), name, self.config, self._measures)
+        self.models[name] = model
+        self.by_code.append(model)
+        return model
+
+
+def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:
+    """The view of the lead (see `pipeline.core.companions`), without what is scored."""
+    _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
+    view = views(made, t0, t1, bins)[lead]
+    return tuple(p[0] if type(p) is tuple else p for p in view)
