@@ -202,7 +202,8 @@ class Model:
     def detect(self) -> list[tuple[int, str, Raised, int]]:
         """Run the detectors on all outcomes since the last call.
 
-        Returns (outcome, stage, alarm, row of the log) for each alarm.
+        Returns (outcome, stage, alarm, row of the log) for each alarm: by outcome, then as configured, so
+        their order doesn't depend on when detectors are run.
         """
         if not self._undetected:
             return []
@@ -210,11 +211,13 @@ class Model:
         self._undetected.clear()
         before = self.outcomes - len(rows)
         raised = {id(s): s.detect() for s in (self.initial, self.final, *self.bins)}
-        return [
+        found = [
             (before + alarm.place + 1, stage, alarm, int(rows[alarm.place]))
             for stage, sequence in self.sequences()
             for alarm in raised[id(sequence)]
         ]
+        found.sort(key=lambda alarm: alarm[0])
+        return found
 
     def revise(self, ordinal: int, old_y: int, new_y: int, seen: tuple[int, ...], room: int) -> None:
         """A label was revised: move its outcome. `seen` has it packed, for every place of a view."""

@@ -24,6 +24,7 @@ from helpers import (
     Life,
     Topics,
     World,
+    alarms_of,
     batch_of,
     by_sequence,
     catch_up,
@@ -712,3 +713,19 @@ def test_the_limit_of_predictions_holds_for_several_models_too(way: str) -> None
     letters = dead_letters_of(shard.flush()[0])
     assert [letter.offset for letter in letters] == [2, 3]
     assert "limits.predictions_per_instance is 2" in letters[0].reason
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_models_alarms_come_in_one_order(seed: int) -> None:
+    """Over all stages and detectors, however the stream is cut."""
+
+    def by_model(life: Life) -> dict[tuple[str, str], list[str]]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for alarm in alarms_of(life.outputs):
+            found.setdefault((alarm.stream, alarm.model), []).append(alarm.id)
+        return found
+
+    world = world_of(seed)
+    whole = by_model(catch_up(world))
+    for life in range(3):
+        assert by_model(live(world, random.Random(life))) == whole
