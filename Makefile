@@ -38,7 +38,7 @@ bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
 fuzz: $(TEST)/.ready ## decoder and engine under random poison for SECONDS (default 600)
 	FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q tests/core/test_fuzz.py $(ARGS)
 
-chaos: $(TEST)/.ready ## workers killed at random; nothing may be lost or published twice
+chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
 
 clean: ## remove environments, builds and caches

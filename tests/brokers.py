@@ -101,6 +101,8 @@ class Broker(ABC):
     bootstrap_servers: str
     #: librdkafka settings that every client of this broker should have.
     client_settings: Mapping[str, str] = {}
+    #: Whether `restart` can do what it says.
+    restartable = False
 
     @property
     def is_apache(self) -> bool:
@@ -150,6 +152,7 @@ class DockerBroker(Broker):
     """Apache Kafka in a container of its official image."""
 
     kind = "docker"
+    restartable = True
     name = f"Apache Kafka {KAFKA} (Docker)"
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -204,6 +207,7 @@ class JavaBroker(Broker):
     """Apache Kafka as a process of this machine's Java, with its data in a temporary folder."""
 
     kind = "java"
+    restartable = True
     name = f"Apache Kafka {KAFKA} (Java)"
 
     def __init__(self, properties: Mapping[str, str]) -> None:

@@ -307,6 +307,7 @@ def test_apache_kafka_keeps_its_data_over_a_restart(kind: str) -> None:
         (described,) = admin.describe_configs([node]).values()
         assert described.result(HANGS)["message.max.bytes"].value == "2000000"
         send(kafka, topic(kafka, "kept"), b"a", b"b")
+        assert broker.restartable
         broker.restart()
         assert broker.bootstrap_servers == address
         assert values(read(kafka, "kept")) == [b"a", b"b"]
@@ -346,7 +347,7 @@ def test_the_last_resort_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {"external": none_here, "docker": none_here, "java": none_here}
     monkeypatch.setattr(brokers, "_KINDS", {**kinds, "embedded": EmbeddedTestBroker})
     with launch() as broker:
-        assert (broker.kind, broker.is_apache) == ("embedded", False)
+        assert (broker.kind, broker.is_apache, broker.restartable) == ("embedded", False, False)
         with pytest.raises(Unavailable, match="can't be restarted"):
             broker.restart()
     assert any(

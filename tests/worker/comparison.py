@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import oracle
 import pytest
 import yaml
 from confluent_kafka import Message
-from processes import Journals, prequential, read_topic
+from processes import (
+    HANGS,
+    Journals,
+    Labels,
+    WorkerProcess,
+    eventually,
+    outputs,
+    prequential,
+    read_topic,
+    repeated,
+)
 
 from pipeline.config import load_config
 from topics.clients import KafkaConfig
 from topics.decoding import KINDS
-from topics.specs import DRIFT_ALARMS, METRICS
+from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, METRICS
 
 #: Messages bit for bit, in order, by (stream, model).
 Sequences = dict[tuple[str, str], list[bytes]]
+
+#: Where a dead letter came from: topic without prefix, partition, offset; and its reason, key, value.
+Origin = tuple[str, int, int]
+Letter = tuple[str, str | None, str | None]
+
+#: Exported samples, by name and labels.
+Samples = dict[str, dict[Labels, float]]
 
 #: Where kappa is some rounding error instead of 0, the root in kappa_plus makes it this large.
 _ROOT_OF_NOTHING = 1e-6
@@ -40,28 +58,44 @@ def published(kafka: KafkaConfig, topic: str) -> Sequences:
     return sequences([message.value() for message in read_topic(kafka, topic)])
 
 
-def replayed(config: Path) -> tuple[Sequences, Sequences]:
-    """Metrics and alarms of `prequential replay --from-topics`, without the last set of metrics."""
-    metrics, alarms = config.parent / "metrics.jsonl", config.parent / "alarms.jsonl"
+class Replay(NamedTuple):
+    """What `prequential replay --from-topics` says."""
+
+    metrics: Sequences  # without the last set
+    alarms: Sequences
+    last: list[dict[str, Any]]  # the metrics' last set
+    letters: dict[Origin, Letter]
+
+
+def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
+    """Run the replay, which must end within `seconds`."""
+    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "alarms", "letters")]
+    options = ("--metrics-out", paths[0], "--alarms-out", paths[1], "--dead-letters-out", paths[2])
     done = prequential(
-        "replay", "--from-topics", "--config", config,
-        "--metrics-out", metrics, "--alarms-out", alarms, cwd=config.parent,
-    )  # fmt: skip
+        "replay", "--from-topics", "--config", config, *options, cwd=config.parent, seconds=seconds
+    )
     assert done.returncode == 0, done.stderr
-    found = sequences(metrics.read_bytes().splitlines())
+    metrics, alarms, letters = (path.read_bytes().splitlines() for path in paths)
+    found = sequences(metrics)
     settings = load_config(str(config))
+    last: list[dict[str, Any]] = []
     for (stream, _), messages in found.items():
         own = settings.stream(stream)
-        del messages[-len(own.stages) * len(own.estimators) :]
-    return (
+        count = len(own.stages) * len(own.estimators)
+        last += map(json.loads, messages[-count:])
+        del messages[-count:]
+    return Replay(
         {about: messages for about, messages in found.items() if messages},
-        sequences(alarms.read_bytes().splitlines()),
+        sequences(alarms),
+        last,
+        dict(_as_letter(json.loads(line)) for line in letters),
     )
 
 
-def assert_as_replayed(kafka: KafkaConfig, config: Path) -> None:
-    """Metrics and alarms were each published once, and are what the replay says, digit for digit."""
-    for topic, expected in zip((METRICS, DRIFT_ALARMS), replayed(config), strict=True):
+def assert_as_replayed(kafka: KafkaConfig, config: Path, seconds: float = 3 * HANGS) -> Replay:
+    """All outputs were each published once, and are what the replay says, digit for digit."""
+    replay = replayed(config, seconds)
+    for topic, expected in ((METRICS, replay.metrics), (DRIFT_ALARMS, replay.alarms)):
         found = published(kafka, topic)
         assert found.keys() == expected.keys(), topic
         for about, messages in found.items():
@@ -69,6 +103,125 @@ def assert_as_replayed(kafka: KafkaConfig, config: Path) -> None:
             for place, (ours, their) in enumerate(zip(messages, theirs)):
                 assert ours == their, (topic, about, place)
             assert len(messages) == len(theirs), (topic, about)
+    letters = [_published_letter(kafka, message) for message in read_topic(kafka, DEAD_LETTERS)]
+    assert len(letters) == len(dict(letters)), "a dead letter was published twice"
+    assert dict(letters) == replay.letters
+    return replay
+
+
+def _as_letter(row: dict[str, Any]) -> tuple[Origin, Letter]:
+    origin = (row["topic"], row["partition"], row["offset"])
+    return origin, (row["error"], row["key"], row["value"])
+
+
+def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Letter]:
+    """A dead letter as the replay writes it."""
+    error, topic, partition, offset = (value.decode() for _, value in message.headers())
+    key, value = (
+        None if part is None else part.decode("utf-8", "replace")
+        for part in (message.key(), message.value())
+    )
+    return (topic.removeprefix(kafka.prefix), int(partition), int(offset)), (error, key, value)
+
+
+# ---- each once
+
+
+def assert_published_once(kafka: KafkaConfig) -> int:
+    """A read_committed reader finds each id of metrics and alarms once; returns how many."""
+    count = 0
+    for topic in (METRICS, DRIFT_ALARMS):
+        messages = outputs(kafka, topic)
+        assert repeated(messages) == {}, topic
+        count += len(messages)
+    return count
+
+
+def assert_plain_repeats_are_copies(kafka: KafkaConfig) -> int:
+    """A read_uncommitted reader finds an id twice at most with the same content; returns how many."""
+    again = 0
+    for topic in (METRICS, DRIFT_ALARMS):
+        contents: dict[str, bytes] = {}
+        for message in read_topic(kafka, topic, "read_uncommitted"):
+            value = message.value()
+            id = json.loads(value)["id"]
+            first = contents.setdefault(id, value)
+            again += first is not value
+            assert first == value, f"{topic}: {id} has two contents"
+    return again
+
+
+# ---- counters
+
+
+def counters(kafka: KafkaConfig, *workers: WorkerProcess) -> Samples:
+    """What all workers together export, as soon as they hold every shard once and restore none."""
+    found: list[Samples] = []
+
+    def settled() -> bool:
+        found[:] = [worker.metrics() for worker in workers]
+        states: Counter[str] = Counter()
+        for samples in found:
+            for labels, count in samples["prequential_shards"].items():
+                states[dict(labels)["state"]] += int(count)
+        return states == Counter(running=kafka.partitions)
+
+    eventually("the workers hold every shard once", settled)
+    whole: Samples = {}
+    for samples in found:
+        for name, values in samples.items():
+            both = whole.setdefault(name, {})
+            for labels, value in values.items():
+                both[labels] = both.get(labels, 0) + value
+    return whole
+
+
+def assert_counters(found: Samples, replay: Replay, kafka: KafkaConfig) -> None:
+    """The workers' counters at their end, which came through every recovery, are the replay's."""
+    for name, expected in _expected(replay, kafka).items():
+        ours = {labels: value for labels, value in found[f"prequential_{name}_total"].items() if value}
+        assert ours == {labels: value for labels, value in expected.items() if value}, name
+    counts = {(last["stream"], last["model"]): last["counts"]["duplicate"] for last in replay.last}
+    assert _duplicates(found, counts) == sum(counts.values())
+
+
+def _duplicates(found: Samples, models: Iterable[tuple[str, str]]) -> float:
+    """The sum of all models' duplicates: those of instances and labels count for each model."""
+    each = Counter(stream for stream, _ in models)
+    total = 0.0
+    for labels, count in found["prequential_duplicates_total"].items():
+        own = dict(labels)
+        total += count * (1 if own["topic"] == "predictions" else each[own["stream"]])
+    return total
+
+
+def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
+    """Counters by name and labels, of what the replay has put out."""
+    found: dict[str, Counter[Labels]] = defaultdict(Counter)
+    for last in replay.last:
+        stream, model, counts = last["stream"], last["model"], last["counts"]
+        one = about(stream=stream, model=model)
+        found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
+        found["late_predictions"][one] = counts["late"]
+        found["expired_predictions"][one] = counts["expired"]
+        found["late_labels"][about(stream=stream)] = counts["late_label"]
+        found["unmatched_labels"][about(stream=stream)] = counts["unmatched_label"]
+        found["revisions"][about(stream=stream)] = counts["revisions"]
+    for (stream, model), messages in replay.alarms.items():
+        for alarm in map(json.loads, messages):
+            rest = {name: alarm[name] for name in ("stage", "detector", "signal")}
+            found["drift_alarms"][about(stream=stream, model=model, **rest)] += 1
+    for topic, partition, _ in replay.letters:
+        found["dead_letters"][about(topic=kafka.prefix + topic, partition=str(partition))] += 1
+    return found
+
+
+def about(**pairs: str) -> Labels:
+    """A sample's labels."""
+    return frozenset(pairs.items())
+
+
+# ---- the oracle
 
 
 def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path) -> None:

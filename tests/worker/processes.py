@@ -62,11 +62,13 @@ def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
     return path
 
 
-def prequential(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the program to its end."""
+def prequential(
+    *words: str | Path, cwd: Path, seconds: float = 3 * HANGS
+) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end, which must come within `seconds`."""
     return subprocess.run(
         [*_PROGRAM, *map(str, words)],
-        cwd=cwd, env=_environment(), capture_output=True, text=True, timeout=3 * HANGS, check=False,
+        cwd=cwd, env=_environment(), capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
 
 
@@ -180,33 +182,36 @@ def await_ready(*workers: WorkerProcess, seconds: float = HANGS) -> None:
 
 
 @contextmanager
-def reader(kafka: KafkaConfig, topic: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
-    """A read_committed consumer of a topic (its name without prefix) in no group, and all of it."""
+def reader(
+    kafka: KafkaConfig, topic: str, isolation: str = "read_committed"
+) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
+    """A consumer of a topic (its name without prefix) in no group, and all of the topic."""
     name = kafka.topic(topic)
     count = partition_counts(kafka, [name])[name]
     own = {
         "group.id": "test",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "isolation.level": "read_committed",
+        "isolation.level": isolation,
     }
     with closing(Consumer(kafka.client(**own))) as consumer:
         yield consumer, [TopicPartition(name, partition, 0) for partition in range(count)]
 
 
-def read_topic(kafka: KafkaConfig, topic: str) -> list[Message]:
-    """All committed records of a topic up to its present end, partition by partition in order."""
+def read_topic(kafka: KafkaConfig, topic: str, isolation: str = "read_committed") -> list[Message]:
+    """All (committed) records of a topic up to its present end, partition by partition in order."""
     found: list[Message] = []
-    with reader(kafka, topic) as (consumer, parts):
+    with reader(kafka, topic, isolation) as (consumer, parts):
         consumer.assign(parts)
         ended: set[int] = set()
         deadline = time.monotonic() + HANGS
         while len(ended) < len(parts):
-            assert time.monotonic() < deadline, f"{topic} has no end after {HANGS:g} s"
+            assert time.monotonic() < deadline, f"{topic}: no record and no end for {HANGS:g} s"
             for message in consumer.consume(10_000, 0.1):
                 error = message.error()
                 if error is None:
                     found.append(message)
+                    deadline = time.monotonic() + HANGS
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 elif not error.retriable():

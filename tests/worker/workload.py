@@ -30,6 +30,9 @@ HORIZON, SETTLE = "20s", "2s"
 #: The largest record that a producer sends, before compression.
 _LARGEST = 8 * MAX_VALUE_BYTES
 
+#: Bytes below which an unusable record is short, and the share of them in a spoiled stream.
+_SHORT, _SPOILT = 1_000, 0.001
+
 #: Seconds that one look at a producer's clock and queue may be apart.
 _BREATH = 0.02
 
@@ -166,6 +169,17 @@ def unusable(streams: int = 6) -> Iterator[Record]:
     for place, (topic, value, _) in enumerate(UNUSABLE.values()):
         for key in (keys[place % len(keys)], keys[(place + 1) % len(keys)]):
             yield Record(topic, key, value)
+
+
+def spoiled(seed: int, good: Iterable[Record], streams: int = 6) -> Iterator[Record]:
+    """All unusable records, then the good ones with short unusable ones among them."""
+    rng = random.Random(seed)
+    yield from unusable(streams)
+    short = [record for record in unusable(streams) if len(record.value or b"") < _SHORT]
+    for record in good:
+        if rng.random() < _SPOILT:
+            yield rng.choice(short)
+        yield record
 
 
 # ---- sending
