@@ -1,0 +1,111 @@
+"""All stages, details and companions at once, through Kafka, with `kill -9` in the middle of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from comparison import assert_published_once
+from conftest import fresh_cluster
+from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
+from workload import HORIZON, SETTLE, Record, Sender, records
+
+from pipeline.config import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
+from tests.brokers import Broker
+
+STREAM = {
+    "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+    "stages": ["initial", "final", "bins", "intermediate"],
+    "bins": 3,
+    "estimators": ["all", "window:50", "fading:0.9"],
+    "positive_class": "UP",
+    "baselines": list(BASELINES),
+    "details": list(DETAILS),
+    "temporal_correction": True,
+    "segments": ["arm"],
+    "label_horizon": HORIZON,
+    "settle": SETTLE,
+    "emit": {"outcomes": 50, "every": None},
+    "detectors": [
+        {"detector": "page-hinkley", "signal": "error", "lambda": 5},
+        {"detector": "page-hinkley", "signal": "window:50:log_loss", "delta": 0.01, "lambda": 3},
+    ],
+}
+
+
+def enriched(plain: Iterator[Record]) -> Iterator[Record]:
+    """The workload; most predictions carry probabilities, and all but instances a segment."""
+    rng = random.Random(5)
+    for record in plain:
+        if record.topic == "predictions":
+            assert record.value is not None
+            obj = json.loads(record.value)
+            # By the instance: a redelivered prediction says the same.
+            rng.seed(f"{obj['instance_id']} {obj['model']} {obj['ts']}")
+            other = "DOWN" if obj["y_pred"] == "UP" else "UP"
+            p = rng.uniform(0.5, 1)
+            if rng.random() < 0.9:
+                obj["y_proba"] = {obj["y_pred"]: p, other: 1 - p}
+            obj["segments"] = {"arm": "AB"[int(obj["instance_id"]) % 2]}
+            record = record._replace(value=json.dumps(obj).encode())
+        yield record
+
+
+def numbers(seed: int, count: int) -> Iterator[Record]:
+    """A stream of numbers with two predictions each."""
+    rng = random.Random(seed)
+    for number in range(count):
+        ts = 1_700_000_000_000 + 100 * number
+        about = {"stream": "numbers", "instance_id": number}
+        y = rng.gauss(10, 3)
+        for later in (0, 30):
+            guess = {"model": "m", "y_pred": y + rng.gauss(0, 1), "ts": ts + later}
+            yield Record("predictions", b"numbers", json.dumps({**about, **guess}).encode())
+        yield Record("labels", b"numbers", json.dumps({**about, "y_true": y, "ts": ts + 60}).encode())
+
+
+@pytest.mark.kafka
+def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path) -> None:
+    cluster = fresh_cluster(kafka, 2)
+    config = write_config(
+        tmp_path, cluster, defaults=STREAM,
+        streams={"numbers": {"task": "regression", "loss": "squared", "measures": ["mae", "r2"]}},
+        worker={"snapshot_every": "1s", "commit_every": "100ms", "session_timeout": "6s"},
+    )  # fmt: skip
+    everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
+    sender = Sender(cluster)
+    parts = 4
+    for part in range(parts):
+        sender.send(_slice(everything, part, parts))
+        sender.flush()
+        with WorkerProcess(config) as worker:
+            await_published(cluster, worker)
+            if part < parts - 1:
+                worker.kill()
+            else:
+                assert worker.stop() == 0, worker.log
+    assert assert_published_once(cluster) > 500
+    out = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "alarms", "letters")}
+    done = prequential(
+        "replay", "--from-topics", "--config", config, "--metrics-out", out["metrics"],
+        "--alarms-out", out["alarms"], "--dead-letters-out", out["letters"],
+        cwd=tmp_path, seconds=3 * HANGS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for topic, name in (("metrics", "metrics"), ("drift-alarms", "alarms")):
+        ours = {json.loads(message.value())["id"]: message.value() for message in read_topic(cluster, topic)}
+        theirs = {json.loads(line)["id"]: line for line in out[name].read_bytes().splitlines()}
+        assert ours.keys() <= theirs.keys()
+        assert {id: theirs[id] for id in ours} == ours
+        # What a replay has beyond it is its last set.
+        assert name == "metrics" or ours.keys() == theirs.keys()
+    models = {json.loads(m.value())["model"] for m in read_topic(cluster, "metrics")}
+    assert {"nb", "nb+temporal", "@persistent", "@majority", "m"} <= models
+
+
+def _slice(everything: list[Record], part: int, parts: int) -> list[Record]:
+    size = -(-len(everything) // parts)
+    return everything[part * size : (part + 1) * size]
