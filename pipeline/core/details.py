@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pipeline.core.gradients import class_ratio_gradients, moves_with_class_ratio
 from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
 from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, binary, matrix_of
 from pipeline.core.measures.per_class import by_class
 from pipeline.core.memories import Memory
 from pipeline.core.normalisation import RATIOS, normalised
+from pipeline.core.pairs import MAJORITY, PERSISTENT, WRONG
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them.
 _MOST_NORMALISED = 100_000
@@ -20,7 +19,7 @@ _MOST_NORMALISED = 100_000
 def details_of(
     names: tuple[str, ...],
     memory: Memory,
-    pairs: Memory | None,
+    pairs: dict[str, Memory] | None,
     positive: PositiveClass,
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `pipeline.config`) that an estimator has."""
@@ -37,12 +36,13 @@ def details_of(
     if "class_ratio" in names and one is not None:
         found["class_ratio"] = _class_ratio(one)
     if pairs is not None:
-        correlation = autocorrelation(pairs.counts)
+        correlations = {sign: autocorrelation(each.counts) for sign, each in pairs.items()}
         if "intervals" in names:
-            worth = shrunk(effective(memory), correlation) / memory.n
+            size = effective(memory)
+            worth = {sign: shrunk(size, r) / memory.n for sign, r in correlations.items()}
             found["intervals"] = _intervals(matrix, one, worth)
         if "dependence" in names:
-            found["dependence"] = _error_dependence(correlation, pairs)
+            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG])
     return found
 
 
@@ -66,22 +66,25 @@ def _class_ratio(one: Binary) -> dict[str, Any]:
     }
 
 
-def _intervals(matrix: Matrix, one: Binary | None, worth: float) -> dict[str, tuple[float, float]]:
-    """95 % intervals of shares of right ones; an outcome is worth `worth` independent ones.
+def _intervals(
+    matrix: Matrix, one: Binary | None, worth: dict[str, float]
+) -> dict[str, tuple[float, float]]:
+    """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones.
 
-    What an outcome is worth is known from the errors. `p_per`, `p_maj` and `precision` depend on how labels
-    follow each other, too, so these have none.
+    `precision` has none: it depends on errors and on how labels follow each other, in one.
     """
     shares = {
-        "error": (matrix.n - matrix.right, matrix.n),
-        "accuracy": (matrix.right, matrix.n),
+        "error": (matrix.n - matrix.right, matrix.n, WRONG),
+        "accuracy": (matrix.right, matrix.n, WRONG),
+        "p_per": (matrix.persistent, matrix.n, PERSISTENT),
+        "p_maj": (matrix.majority, matrix.n, MAJORITY),
     }
     if one is not None:
-        shares["recall"] = one.tp, one.positives
-        shares["specificity"] = one.tn, one.n - one.positives
+        shares["recall"] = one.tp, one.positives, WRONG
+        shares["specificity"] = one.tn, one.n - one.positives, WRONG
     return {
-        name: wilson(min(1.0, part / whole), whole * worth)
-        for name, (part, whole) in shares.items()
+        name: wilson(min(1.0, part / whole), whole * worth[sign])
+        for name, (part, whole, sign) in shares.items()
         if whole
     }
 
@@ -91,10 +94,3 @@ def _error_dependence(correlation: float | None, pairs: Memory) -> dict[str, flo
     if correlation is None:
         return {}
     return {"error_autocorrelation": correlation, "error_autocorrelation_se": effective(pairs) ** -0.5}
-
-
-def error_pairs(before: bool | None, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-    """Places of consecutive errors, 2·(the one before) + this one; the first has none before it."""
-    previous = np.concatenate(([before or False], wrong[:-1]))
-    places = 2 * previous.astype(np.int64) + wrong
-    return places[1:] if before is None else places

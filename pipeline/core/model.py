@@ -100,10 +100,14 @@ class Model:
         """(stage, estimator, state) for every metrics message, in their order."""
         known: dict[tuple[int, str], Measured] = {}
 
+        labels = None if self.labels is None else self.labels.told(self._measures.class_names)
+
         def state(sequence: Sequence, estimator: str) -> Measured:
             key = id(sequence), estimator
             if key not in known:
                 known[key] = sequence.measured(estimator)
+                if labels is not None and "dependence" in known[key].details:
+                    known[key].details["dependence"] |= labels
             return known[key]
 
         sequences = self.sequences()

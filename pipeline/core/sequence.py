@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from pipeline.config import StreamConfig
 from pipeline.core.arrays import Ints, Packed
-from pipeline.core.details import details_of, error_pairs
+from pipeline.core.details import details_of
 from pipeline.core.detection import Detection
 from pipeline.core.intervals import autocorrelation
 from pipeline.core.measures import MeasureSet
 from pipeline.core.memories import Memory, build_memory
 from pipeline.core.outcomes import Chunk, place, tally
+from pipeline.core.pairs import Pairs, pair_places
 from pipeline.core.scores import LOSSES, Scores
 from pipeline.core.sums import Sums, build_sums
 
@@ -53,16 +54,15 @@ class Sequence:
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
         #: Sums of scores by estimator, from the first outcome that has one.
         self.sums: dict[str, Sums] = {}
-        #: Consecutive errors by estimator, where a detail needs them.
-        self.pairs: dict[str, Memory] = {}
+        #: Neighbouring outcomes, where a detail needs them.
+        self.pairs: Pairs | None = None
         if not measures.regression and {"intervals", "dependence"} & set(config.details):
-            self.pairs = {name: build_memory(name) for name in config.estimators}
+            self.pairs = Pairs(config.estimators)
         self.detections = [Detection(detector, measures) for detector in config.detectors]
         self.capacity = 2
         self._config = config
         self._measures = measures
         self._loss = LOSSES[config.loss] if measures.regression else None
-        self._wrong: bool | None = None  # the last outcome, for the pairs
         #: Pairs of consecutive errors that detectors have seen, and the last of these errors.
         self._alarm_pairs: Ints = np.zeros(4, dtype=np.int64)
         self._before: bool | None = None
@@ -85,11 +85,8 @@ class Sequence:
             scores = scores or Scores.of(len(packed), {})
             for sums in self.sums.values():
                 sums.update(scores)
-        if self.pairs:
-            places = error_pairs(self._wrong, chunk.loss.astype(np.bool_))
-            self._wrong = bool(chunk.loss[-1])
-            for pairs in self.pairs.values():
-                pairs.update(places)
+        if self.pairs is not None:
+            self.pairs.update(chunk)
         self.outcomes += len(chunk.places)
         self._undetected.append(chunk)
 
@@ -124,7 +121,7 @@ class Sequence:
     def _with_autocorrelation(
         self, raised: list[Raised], wrong: npt.NDArray[np.bool_]
     ) -> list[Raised]:
-        places = error_pairs(self._before, wrong)
+        places = pair_places(self._before, wrong)
         first = len(places) - len(wrong)  # -1 where the first outcome has none before it
         known = [
             alarm._replace(
@@ -150,7 +147,10 @@ class Sequence:
         if not self._config.details or self._measures.regression or positive is None:
             return {}
         return details_of(
-            self._config.details, self.memories[estimator], self.pairs.get(estimator), positive
+            self._config.details,
+            self.memories[estimator],
+            None if self.pairs is None else self.pairs.of(estimator),
+            positive,
         )
 
     def grow(self, capacity: int) -> None:
@@ -174,7 +174,7 @@ class Sequence:
             "outcomes": self.outcomes,
             "capacity": self.capacity,
             "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
-            "pairs": [self._wrong, {name: pairs.snapshot() for name, pairs in self.pairs.items()}],
+            "pairs": None if self.pairs is None else self.pairs.snapshot(),
             "sums": {name: sums.snapshot() for name, sums in self.sums.items()},
             "alarm_pairs": [self._before, self._alarm_pairs.tolist()],
             "detections": [
@@ -188,10 +188,8 @@ class Sequence:
         self.capacity = state["capacity"]
         missing = []
         memories: dict[str, list[object]] = state["memories"]
-        self._wrong, saved_pairs = state["pairs"]
-        for name, pairs in self.pairs.items():
-            if name in saved_pairs:
-                pairs.restore(saved_pairs[name])
+        if self.pairs is not None and state["pairs"] is not None:
+            self.pairs.restore(state["pairs"])
         if state["sums"]:
             self.sums = self._new_sums()
         for name, memory in self.memories.items():

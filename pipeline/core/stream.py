@@ -117,8 +117,6 @@ class Stream(BulkJoin):
         counts = self.counts(model)
         for stage, estimator, (n, measures, undefined, details) in model.measured():
             about = (self.name, model.name, model.segment, stage, estimator)
-            if model.labels is not None and stage != "intermediate":
-                details["dependence"] |= model.labels.told(self.classes.names)
             if "worse_than_baseline" in self.config.details:
                 details["worse_than_baseline"] = {
                     baseline: since

@@ -53,6 +53,7 @@ _MEASURE_HELP = {
     "mse": "Mean squared error",
     "rmse": "Root of the mean squared error",
     "r2": "Coefficient of determination",
+    "bias": "Mean of prediction minus label",
     "p_ran": "Accuracy of random predictions with the model's own distribution",
     "auc": "Area under the ROC curve over a window's scores",
 }
@@ -65,6 +66,10 @@ _DETAIL_HELP: dict[str, tuple[str, tuple[str, ...]]] = {
     "interval_upper": ("Upper bound of a share's 95 % interval", ("measure",)),
     "error_autocorrelation": ("Lag-1 autocorrelation of the errors", ()),
     "error_autocorrelation_se": ("Its standard error", ()),
+    "majority_share": ("Share of the most frequent label", ()),
+    "persistence": ("Share of labels that are the same as the one before", ()),
+    "repeat": ("Share of a class's successors that are of the class, too", ("class",)),
+    "increment": ("What one more label in a row adds to its class's probability", ("class", "order")),
 }
 
 _SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
@@ -279,5 +284,13 @@ def _add_details(
         families["interval_lower"].add_metric((*labels, name), lower)
         families["interval_upper"].add_metric((*labels, name), upper)
     for name, value in details.get("dependence", {}).items():
-        if name in families:
+        if name == "repeat":
+            for of, share in value.items():
+                families[name].add_metric((*labels, of), share)
+        elif name == "increments":
+            for of, increments in value.items():
+                for order, increment in enumerate(increments, 1):
+                    if increment is not None:
+                        families["increment"].add_metric((*labels, of, str(order)), increment)
+        elif name in families:
             families[name].add_metric(labels, value)

@@ -63,6 +63,7 @@ from pipeline.core.merge import Merge
 from pipeline.core.model import Model
 from pipeline.core.outcomes import pack
 from pipeline.core.page_hinkley import PageHinkley
+from pipeline.core.pairs import Pairs
 from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.segments import Segments
 from pipeline.core.sequence import Sequence as OutcomeSequence
@@ -614,6 +615,13 @@ STATEFUL: dict[str, Stateful] = {
     },
     "Segments": Stateful(
         lambda: Segments(StreamConfig(segments=("a", "b"), segments_per_key=2)), use_segments
+    ),
+    "Pairs": Stateful(
+        lambda: Pairs(["all", "window:5", "fading:0.9"]),
+        lambda pairs, rng: (
+            pairs.update(chunk_of(some(rng), 4)),
+            [memory.counts.tolist() for memory in pairs.of("fading:0.9").values()],
+        ),
     ),
     "Spread": Stateful(lambda: Spread(0.9), lambda spread, rng: (spread.add(rng.random()), spread.total)),
     "Transitions": Stateful(Transitions, use_labels),

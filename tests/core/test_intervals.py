@@ -16,12 +16,12 @@ from scipy.stats import binomtest
 
 from pipeline.config import StreamConfig
 from pipeline.core.classes import Classes
-from pipeline.core.details import error_pairs
 from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
 from pipeline.core.measures import MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import NO_CLASS
+from pipeline.core.pairs import pair_places
 from pipeline.core.sequence import Sequence
 
 Bools = npt.NDArray[np.bool_]
@@ -81,7 +81,7 @@ class TestAutocorrelation:
     @given(errors)
     def test_equals_numpys(self, wrong: list[bool]) -> None:
         array = np.array(wrong)
-        pairs = np.bincount(error_pairs(None, array), minlength=4)
+        pairs = np.bincount(pair_places(None, array), minlength=4)
         before, after = array[:-1], array[1:]
         if len(set(before.tolist())) < 2 or len(set(after.tolist())) < 2:
             assert autocorrelation(pairs) is None
@@ -93,7 +93,7 @@ class TestAutocorrelation:
     def test_faded_equals_numpys_with_weights(self, wrong: list[bool], factor: float) -> None:
         array = np.array(wrong)
         memory = build_memory(f"fading:{factor}")
-        memory.update(error_pairs(None, array))
+        memory.update(pair_places(None, array))
         found = autocorrelation(memory.counts)
         before, after = array[:-1].astype(float), array[1:].astype(float)
         if np.ptp(before) > 0 < np.ptp(after) if len(before) else False:
@@ -107,9 +107,9 @@ class TestAutocorrelation:
     def test_pairs_do_not_depend_on_a_cut(self, wrong: list[bool], where: int) -> None:
         array = np.array(wrong)
         where = min(max(1, where), len(array))
-        parts = [error_pairs(None, array[:where])]
+        parts = [pair_places(None, array[:where])]
         if where < len(array):
-            parts.append(error_pairs(bool(array[where - 1]), array[where:]))
+            parts.append(pair_places(bool(array[where - 1]), array[where:]))
         assert np.concatenate(parts).tolist() == [2 * a + b for a, b in pairwise(wrong)]
 
 
@@ -203,7 +203,7 @@ class TestCoverage:
 
 
 def test_shares_of_right_ones_have_one() -> None:
-    """A share of nothing has none; nor have baselines and precision, which labels decide, too."""
+    """A share of nothing has none; nor has precision, which labels decide, too."""
     known = Classes(limit=4)
     known.code("0"), known.code("1")
     config = StreamConfig(estimators=("all",), details=("intervals",), detectors=())
@@ -211,5 +211,33 @@ def test_shares_of_right_ones_have_one() -> None:
     sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", known)))
     sequence.update(np.array([y | h << 16 for y, h in outcomes], dtype=np.uint64), 2)
     intervals = sequence.measured("all").details["intervals"]
-    assert intervals.keys() == {"error", "accuracy", "specificity"}
+    assert intervals.keys() == {"error", "accuracy", "p_per", "p_maj", "specificity"}
     assert intervals["accuracy"] == pytest.approx([1 - end for end in reversed(intervals["error"])])
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.7])
+def test_baselines_have_intervals_that_hold_where_labels_come_in_runs(correlation: float) -> None:
+    """Their own runs count: errors are independent here, and `p_maj` would be missed two times in five."""
+    rng = np.random.default_rng(11)
+    inside = {"p_per": 0, "p_maj": 0}
+    streams, length, share = 300, 600, 0.7
+    for _ in range(streams):
+        stays = rng.random(length + 1) < correlation
+        fresh = (rng.random(length + 1) >= share).astype(np.uint64)
+        y = fresh.copy()
+        for i in range(1, length + 1):
+            if stays[i]:
+                y[i] = y[i - 1]
+        h = np.where(rng.random(length) < 0.9, y[1:], 1 - y[1:]).astype(np.uint64)
+        packed = y[1:] | h << np.uint64(16) | y[:-1] << np.uint64(32)  # the majority is class 0
+        config = StreamConfig(estimators=("window:500",), details=("intervals",), detectors=())
+        sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", Classes(limit=4))))
+        sequence.update(packed, 2)
+        intervals = sequence.measured("window:500").details["intervals"]
+        same = share * share + (1 - share) * (1 - share)
+        truths = {"p_maj": share, "p_per": correlation + (1 - correlation) * same}
+        for name, truth in truths.items():
+            lower, upper = intervals[name]
+            inside[name] += lower <= truth <= upper
+    print(correlation, inside)
+    assert all(0.91 * streams <= count <= 0.985 * streams for count in inside.values()), inside

@@ -48,7 +48,7 @@ AUC = "auc"
 #: Measures of predicted numbers.
 OF_NUMBERS: dict[str, Callable[[Sums], float]] = {
     function.__name__: function
-    for function in (regression.mae, regression.mse, regression.rmse, regression.r2)
+    for function in (regression.mae, regression.mse, regression.rmse, regression.r2, regression.bias)
 }
 
 MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, AUC, *OF_NUMBERS)
@@ -142,6 +142,11 @@ class MeasureSet(NamedTuple):
     names: Sequence[str]
     positive: PositiveClass | None = None
     regression: bool = False
+
+    @property
+    def class_names(self) -> list[str]:
+        """The stream's classes by code."""
+        return [] if self.positive is None else self.positive.classes.names
 
     def of(self, memory: Memory, sums: Sums | None) -> tuple[dict[str, float], dict[str, str]]:
         """Their values in an estimator's memory, and reasons for those without a value."""

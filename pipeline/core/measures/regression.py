@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pipeline.core.measures.matrix import Undefined
-from pipeline.core.scores import ABSOLUTE, SCORED, SQUARED
+from pipeline.core.scores import ABSOLUTE, BIAS, SCORED, SQUARED
 from pipeline.core.sums import Sums
 
 
@@ -27,6 +27,11 @@ def mse(sums: Sums) -> float:
 def rmse(sums: Sums) -> float:
     """Root of the mean squared error."""
     return math.sqrt(mse(sums))
+
+
+def bias(sums: Sums) -> float:
+    """Mean of prediction - label: above 0 where too much is predicted."""
+    return _mean(sums, BIAS)
 
 
 def r2(sums: Sums) -> float:
