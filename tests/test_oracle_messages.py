@@ -24,6 +24,9 @@ from oracle_cases import (
 )
 from oracle_records import class_name, duration, identifier, settings_of, time_of
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 
 class TestEmission:
     def test_message(self) -> None:

@@ -118,6 +118,7 @@ BOTH_STAGES = pytest.mark.parametrize("stage", ["initial", "final"])
 BOTH_MODELS = pytest.mark.parametrize("model", ["persistent", "majority"])
 
 
+@pytest.mark.slow
 class TestElec2:
     def test_the_data_are_what_their_readme_says(self) -> None:
         labels = elec2()

@@ -15,6 +15,9 @@ from pipeline.demo.server import ModelServer
 from pipeline.demo.stream import HISTORY, HORIZON, LOOKS, Arrival, Look, Plan, Truth, events, observations
 from topics.errors import WorkError
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("river")
 
 ROOT = Path(__file__).parents[2]

@@ -13,6 +13,9 @@ from worlds import World, random_world
 
 from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 SEEDS = range(6)
 DETAILS = ["per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline"]
 

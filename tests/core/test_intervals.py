@@ -24,6 +24,9 @@ from pipeline.core.outcomes import NO_CLASS
 from pipeline.core.pairs import pair_places
 from pipeline.core.sequence import Sequence
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 Bools = npt.NDArray[np.bool_]
 
 errors = st.lists(st.booleans(), min_size=1, max_size=60)

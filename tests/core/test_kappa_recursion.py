@@ -19,6 +19,9 @@ from pipeline.core.measures import compute
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import H_SHIFT, Chunk
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 
 NAMES = ["accuracy", "kappa", "p_per", "kappa_per", "kappa_plus", "p_maj"]

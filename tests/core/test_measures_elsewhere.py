@@ -28,6 +28,9 @@ from pipeline.core.outcomes import NO_CLASS
 from pipeline.core.scores import CLIP, Score, Scores, score_number, score_probabilities
 from pipeline.core.sequence import Sequence as OutcomeSequence
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ESTIMATORS = ("all", "window:50", "fading:0.97")
 
 #: Labels, then predictions: class codes, which are the classes' names too. Class 1 is positive.

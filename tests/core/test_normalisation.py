@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from pipeline.core import normalisation
 from pipeline.core.normalisation import RATIOS, count_at_most, level, normalised
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 NAMES = list(RATIOS)
 measures = st.sampled_from(NAMES)
 

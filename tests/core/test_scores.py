@@ -40,6 +40,9 @@ from pipeline.core.scores import (
 )
 from pipeline.core.sums import FadedSums, Sums, WindowSums, build_sums
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ESTIMATORS = ("all", "window:1", "window:3", "window:20", "fading:0.5", "fading:0.9", "fading:0.999",
               "fading:1")  # fmt: skip
 

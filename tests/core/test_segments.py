@@ -18,6 +18,9 @@ from pipeline.core.shard import Shard
 from topics.decoding import KINDS, decode
 from topics.outputs import Metrics
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ENDED = 1 << 62
 
 

@@ -103,6 +103,7 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     return len(metrics), len(alarms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("class_count", [2, 7])
 @pytest.mark.parametrize("seed", range(10))
 def test_long_random_worlds(seed: int, class_count: int) -> None:
@@ -354,6 +355,7 @@ def test_messages_go_by_stage_and_estimator() -> None:
     assert found == [(m["outcomes"], m["stage"], m["estimator"]) for m in expected if m["model"] == "m"]
 
 
+@pytest.mark.slow
 def test_the_random_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator: a differential test of nothing would pass too."""
     tally = [0, 0]

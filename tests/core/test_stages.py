@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from pipeline.config import StreamConfig
 from pipeline.core.stages import bins_of, psi, views
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 #: (model, ts, prediction), in order of delivery; ts within and around the latency period.
 predictions = st.lists(
     st.tuples(st.integers(0, 2), st.integers(-20, 60), st.integers(0, 10**6)), min_size=1, max_size=12

@@ -13,6 +13,9 @@ import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 PROMETHEUS = DEPLOY / "prometheus"
 
 _SEQUENCE = ("stream", "model", "segment", "stage", "estimator")

@@ -18,6 +18,9 @@ import pytest
 from pipeline.core.transitions import Transitions
 from pipeline.serving.temporal import Classifier, TemporalCorrection, TemporallyAugmented
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 
 #: Standard deviation of the features around -1 and 1: a model of them alone is right 3 times in 4.

@@ -17,6 +17,9 @@ from topics.errors import UsageError, WorkError
 from topics.messages import MAX_VALUE_BYTES
 from topics.producer import DeliveryError, StreamProducer
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 #: The mock broker gives every topic this many partitions.
 PARTITIONS = 4
 

@@ -29,6 +29,9 @@ from topics.decoding import decode
 from topics.outputs import Alarm, Metrics, encode
 from topics.specs import DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 #: Everything as often as it can be.
 CONFIG = Config(
     defaults=StreamConfig(emit_outcomes=5, emit_every=None),
