@@ -30,10 +30,10 @@ from topics.times import milliseconds
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
-_STRICT: tuple[Callable[..., Any], ...] = tuple(
-    msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label)
-)
 _STRUCTS = (Instance, Prediction, Label)
+_STRICT: tuple[Callable[..., Any], ...] = tuple(
+    msgspec.json.Decoder(struct).decode for struct in _STRUCTS
+)
 
 #: Fields whose values are few, as a rule; and those of them that may be no names.
 _FAMILIAR = (("stream",), ("stream", "model", "y_pred"), ("stream", "y_true"))
@@ -123,8 +123,11 @@ class Decoder:
             if names and known[field] is not None:
                 one_of: Any = Literal[tuple(sorted(names))]
                 fields.append((field, Union[one_of, Whole, bool, float] if field in _TARGETS else one_of))
+        if not fields:  # too many names: from now on batches are decoded as usual, at no cost here
+            self._familiar[kind] = None
+            return
         struct = msgspec.defstruct(_STRUCTS[kind].__name__, fields, bases=(_STRUCTS[kind],), gc=False)
-        self._familiar[kind] = msgspec.json.Decoder(struct).decode if fields else None
+        self._familiar[kind] = msgspec.json.Decoder(struct).decode
 
 
 def _all(decoder: Callable[..., Any], values: Sequence[bytes | None]) -> list[Record | None] | None:

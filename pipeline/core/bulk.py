@@ -74,7 +74,7 @@ class BulkJoin(Join):
     def process(self, parts: Parts) -> list[Rejected]:
         """Process a round's records of this stream; positions are 0, 1, … over all parts."""
         rejected: list[Rejected] = []
-        if self._scores_any(parts[1]):
+        if self._goes_by_record(parts[1]):
             return self._one_by_one(parts, 0)
         few = BULK
         while (total := sum(len(part.records) for part in parts)) > few:
@@ -87,8 +87,8 @@ class BulkJoin(Join):
             few *= 4
         return rejected + self._one_by_one(parts, 0)
 
-    def _scores_any(self, predictions: Part) -> bool:
-        """Whether something of these predictions is scored, or has segments: columns have no room for it."""
+    def _goes_by_record(self, predictions: Part) -> bool:
+        """Whether columns have no room for all of it: segments, or what of a prediction is scored."""
         if self.segments is not None:
             return True
         scored = self.target.scored

@@ -33,7 +33,6 @@ _LABEL = 0xFFFF
 #: Names of the columns of which a snapshot is made, in its order.
 _SAVED = ("state", "deadline", "version", "t1", "label", "ordinal")
 
-
 #: Columns by slot: what a slot begins with, and the type.
 _COLUMNS: dict[str, tuple[int, type]] = {
     "state": (FREE, np.uint8), "deadline": (FAR, np.int64), "version": (NONE, np.int64),

@@ -76,13 +76,13 @@ class Completing:
 
     # ---- outcomes
 
-    def _log_again(self, name: str, t1: int, ordinal: int, label: int) -> None:
-        """Log that a further model joined a label."""
+    def _log(self, name: str, t1: int, latency: int, ordinal: int, label: int) -> None:
+        """Log that a label met predictions, or (latency -1) that a further model joined it."""
         if not self.log_names:
             self.on_completions()
         self.log_names.append(name)
         self.log_times.append(t1)
-        self.log_latencies.append(-1)
+        self.log_latencies.append(latency)
         self.log_ordinals.append(ordinal)
         self.log_labels.append(label)
 
@@ -110,7 +110,7 @@ class Completing:
                 model.scores[place] = tuple(scores)
                 if self.labels is not None and model.segment is None:
                     self._complete_shadow(model, y, view)
-            view = tuple(p[0] if type(p) is tuple else p for p in view)
+            view = tuple(map(bare, view))
             model.views[place] = view
         self._complete_one(model, y, view[0])
 
@@ -161,31 +161,24 @@ class Completing:
         """Move the outcomes of a settled entry (see `pipeline.core.join`) to another label."""
         _, _, _, t1, first_y, old_y, baselines, ordinal, t0, *made = entry
         bits = self.target.bits
-        capacity = self.classes.capacity
-        for code, view in views(made, t0, t1, self._bins).items():
-            model = self.by_code[code]
+
+        def move(model: Model, seen: tuple[int, ...]) -> None:
             if model.positions:
                 self.on_full(model)
-            first = view[0]
-            judged = (first & 0xFFFF) - 1 if first & 0xFFFF else bits(first_y)
-            last = view[FINAL] if len(view) > 1 else first
-            seen = [prediction & ~0xFFFF | judged for prediction in view]
-            seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | judged]
-            model.revise(ordinal, bits(old_y), bits(y), tuple(seen), capacity)
+            model.revise(ordinal, bits(old_y), bits(y), seen, self.classes.capacity)
             self.on_revision(model)
+
+        for code, view in views(made, t0, t1, self._bins).items():
+            judged = (view[0] & 0xFFFF) - 1 if view[0] & 0xFFFF else bits(first_y)
+            move(self.by_code[code], _judged(view, judged, baselines))
         if not self.companions:
             return
         # The lead is among those that the label met at once.
         triples = zip(made[::3], made[1::3], made[2::3])
         met = [part for triple in triples if not triple[2] & 0xFFFF for part in triple]
         view = _lead_view(met, t0, t1, self._bins)
-        seen = [prediction & ~0xFFFF | first_y for prediction in view]
-        seen[FINAL:FIRST_BIN] = [view[0] & H_MASK | baselines | first_y]
         for companion in self.companions:
-            if companion.positions:
-                self.on_full(companion)
-            companion.revise(ordinal, old_y, y, tuple(seen), capacity)
-            self.on_revision(companion)
+            move(companion, _judged(view, first_y, baselines))
 
     # ---- models
 
@@ -200,4 +193,17 @@ def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:
     """The view of the lead (see `pipeline.core.companions`), without what is scored."""
     _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
     view = views(made, t0, t1, bins)[lead]
-    return tuple(p[0] if type(p) is tuple else p for p in view)
+    return tuple(map(bare, view))
+
+
+def _judged(view: tuple[int, ...], y: int, baselines: int) -> tuple[int, ...]:
+    """The outcomes of a view as they were made under the label `y`, packed."""
+    last = view[FINAL] if len(view) > 1 else view[0]
+    seen = [prediction & ~0xFFFF | y for prediction in view]
+    seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | y]
+    return tuple(seen)
+
+
+def bare(made: Any) -> Any:
+    """A prediction without what of it is scored."""
+    return made[0] if type(made) is tuple else made

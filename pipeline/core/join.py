@@ -27,7 +27,7 @@ from pipeline.config import Limits, StreamConfig
 from pipeline.core import columns as slot_states
 from pipeline.core.baselines import Baselines
 from pipeline.core.columns import Columns
-from pipeline.core.completing import Completing
+from pipeline.core.completing import Completing, bare
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.model import Model
@@ -223,8 +223,7 @@ class Join(Completing):
         """Whether a waiting prediction says the same class, or number."""
         if self._measures.regression:
             return bool(made[1] == scored)
-        code = made[0] if type(made) is tuple else made
-        return (code & H_MASK) == h << H_SHIFT
+        return bool((bare(made) & H_MASK) == h << H_SHIFT)
 
     def _prediction_after_label(
         self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
@@ -243,7 +242,7 @@ class Join(Completing):
                 code = h << H_SHIFT | baselines
                 judged = self.target.bits(y) + 1
                 self.book[name] = (*entry, model.code, ts, code | judged)
-                self._log_again(name, t1, ordinal, baselines | self.target.bits(y))
+                self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
                 self._complete_one(model, y, code if scored is None else (code, scored))
                 self._complete_segments(model, name, y, (code,))
             return
@@ -344,18 +343,13 @@ class Join(Completing):
         ordinal = self._completed
         self._completed = ordinal + 1
         if self.target.scored is not None:  # what was scored isn't needed any more
-            waiting = tuple(part[0] if type(part) is tuple else part for part in waiting)
+            waiting = tuple(map(bare, waiting))
         self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, arrival) + waiting  # noqa: RUF005
         if not self._settled:
             self._settled_until = deadline
         self._settled.append(name)
-        if not self.log_names:
-            self.on_completions()
-        self.log_names.append(name)
-        self.log_times.append(t1)
-        self.log_latencies.append(t1 - t0 if t1 > t0 else 0)
-        self.log_ordinals.append(ordinal)
-        self.log_labels.append(baselines | self.target.bits(y))
+        latency = t1 - t0 if t1 > t0 else 0
+        self._log(name, t1, latency, ordinal, baselines | self.target.bits(y))
 
     def _revise(self, name: str, entry: Entry, y: Any) -> None:
         """A different label within `settle`: move the outcomes, keep what baselines saw."""

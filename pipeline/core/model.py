@@ -99,7 +99,6 @@ class Model:
     def measured(self) -> Iterator[tuple[str, str, Measured]]:
         """(stage, estimator, state) for every metrics message, in their order."""
         known: dict[tuple[int, str], Measured] = {}
-
         labels = None if self.labels is None else self.labels.told(self._measures.class_names)
 
         def state(sequence: Sequence, estimator: str) -> Measured:

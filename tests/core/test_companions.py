@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
-from helpers import by_sequence, catch_up, everything_in_columns, live, metrics_of
+from helpers import assert_cuts_change_no_bit, catch_up, everything_in_columns, metrics_of
 from worlds import World, random_world
 
 from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
@@ -44,12 +44,9 @@ def world_of(seed: int, models: int | None = None) -> World:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     world = world_of(seed)
-    whole = by_sequence(catch_up(world).outputs)
+    whole = assert_cuts_change_no_bit(world, seed)
     numbers = world.settings["defaults"].get("task") == "regression"
     assert numbers or any("@persistent" in str(key) for key in whole)
-    for life in range(2):
-        assert by_sequence(live(world, random.Random(life)).outputs) == whole
-    assert by_sequence(live(world, random.Random(seed), takeovers=True).outputs) == whole
 
 
 def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:

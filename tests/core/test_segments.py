@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import by_sequence, catch_up, live, metrics_of
+from helpers import assert_cuts_change_no_bit, catch_up, metrics_of
 from oracle_cases import inst, lab, pred
 from worlds import World, random_world
 
@@ -42,11 +42,7 @@ def world_of(seed: int) -> World:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
-    world = world_of(seed)
-    whole = by_sequence(catch_up(world).outputs)
-    for life in range(2):
-        assert by_sequence(live(world, random.Random(life)).outputs) == whole
-    assert by_sequence(live(world, random.Random(seed), takeovers=True).outputs) == whole
+    assert_cuts_change_no_bit(world_of(seed), seed)
 
 
 def test_segments_divide_the_outcomes() -> None:
