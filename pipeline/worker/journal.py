@@ -1,8 +1,9 @@
-"""The journal: in which order a shard's records were really taken, one record a transaction.
+"""The journal: in which order a shard's records were really taken.
 
 Time alone can't decide everything (see `pipeline.core.merge`), so the cuts that a worker made are
-published in the transaction that carries the outputs which came of them. Recovery and
-`replay --from-topics` follow them.
+published before the outputs which came of them, and nobody can see an output whose order may still
+change. The outputs follow in one transaction with the next entry, which has no cuts: so outputs of all
+entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from pipeline.core.merge import Cut
 from pipeline.worker.origin import Origin
 from topics.errors import WorkError
 
-#: Version of the journal's and the snapshots' form.
-FORMAT = 1
+#: Version of the journal's form and meaning.
+FORMAT = 2
 
 
 _decode = msgspec.msgpack.Decoder(tuple[int, int, list[int], Origin]).decode
 
 
 class JournalEntry(NamedTuple):
-    """The cuts of one transaction; `number` counts a shard's entries from 1."""
+    """The cuts since the entry before; `number` counts a shard's entries from 1."""
 
     number: int
     cuts: list[Cut]

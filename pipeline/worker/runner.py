@@ -105,6 +105,7 @@ class ShardRunner:
         self._decoder = Decoder()
         self._rejected: dict[tuple[int, int], Message] = {}  # originals of dead letters, by kind and offset
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
+        self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._journal_number = 0
         self._journal_offset = 0
         self._generation = 0
@@ -149,7 +150,8 @@ class ShardRunner:
         1. Fence the former holder and abort what it had open.
         2. Read the newest snapshot and the journal after it, to their ends.
         3. Restore the state, and fetch the inputs from the snapshot's offsets.
-        4. Follow the journal silently: its outputs have been published already.
+        4. Follow the journal silently, but for its last entry: the outputs of those before have been
+           published already. Publish those of the last one.
         5. Go on freely, aloud.
         """
         try:
@@ -176,8 +178,10 @@ class ShardRunner:
             self._generation = known.manifest.generation
         self._journal_offset = known.journal_offset
         self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
+        self._unpublished = len(known.journal[-1].cuts) if known.journal else 0
         self._journal_number = known.journal_number
-        self.shard.silent = bool(self._journal)
+        self.shard.silent = True
+        self._speak_if_due()
         fresh = known.manifest is None
         log.info(
             "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
@@ -188,12 +192,16 @@ class ShardRunner:
             monotonic() - started,
         )
         self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
-        if not self._journal:
-            self._recovered()
 
-    def _recovered(self) -> None:
-        self.shard.flush()
-        self.shard.silent = False
+    def _speak_if_due(self) -> None:
+        """Be silent no longer than up to the journal's last entry."""
+        if self.shard.silent and len(self._journal) == self._unpublished:
+            self.shard.flush()
+            self.shard.silent = False
+
+    async def _recovered(self) -> None:
+        """End step 4. The free order begins when the outputs of the journalled one are out."""
+        await self._commit()
         self.recovering = False
         self.progress = "running"
         log.info("shard %d: running", self.partition)
@@ -217,6 +225,8 @@ class ShardRunner:
             self._resume_fetching()
             self._round_at = monotonic()
             await asyncio.sleep(0)
+        if self.recovering and not self._journal:
+            await self._recovered()
         self._maybe_commit()
         if not processed:
             await self._woken(_TICK_SECONDS)
@@ -235,9 +245,8 @@ class ShardRunner:
             return 0
         self._journal.popleft()
         processed = self.shard.follow(cut)
+        self._speak_if_due()
         self.progress = f"following the journal: {len(self._journal)} cuts to go"
-        if not self._journal:
-            self._recovered()
         return max(1, processed)
 
     def _here(self, cut: Cut) -> bool:
@@ -314,41 +323,50 @@ class ShardRunner:
             self._committing = asyncio.ensure_future(self._commit(snapshot))
 
     async def _commit(self, with_snapshot: bool = False) -> None:
-        """Publish everything since the last transaction; take a snapshot of the state then, if wanted.
+        """Publish everything since the last time; take a snapshot of the state then, if wanted.
 
         1. Take outputs and cuts from the shard; from here on it may go on.
         2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
-        3. Publish outputs and journal entry in one transaction.
-        4. Write the snapshot's chunks and, last, its manifest in transactions of their own.
-        5. Commit the input offsets that the snapshot covers.
+        3. Publish a journal entry with the cuts. Now the order is settled, whoever goes on from here.
+        4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
+           this worker can't commit are published by the next one, with the same content.
+        5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
+        6. Commit the input offsets that the snapshot covers.
         """
         outputs, cuts = self.shard.flush()  # step 1
         messages = self._encoded(outputs)
-        started = monotonic()
         parts = None
         if with_snapshot:  # step 2
+            started = monotonic()
             self._changed = False
             cut: Cut = tuple(self.shard.merge.cut)
             parts = self.shard.snapshot()
             self.statistics.stall.observe(monotonic() - started)
-        self._journal_number += 1
-        entry = JournalEntry(self._journal_number, cuts, self._origin)
-        topic = self._config.kafka.topic(JOURNAL)
-        messages.append(Outgoing(topic, None, encode_entry(entry)))
-        started = monotonic()
-        offsets = await self._in_thread(self._publisher.publish, messages)  # step 3
-        self.statistics.transactions.observe(monotonic() - started)
-        self._journal_offset = offsets[topic] + 1
+        if cuts:
+            await self._publish_entry(cuts, [])  # step 3
+        if messages:
+            await self._publish_entry([], messages)  # step 4
         if parts is not None:
             # Beside the transactions that follow: outputs don't wait for a large snapshot.
             self._snapshot = asyncio.ensure_future(
-                self._write_snapshot(parts, cut, entry.number, self._journal_offset)
+                self._write_snapshot(parts, cut, self._journal_number, self._journal_offset)
             )
+
+    async def _publish_entry(self, cuts: list[Cut], outputs: list[Outgoing]) -> None:
+        """One transaction of outputs and a journal entry."""
+        started = monotonic()
+        self._journal_number += 1
+        entry = JournalEntry(self._journal_number, cuts, self._origin)
+        topic = self._config.kafka.topic(JOURNAL)
+        messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
+        offsets = await self._in_thread(self._publisher.publish, messages)
+        self._journal_offset = offsets[topic] + 1
+        self.statistics.transactions.observe(monotonic() - started)
 
     async def _write_snapshot(
         self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
     ) -> None:
-        """Steps 4 and 5 of `_commit`."""
+        """Steps 5 and 6 of `_commit`."""
         started = monotonic()
         self._generation += 1
         generation = self._generation
