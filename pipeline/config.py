@@ -38,6 +38,9 @@ DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", 
 
 STAGES = ("initial", "final", "bins", "intermediate")
 
+#: How the names of stages at an age begin: `after:10m`.
+AFTER = "after:"
+
 
 def duration(text: str | int) -> int:
     """Milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.

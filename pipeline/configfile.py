@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from pipeline.config import (
+    AFTER,
     BASELINES,
     DETAILS,
     KNOWN_MEASURES,
@@ -298,7 +299,10 @@ def _measure(value: Any) -> str:
 def _stage(value: Any) -> str:
     if value in STAGES:
         return str(value)
-    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}")
+    if isinstance(value, str) and value.startswith(AFTER):
+        duration(value.removeprefix(AFTER))
+        return value
+    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}, and e.g. {AFTER}10m")
 
 
 def _flag(value: Any) -> bool:

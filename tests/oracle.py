@@ -35,7 +35,7 @@ from oracle_records import (
     settings_of,
     time_of,
 )
-from oracle_stages import Classes, Model, Prediction, choose, told_stages
+from oracle_stages import Classes, Model, Prediction, choose, groups_of_stages, told_stages
 
 __all__ = ["Counts", "Record", "Result", "merge", "run"]
 
@@ -82,7 +82,8 @@ class Memory:
     prediction_ts: list[int] = field(default_factory=list)
     waiting: list[Prediction] = field(default_factory=list)  # in order of delivery
     label: Label | None = None
-    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)  # by model
+    outcomes: dict[str, list[tuple[Model, Outcome]]] = field(default_factory=dict)  # by model
+    arrival: int | None = None  # t0 when the label met the first prediction
     until: int = 0  # event time, of a tombstone or a settled memory
 
     def t0(self) -> int | None:
@@ -114,7 +115,7 @@ class Stream:
         self.soonest: int | None = None  # no deadline is before it; saves looking at every memory
         self.label_counts: Counter[str] = Counter()  # keeps the order in which classes came
         self.last_label: str | None = None
-        self.models: dict[str, Model] = {}  # in order of first sight
+        self.models: dict[str, list[Model]] = {}  # by name, in order of first sight
         self.memories: dict[str, Memory] = {}
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
@@ -130,7 +131,9 @@ class Stream:
         elif kind == "predictions":
             model = identifier(obj["model"])
             if model not in self.models:
-                self.models[model] = Model(self.name, model, self.settings)
+                self.models[model] = [
+                    Model(self.name, model, group) for group in groups_of_stages(self.settings)
+                ]
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
@@ -257,9 +260,9 @@ class Stream:
             return
         self.count("revisions")
         label.y = y
-        for model, revised in memory.outcomes.items():
-            self.models[model].dirty = True
-            for outcome in revised:
+        for revised in memory.outcomes.values():
+            for model, outcome in revised:
+                model.dirty = True
                 outcome.truth = y
 
     def evaluate(
@@ -278,30 +281,48 @@ class Stream:
         if memory.state == "waiting":
             memory.state = "settled"
             memory.until = self.clock + self.settings.settle
-        evaluated = self.models[model]
-        t0 = memory.t0()
+            memory.arrival = memory.t0()
+        t0 = memory.arrival
         assert t0 is not None, "a prediction has come"
-        outcomes = {}
-        for stage in evaluated.sequences:
-            chosen = choose(stage, counting, t0, label.t1, self.settings.bins)
-            early = stage != "final" and not label_was_first
-            persistent, majority = chosen.baselines if early else label.baselines
-            outcomes[stage] = Outcome(
-                instance_id, label.t1, label.y, chosen.y_pred,
-                persistent == label.y, majority == label.y, chosen.proba,
-            )  # fmt: skip
-            if stage in told_stages(self.settings):
-                self.result.outcomes.append({
-                    "stream": self.name, "model": model, "stage": stage,
-                    "outcome": evaluated.count + 1, "instance_id": instance_id,
-                    "y_true": label.y, "y_pred": chosen.y_pred,
-                    "persistent": persistent, "majority": majority, "ts": label.t1,
-                })  # fmt: skip
-        memory.outcomes[model] = list(outcomes.values())
-        self.result.alarms += evaluated.add(outcomes)
-        every = self.settings.emit_outcomes
-        if every is not None and evaluated.count % every == 0:
-            self.emit(evaluated)
+        memory.outcomes[model] = []
+        for evaluated in self.models[model]:
+            outcomes = {}
+            for stage in evaluated.sequences:
+                chosen = choose(stage, counting, t0, label.t1, self.settings.bins)
+                if chosen is not None:
+                    outcomes[stage] = self.outcome(
+                        instance_id, label, evaluated, stage, chosen, label_was_first
+                    )
+            if outcomes:
+                memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
+                self.result.alarms += evaluated.add(outcomes)
+                every = self.settings.emit_outcomes
+                if every is not None and evaluated.count % every == 0:
+                    self.emit(evaluated)
+
+    def outcome(
+        self,
+        instance_id: str,
+        label: Label,
+        evaluated: Model,
+        stage: str,
+        chosen: Prediction,
+        label_was_first: bool,
+    ) -> Outcome:
+        """The outcome of a stage's prediction."""
+        early = stage != "final" and not label_was_first
+        persistent, majority = chosen.baselines if early else label.baselines
+        if stage in told_stages(evaluated.settings):
+            self.result.outcomes.append({
+                "stream": self.name, "model": evaluated.name, "stage": stage,
+                "outcome": evaluated.count + 1, "instance_id": instance_id,
+                "y_true": label.y, "y_pred": chosen.y_pred,
+                "persistent": persistent, "majority": majority, "ts": label.t1,
+            })  # fmt: skip
+        return Outcome(
+            instance_id, label.t1, label.y, chosen.y_pred,
+            persistent == label.y, majority == label.y, chosen.proba,
+        )  # fmt: skip
 
     def emit(self, model: Model) -> None:
         """Emit a model's messages."""
@@ -311,7 +332,7 @@ class Stream:
 
     def emit_all(self, *, only_dirty: bool) -> None:
         """Emit all models that have outcomes, or those with news."""
-        for model in self.models.values():
+        for model in (group for groups in self.models.values() for group in groups):
             if model.count and (model.dirty or not only_dirty):
                 self.emit(model)
 

@@ -76,7 +76,9 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         for key, value in (section or {}).items():
             merged[key] = {**merged["emit"], **value} if key == "emit" else value
     for key, known in (("task", TASKS), ("loss", LOSSES), ("stages", STAGES)):
-        named = merged[key] if key == "stages" else [merged[key]]
+        named = [merged[key]]
+        if key == "stages":
+            named = [stage for stage in merged[key] if not stage.startswith("after:")]
         if not set(named) <= set(known):
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
     every = merged["emit"]["every"]

@@ -1,18 +1,19 @@
 """Stages and the sequences of a model, for the test oracle.
 
-Every stage of a model has its outcomes at the same numbers, so the stages are kept together.
+Most stages of a model have their outcomes at the same numbers, so they are kept together. A stage
+`after:D` has fewer outcomes, so it is kept as if it were a model with no other stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oracle_detection import Detector
 from oracle_estimators import ALL_MEASURES, Estimator, Outcome
 from oracle_measures import Measured
-from oracle_records import Settings, Target
+from oracle_records import Settings, Target, duration
 
 Classes = tuple[str | None, str | None]  # what the persistent and the majority baseline predict
 
@@ -43,6 +44,19 @@ def told_stages(settings: Settings) -> list[str]:
     return [name for stage in settings.stages for name in (bins if stage == "bins" else [stage])]
 
 
+def groups_of_stages(settings: Settings) -> list[Settings]:
+    """The stages that are kept together: those that every outcome is in, then each one at an age.
+
+    >>> from oracle_records import settings_of
+    >>> found = groups_of_stages(settings_of({"defaults": {"stages": ["after:1h", "final"]}}, "s"))
+    >>> [group.stages for group in found]
+    [['final'], ['after:1h']]
+    """
+    aged = [stage for stage in settings.stages if stage.startswith("after:")]
+    together = [stage for stage in settings.stages if stage not in aged]
+    return [replace(settings, stages=stages) for stages in (together, *([stage] for stage in aged))]
+
+
 def binned_stages(settings: Settings) -> list[str]:
     """The stages of Λ(0), …, Λ(B), which `intermediate` sums up."""
     return ["initial", *(f"bin:{b}" for b in range(1, settings.bins + 1))]
@@ -55,13 +69,19 @@ def stages_with_outcomes(settings: Settings) -> list[str]:
     return [*told, *(stage for stage in hidden if stage not in told)]
 
 
-def choose(stage: str, counting: Iterable[Prediction], t0: int, t1: int, bins: int) -> Prediction:
-    """A stage's prediction of those that count, which are in order of delivery."""
+def choose(
+    stage: str, counting: Iterable[Prediction], t0: int, t1: int, bins: int
+) -> Prediction | None:
+    """A stage's prediction of those that count, which are in order of delivery; None if it has none."""
     in_order = sorted(counting, key=lambda prediction: prediction.ts)  # stable
     if stage == "initial":
         return in_order[0]
     if stage == "final":
         return in_order[-1]
+    if stage.startswith("after:"):
+        age = duration(stage.removeprefix("after:"))
+        made = [one for one in in_order if one.ts <= t0 + age]
+        return made[-1] if made and t1 - t0 >= age else None
     b = int(stage.removeprefix("bin:"))
     made = [one for one in in_order if (one.ts - t0) * bins <= (t1 - t0) * b]
     return made[-1] if made else in_order[0]

@@ -88,8 +88,11 @@ class BulkJoin(Join):
         return rejected + self._one_by_one(parts, 0)
 
     def _goes_by_record(self, predictions: Part) -> bool:
-        """Whether columns have no room for all of it: segments, or what of a prediction is scored."""
-        if self.segments is not None:
+        """Whether columns have no room for all of it.
+
+        That is: segments, the arrival of what is settled (for stages at an age), what is scored.
+        """
+        if self.segments is not None or self.after_stages:
             return True
         scored = self.target.scored
         if scored is None:

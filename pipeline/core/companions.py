@@ -30,25 +30,39 @@ _FIRST_CODE = 1 << 32
 #: … and shadow models' come after these (see `pipeline.core.shadow`).
 FIRST_SHADOW = 1 << 33
 
-#: … and then models' segments, in the order in which they are seen (see `pipeline.core.segments`).
+#: … then models' segments, in the order in which they are seen (see `pipeline.core.segments`), …
 FIRST_SEGMENT = 1 << 34
+
+#: … and then models' stages at an age.
+FIRST_AFTER = 1 << 35
 
 
 class Companion(Model):
     """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""
 
     def __init__(
-        self, place: int, baseline: str, config: StreamConfig, measures: MeasureSet, classes: Classes
+        self,
+        code: int,
+        baseline: str,
+        config: StreamConfig,
+        measures: MeasureSet,
+        classes: Classes,
+        stage: str | None = None,
     ) -> None:
         config = replace(config, detectors=())
-        super().__init__(_FIRST_CODE + place, f"@{baseline}", config, measures)
-        self._shift = _SHIFTS[baseline]
+        super().__init__(code, f"@{baseline}", config, measures, stage)
+        self._baseline = baseline
         self._classes = classes
         classes.code(NOTHING)
 
+    def at(self, stage: str, code: int) -> Model:
+        """The baseline at a stage that not every outcome is in."""
+        config = replace(self._config, stages=("initial",))
+        return Companion(code, self._baseline, config, self._measures, self._classes, stage)
+
     def _outcome(self, packed: Packed) -> Packed:
         """The baseline's class in place of the prediction's."""
-        h = (packed >> np.uint64(self._shift)) & np.uint64(0xFFFF)
+        h = (packed >> np.uint64(_SHIFTS[self._baseline])) & np.uint64(0xFFFF)
         h[h == NO_CLASS] = self._classes.code(NOTHING)
         return (packed & ~np.uint64(H_MASK)) | h << np.uint64(H_SHIFT)
 
@@ -63,6 +77,6 @@ def companions_of(config: StreamConfig, measures: MeasureSet, classes: Classes) 
     if measures.regression:
         return []
     return [
-        Companion(place, baseline, config, measures, classes)
-        for place, baseline in enumerate(config.baselines)
+        Companion(code, baseline, config, measures, classes)
+        for code, baseline in enumerate(config.baselines, _FIRST_CODE)
     ]

@@ -7,11 +7,12 @@ be its shadow and its segments, and beside all models the baselines.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from typing import Any
 
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.classes import Classes
-from pipeline.core.companions import FIRST_SEGMENT, FIRST_SHADOW, companions_of
+from pipeline.core.companions import FIRST_AFTER, FIRST_SEGMENT, FIRST_SHADOW, companions_of
 from pipeline.core.measures import MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
@@ -19,7 +20,7 @@ from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score
 from pipeline.core.segments import Segments
 from pipeline.core.shadow import SUFFIX
-from pipeline.core.stages import FINAL, FIRST_BIN, bins_of, views
+from pipeline.core.stages import FINAL, FIRST_BIN, after_stages, bins_of, made_by, views
 from pipeline.core.target import build_target
 from pipeline.core.transitions import Transitions
 
@@ -35,7 +36,14 @@ class Completing:
             PositiveClass(config.positive_class, self.classes),
             config.task == "regression",
         )
-        self.companions = companions_of(config, self._measures, self.classes)
+        #: Stages that not every outcome is in, with ms; and their models by model's code and stage.
+        self.after_stages = after_stages(config)
+        self.after_models: dict[tuple[int, str], Model] = {}
+        everywhere = tuple(stage for stage in config.stages if stage not in self.after_stages)
+        self._of_models = replace(config, stages=everywhere)
+        self.companions = companions_of(self._of_models, self._measures, self.classes)
+        for companion in self.companions:
+            self._add_after(companion)
         self.target = build_target(config, self.classes)
         self._bins = bins_of(config)
         #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
@@ -56,9 +64,11 @@ class Completing:
 
     @property
     def every_model(self) -> list[Model]:
-        """Models, then the baselines, shadow models and segments beside them."""
-        beside = (*self.companions, *self.shadows.values(), *self.segment_models.values())
-        return [*self.by_code, *beside]
+        """Models, then what is beside them: baselines, stages at an age, shadow models, segments."""
+        return [
+            *self.by_code, *self.companions, *self.after_models.values(), *self.shadows.values(),
+            *self.segment_models.values(),
+        ]  # fmt: skip
 
     # ---- what `pipeline.core.stream` defines
 
@@ -90,7 +100,7 @@ class Completing:
         """One outcome of a prediction that counts in every stage. The label is the log's last row."""
         if type(prediction) is tuple:
             model.scores[len(model.positions)] = (self.target.score(y, prediction),)
-            if self.labels is not None and model.segment is None:
+            if self.labels is not None and model.segment is None and model.stage is None:
                 self._complete_shadow(model, y, (prediction,))
             prediction = prediction[0]
         positions = model.positions
@@ -126,7 +136,7 @@ class Completing:
     def add_segment(self, model: Model, segment: str) -> Model:
         """Evaluate a model on a segment, too."""
         code = FIRST_SEGMENT + len(self.segment_models)
-        added = Model(code, model.name, self.config, self._measures)
+        added = Model(code, model.name, self._of_models, self._measures)
         added.segment = segment
         self.segment_models[model.code, segment] = added
         return added
@@ -145,7 +155,7 @@ class Completing:
     def add_shadow(self, model: Model) -> None:
         """Let a model have a shadow."""
         code = FIRST_SHADOW + model.code
-        self.shadows[model.code] = Model(code, model.name + SUFFIX, self.config, self._measures)
+        self.shadows[model.code] = Model(code, model.name + SUFFIX, self._of_models, self._measures)
 
     def _score(self, y: Any, prediction: Any) -> Score | None:
         return self.target.score(y, prediction) if type(prediction) is tuple else None
@@ -153,9 +163,30 @@ class Completing:
     def _complete_lead(self, y: Any, waiting: tuple[Any, ...], t0: int, t1: int) -> None:
         """The baselines' outcome of an instance whose label met these predictions."""
         if self.companions:
-            view = _lead_view(waiting, t0, t1, self._bins)
+            view = tuple(map(bare, views(waiting, t0, t1, self._bins)[_lead(waiting)]))
             for companion in self.companions:
                 self._complete_view(companion, y, view)
+
+    def _complete_afters(self, y: Any, made: tuple[Any, ...], t0: int, t1: int, *, lead: bool) -> None:
+        """The outcomes at an age of predictions (flat triples), and with `lead` the baselines' ones.
+
+        An instance whose label came sooner has none, nor has a model that had said nothing by then.
+        """
+        for stage, age in self.after_stages.items():
+            if t1 - t0 < age:
+                continue
+            found = made_by(made, t0 + age)
+            for code, prediction in found.items():
+                self._complete_one(self.after_models[code, stage], y, prediction)
+            first = _lead(made)
+            if lead and first in found:
+                for companion in self.companions:
+                    self._complete_one(self.after_models[companion.code, stage], y, bare(found[first]))
+
+    def _add_after(self, model: Model) -> None:
+        """Let a model have its stages at an age."""
+        for stage in self.after_stages:
+            self.after_models[model.code, stage] = model.at(stage, FIRST_AFTER + len(self.after_models))
 
     def _revise_outcomes(self, entry: tuple[Any, ...], y: Any) -> None:
         """Move the outcomes of a settled entry (see `pipeline.core.join`) to another label."""
@@ -168,32 +199,42 @@ class Completing:
             model.revise(ordinal, bits(old_y), bits(y), seen, self.classes.capacity)
             self.on_revision(model)
 
+        def first_label(prediction: int) -> int:
+            """What the label was when it met the prediction."""
+            return (prediction & 0xFFFF) - 1 if prediction & 0xFFFF else bits(first_y)
+
         for code, view in views(made, t0, t1, self._bins).items():
-            judged = (view[0] & 0xFFFF) - 1 if view[0] & 0xFFFF else bits(first_y)
-            move(self.by_code[code], _judged(view, judged, baselines))
-        if not self.companions:
-            return
+            move(self.by_code[code], _judged(view, first_label(view[0]), baselines))
         # The lead is among those that the label met at once.
         triples = zip(made[::3], made[1::3], made[2::3])
         met = [part for triple in triples if not triple[2] & 0xFFFF for part in triple]
-        view = _lead_view(met, t0, t1, self._bins)
+        lead = _lead(met)
+        view = views(met, t0, t1, self._bins)[lead]
         for companion in self.companions:
             move(companion, _judged(view, first_y, baselines))
+        for stage, age in self.after_stages.items():
+            found = made_by(made, t0 + age) if t1 - t0 >= age else {}
+            for code, prediction in found.items():
+                judged = _judged((prediction,), first_label(prediction), baselines)
+                move(self.after_models[code, stage], judged)
+            for companion in self.companions if lead in found else ():
+                judged = _judged((found[lead],), first_y, baselines)
+                move(self.after_models[companion.code, stage], judged)
 
     # ---- models
 
     def _add_model(self, name: str) -> Model:
-        model = Model(len(self.by_code), name, self.config, self._measures)
+        model = Model(len(self.by_code), name, self._of_models, self._measures)
         self.models[name] = model
         self.by_code.append(model)
+        self._add_after(model)
         return model
 
 
-def _lead_view(made: Any, t0: int, t1: int, bins: int) -> tuple[Any, ...]:
-    """The view of the lead (see `pipeline.core.companions`), without what is scored."""
+def _lead(made: Any) -> int:
+    """The model that the baselines follow (see `pipeline.core.companions`)."""
     _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
-    view = views(made, t0, t1, bins)[lead]
-    return tuple(map(bare, view))
+    return int(lead)
 
 
 def _judged(view: tuple[int, ...], y: int, baselines: int) -> tuple[int, ...]:

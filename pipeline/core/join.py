@@ -243,7 +243,9 @@ class Join(Completing):
                 judged = self.target.bits(y) + 1
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
-                self._complete_one(model, y, code if scored is None else (code, scored))
+                made: Any = code if scored is None else (code, scored)
+                self._complete_one(model, y, made)
+                self._complete_afters(y, (model.code, ts, made), entry[8], t1, lead=False)
                 self._complete_segments(model, name, y, (code,))
             return
         _, _, t0, version, t1, y, baselines = entry
@@ -257,14 +259,16 @@ class Join(Completing):
             deadline = t0 + self.config.label_horizon
             self.waiting_labels += 1
             self.waiting += 1
-            made: Any = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
+            made = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
             made = made if scored is None else (made, scored)
             self._drop_label(name, (WAITING, deadline, version, model.code, ts, made))
             return
-        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), arrival=t1)
-        self._complete_one(model, y, code if scored is None else (code, scored))
-        self._complete_segments(model, name, y, (code if scored is None else (code, scored),))
+        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), single=True)
+        made = code if scored is None else (code, scored)
+        self._complete_one(model, y, made)
+        self._complete_segments(model, name, y, (made,))
         self._complete_lead(y, (model.code, ts, code), t1, t1)
+        self._complete_afters(y, (model.code, ts, made), t0, t1, lead=True)
 
     # ---- labels
 
@@ -294,7 +298,7 @@ class Join(Completing):
                 waiting = kept
         if waiting:
             single = entry is not None and entry[0] == WAITING
-            self._settle(name, t1, t0, version, y, baselines, waiting, arrival=t1 if single else t0)
+            self._settle(name, t1, t0, version, y, baselines, waiting, single=single)
             if single:
                 for code, prediction in zip(waiting[::3], waiting[2::3]):
                     self._complete_one(self.by_code[code], y, prediction)
@@ -304,6 +308,7 @@ class Join(Completing):
                     self._complete_view(self.by_code[code], y, view)
                     self._complete_segments(self.by_code[code], name, y, view)
             self._complete_lead(y, waiting, t1 if single or t0 is None else t0, t1)
+            self._complete_afters(y, waiting, t1 if t0 is None else t0, t1, lead=True)
         else:
             t0 = t0 if version is not None else None
             self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
@@ -336,7 +341,8 @@ class Join(Completing):
         y: Any,
         baselines: int,
         waiting: Entry,
-        arrival: int | None,
+        *,
+        single: bool,
     ) -> None:
         """Remember an evaluated instance, and log its completion."""
         deadline = self.clock + self.config.settle
@@ -344,6 +350,8 @@ class Join(Completing):
         self._completed = ordinal + 1
         if self.target.scored is not None:  # what was scored isn't needed any more
             waiting = tuple(map(bare, waiting))
+        # Usual instances, which may come from columns, have no arrival any more: see `Columns.spill`.
+        arrival = t1 if single and not self.after_stages else t0
         self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, arrival) + waiting  # noqa: RUF005
         if not self._settled:
             self._settled_until = deadline

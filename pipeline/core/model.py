@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,18 @@ class Model:
     one stands for all: bins cost nothing where there are none.
     """
 
-    def __init__(self, code: int, name: str, config: StreamConfig, measures: MeasureSet) -> None:
+    def __init__(
+        self,
+        code: int,
+        name: str,
+        config: StreamConfig,
+        measures: MeasureSet,
+        stage: str | None = None,
+    ) -> None:
         self.code = code
         self.name = name
+        #: The one stage that it is about, `after:D`; None for all that every outcome is in.
+        self.stage = stage
         #: The part of the stream that it is about, None for all of it (see `pipeline.core.segments`).
         self.segment: str | None = None
         self.initial = Sequence(config, measures)
@@ -87,6 +97,11 @@ class Model:
 
     # ---- stages
 
+    def at(self, stage: str, code: int) -> Model:
+        """The model at a stage that not every outcome is in: a sequence of its own."""
+        config = replace(self._config, stages=("initial",))
+        return Model(code, self.name, config, self._measures, stage)
+
     def sequences(self) -> Iterator[tuple[str, Sequence]]:
         """The sequences that are put out, by the stage's name in messages."""
         for stage in self._config.stages:
@@ -94,7 +109,7 @@ class Model:
                 for b in range(1, self._bins + 1):
                     yield f"bin:{b}", self.bins[b - 1] if self.bins else self.initial
             elif stage != "intermediate":
-                yield stage, self.initial if stage == "initial" else self.final
+                yield self.stage or stage, self.initial if stage == "initial" else self.final
 
     def measured(self) -> Iterator[tuple[str, str, Measured]]:
         """(stage, estimator, state) for every metrics message, in their order."""
@@ -269,7 +284,7 @@ class Model:
         missing = []
         found = {}
         for place, sequence in enumerate((self.initial, self.final)):
-            stage = ("initial", "final")[place]
+            stage = (self.stage or "initial", "final")[place]
             if state["needs"][place]:
                 found[stage] = sequence.restore(saved[place])
             elif self._needs[place]:

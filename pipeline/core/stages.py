@@ -1,4 +1,4 @@
-"""Which of an instance's predictions counts in which stage (contract, section 2; 2020 paper).
+"""Which of an instance's predictions counts in which stage (message contract, section 2; 2020 paper).
 
 A *view* is what a model's predictions for one instance give for every stage, in the order initial,
 final, bin 1, …, bin B; where one prediction counts everywhere it is a tuple of that one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.config import StreamConfig
+from pipeline.config import AFTER, StreamConfig, duration
 
 #: Places in a view.
 INITIAL, FINAL, FIRST_BIN = range(3)
@@ -18,6 +18,29 @@ INITIAL, FINAL, FIRST_BIN = range(3)
 def bins_of(config: StreamConfig) -> int:
     """How many bins have to be evaluated: none unless a stage asks for them."""
     return config.bins if {"bins", "intermediate"} & set(config.stages) else 0
+
+
+def after_stages(config: StreamConfig) -> dict[str, int]:
+    """The stages `after:D` with their D in ms: an age of the instance, in place of a share of its latency.
+
+    >>> after_stages(StreamConfig(stages=("final", "after:10m")))
+    {'after:10m': 600000}
+    """
+    names = [stage for stage in config.stages if stage.startswith(AFTER)]
+    return {name: duration(name.removeprefix(AFTER)) for name in names}
+
+
+def made_by(predictions: Sequence[Any], end: int) -> dict[int, Any]:
+    """By model: the last of its predictions with a time up to `end`; from flat triples, as for `views`.
+
+    >>> made_by([0, 0, "a", 0, 60, "b", 1, 61, "c"], 60)
+    {0: 'b'}
+    """
+    found: dict[int, tuple[int, Any]] = {}
+    for model, ts, prediction in zip(predictions[::3], predictions[1::3], predictions[2::3]):
+        if ts <= end and (model not in found or found[model][0] <= ts):
+            found[model] = (ts, prediction)
+    return {model: prediction for model, (_, prediction) in found.items()}
 
 
 def views(predictions: Sequence[Any], t0: int, t1: int, bins: int) -> dict[int, tuple[Any, ...]]:

@@ -134,6 +134,8 @@ class Stream(BulkJoin):
 
     def counts(self, model: Model) -> dict[str, int]:
         """The `counts` of a model's messages: its own and its stream's, by contract section 2."""
+        if model.stage is not None:  # what is counted is the model's, whatever the stage
+            model = self.models.get(model.name, model)
         return {
             "late": model.late,
             "expired": model.expired,
@@ -182,7 +184,10 @@ class Stream(BulkJoin):
                 for (code, segment), model in self.segment_models.items()
             ],
             "companions": [model.snapshot() for model in self.companions],
-            "unpublished": [[model.name, model.segment] for model in self._unpublished],
+            "afters": [
+                [model.name, model.stage, model.snapshot()] for model in self.after_models.values()
+            ],
+            "unpublished": [[model.name, model.segment, model.stage] for model in self._unpublished],
         }  # fmt: skip
 
     def restore(self, state: Any) -> list[str]:
@@ -219,10 +224,18 @@ class Stream(BulkJoin):
                 if segment.partition("=")[0] in self.segments.keys:
                     found = self.add_segment(self.by_code[code], segment).restore(saved)
                     missing += [f"{self.name}/{saved['name']} {segment}: {what}" for what in found]
-        by_name = {(model.name, model.segment): model for model in self.every_model}
-        for name, segment in state["unpublished"]:
-            if (name, segment) in by_name:
-                self.on_revision(by_name[name, segment])
+        saved_afters = {(name, stage): saved for name, stage, saved in state["afters"]}
+        for model in self.after_models.values():
+            if (model.name, model.stage) in saved_afters:
+                found = model.restore(saved_afters[model.name, model.stage])
+                missing += [f"{self.name}/{model.name}: {what}" for what in found]
+            elif state["models"]:
+                model.started_empty = [f"stage {model.stage}"]
+                missing.append(f"{self.name}/{model.name}: stage {model.stage}")
+        by_name = {(model.name, model.segment, model.stage): model for model in self.every_model}
+        for name, segment, stage in state["unpublished"]:
+            if (name, segment, stage) in by_name:
+                self.on_revision(by_name[name, segment, stage])
         self._moved = self.config.label_horizon - state["horizon"]
         return missing
 

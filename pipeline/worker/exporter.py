@@ -147,10 +147,11 @@ class Exporter:
                 if model.segment is not None:
                     continue  # what is counted here is the model's
                 labels = (stream.name, model.name)
-                late.add_metric(labels, model.late)
-                expired.add_metric(labels, model.expired)
-                if model.outcomes:
-                    newest.add_metric(labels, model.newest_ts / 1000)
+                if model.stage is None:
+                    late.add_metric(labels, model.late)
+                    expired.add_metric(labels, model.expired)
+                    if model.outcomes:
+                        newest.add_metric(labels, model.newest_ts / 1000)
                 for stage, sequence in model.sequences():
                     outcomes.add_metric((*labels, stage), sequence.outcomes)
                     for detection in sequence.detections:

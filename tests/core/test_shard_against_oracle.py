@@ -363,7 +363,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     reasons: set[str] = set()
     stages: set[str] = set()
     tasks: Counter[str] = Counter()
-    for seed in range(30):
+    for seed in range(40):
         world = random_world(random.Random(seed), 300, 2)
         outputs = catch_up(world).outputs
         tasks[world.settings["defaults"]["task"]] += 1
@@ -382,6 +382,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
         "not_regression", "not_classification",
     }  # fmt: skip
     assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
+    assert stages >= {"after:1ms", "after:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}
     assert {name for name, count in counts.items() if count > 3} == names

@@ -131,6 +131,9 @@ def _random_settings(
             ["initial", "final", "bins", "intermediate"], ["intermediate", "final"], ["bins"],
             ["bins", "initial"], ["intermediate"], ["final", "intermediate", "bins", "initial"],
         ]  # fmt: skip
+    if rng.random() < 0.33:
+        ages = rng.sample(["after:1ms", "after:30ms", "after:100ms", "after:1s"], 2)
+        stages = [[*some, *ages] for some in stages] + [ages]
     defaults = {
         "task": "regression" if sort.regression else "classification",
         "loss": rng.choice(["absolute", "squared"]),

@@ -18,7 +18,7 @@ from tests.brokers import Broker
 
 STREAM = {
     "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
-    "stages": ["initial", "final", "bins", "intermediate"],
+    "stages": ["initial", "final", "bins", "intermediate", "after:1s"],
     "bins": 3,
     "estimators": ["all", "window:50", "fading:0.9"],
     "positive_class": "UP",
