@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import fading_scale
-from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SCORED, SIZE, WIDTH, Scores
+from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SCORED, SIZE, WIDTH, Score, Scores
 
 #: A faded weight below it is none: its digits would soon be gone, and arithmetic slow.
 NOTHING = 1e-200
@@ -67,15 +67,20 @@ class AllSums:
     """Sums over the whole sequence.
 
     >>> from pipeline.core.scores import score_number
-    >>> sums = AllSums(numbers=True)
-    >>> sums.update(Scores.of(2, {0: score_number(3.0, 1.0)}))
-    >>> sums.sums[:4].tolist()
+    >>> AllSums.of(score_number(3.0, 1.0), numbers=True).sums[:4].tolist()
     [1.0, 2.0, 4.0, -2.0]
     """
 
     def __init__(self, *, numbers: bool = False) -> None:
         self.sums: Floats = np.zeros(SIZE)
         self._spread = Spread(1.0) if numbers else None
+
+    @classmethod
+    def of(cls, *scores: Score, numbers: bool = False) -> AllSums:
+        """The sums of a few scores."""
+        sums = cls(numbers=numbers)
+        sums.update(Scores.of(len(scores), dict(enumerate(scores))))
+        return sums
 
     @property
     def spread(self) -> float:

@@ -16,7 +16,15 @@ from oracle_measures import Kind, measures
 
 from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
 from pipeline.core.classes import Classes
-from pipeline.core.measures import MEASURES, OF_MATRIX, OF_POSITIVE, compute
+from pipeline.core.measures import (
+    AUC,
+    MEASURES,
+    OF_MATRIX,
+    OF_NUMBERS,
+    OF_POSITIVE,
+    OF_PROBABILITIES,
+    compute,
+)
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
 from pipeline.core.memories.all_history import AllHistory
@@ -264,3 +272,10 @@ class TestPositiveClass:
 def test_correlation_needs_two_classes_on_either_side() -> None:
     assert measured([RIGHT, WRONG], names=["mcc"]) == ({}, {"mcc": "zero_denominator"})
     assert measured([(0, 1, 1, 1), (1, 0, 1, 1)], names=["mcc"]) == ({"mcc": -1.0}, {})
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != AUC])
+def test_every_measure_has_an_example(name: str) -> None:
+    """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
+    function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_NUMBERS}[name]
+    assert f">>> {name}(" in (function.__doc__ or "")

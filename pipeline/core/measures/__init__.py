@@ -158,7 +158,12 @@ class MeasureSet(NamedTuple):
 def compute_numbers(
     memory: Memory, names: Sequence[str], sums: Sums | None
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Values of the named measures of numbers, and reasons for those without a value."""
+    """Values of the named measures of numbers, and reasons for those without a value.
+
+    >>> from pipeline.core.memories import build_memory
+    >>> compute_numbers(build_memory("all"), ["mae"], None)
+    ({}, {'mae': 'empty'})
+    """
     if not memory.n or sums is None:
         return {}, dict.fromkeys(names, "empty")
     values: dict[str, float] = {}

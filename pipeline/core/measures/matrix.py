@@ -41,13 +41,48 @@ class Matrix(NamedTuple):
     hits: Sequence[float]  # the diagonal
     present: Sequence[int]  # codes of the classes with a label or a prediction
 
+    @classmethod
+    def of(
+        cls,
+        cells: Sequence[Sequence[float]],
+        persistent: float = 0,
+        majority: float = 0,
+        exact: bool = True,
+    ) -> Matrix:
+        """The sums of cells[label][prediction] and of what the baselines had right.
+
+        >>> m = Matrix.of([[40, 10], [5, 45]])
+        >>> m.n, m.right, m.chance, m.labels, m.predictions
+        (100, 85, 5000, [50, 50], [45, 55])
+        """
+        # `fsum` is correctly rounded, hence independent of order and of empty cells.
+        add = sum if exact else math.fsum
+        labels, predictions = [add(row) for row in cells], [add(column) for column in zip(*cells)]
+        hits = [row[code] for code, row in enumerate(cells)]
+        chance = add([y * h for y, h in zip(labels, predictions)])
+        return cls(
+            add(labels), add(hits), chance, persistent, majority, exact,
+            labels, predictions, hits, _present(labels, predictions),
+        )  # fmt: skip
+
     def share_is_one(self, part: float, whole: float) -> bool:
-        """Whether nothing of `whole` is outside `part`, as far as its digits tell."""
+        """Whether nothing of `whole` is outside `part`, as far as its digits tell.
+
+        >>> Matrix.of([[1]]).share_is_one(99, 100), Matrix.of([[1.0]], exact=False).share_is_one(1 - 1e-15, 1)
+        (False, True)
+        """
         return whole - part <= (0 if self.exact else _ONE * whole)
 
 
 def matrix_of(memory: Memory) -> Matrix:
-    """Sum up a memory; the same bits however many classes there is room for."""
+    """Sum up a memory; the same bits however many classes there is room for.
+
+    >>> from pipeline.core.memories import build_memory
+    >>> memory = build_memory("all")
+    >>> memory.update(np.array([0, 7, 14]))  # label 0 predicted as 0, 0 as 1, 1 as 1
+    >>> matrix_of(memory)[:5]  # n, right, chance, persistent, majority
+    (3, 2, 4, 2, 1)
+    """
     capacity = memory.capacity
     counts = memory.counts
     exact = counts.dtype == np.int64
@@ -63,24 +98,10 @@ def matrix_of(memory: Memory) -> Matrix:
             labels, predictions, hits, _present(labels, predictions),
         )  # fmt: skip
     cells = counts.tolist()
-    # `fsum` is correctly rounded, hence independent of order and of empty cells.
     add = sum if exact else math.fsum
     matrix = [add(cells[start : start + 4]) for start in range(0, len(cells), 4)]
-    labels = [add(matrix[start : start + capacity]) for start in range(0, len(matrix), capacity)]
-    predictions = [add(matrix[h::capacity]) for h in range(capacity)]
-    hits = matrix[:: capacity + 1]
-    return Matrix(
-        add(labels),
-        add(hits),
-        add([a * b for a, b in zip(labels, predictions)]),
-        add(cells[2::4] + cells[3::4]),
-        add(cells[1::4] + cells[3::4]),
-        exact,
-        labels,
-        predictions,
-        hits,
-        _present(labels, predictions),
-    )
+    rows = [matrix[start : start + capacity] for start in range(0, len(matrix), capacity)]
+    return Matrix.of(rows, add(cells[2::4] + cells[3::4]), add(cells[1::4] + cells[3::4]), exact)
 
 
 def _present(labels: Sequence[float], predictions: Sequence[float]) -> list[int]:
@@ -132,7 +153,11 @@ class Binary(NamedTuple):
 
 
 def binary(matrix: Matrix, positive: int) -> Binary:
-    """The matrix with the class `positive` (-1: one that nothing has) against all others."""
+    """The matrix with the class `positive` (-1: one that nothing has) against all others.
+
+    >>> binary(Matrix.of([[40, 10], [5, 45]]), 1)
+    Binary(tp=45, positives=50, predicted=55, n=100)
+    """
     if positive < 0 or positive >= len(matrix.labels):
         return Binary(0, 0, 0, matrix.n)
     return Binary(

@@ -17,12 +17,24 @@ def _scored(sums: Floats) -> float:
 
 
 def log_loss(sums: Floats) -> float:
-    """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15]."""
+    """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
+
+    >>> from pipeline.core.scores import score_probabilities
+    >>> from pipeline.core.sums import AllSums
+    >>> log_loss(AllSums.of(score_probabilities("up", "up", ("up", 0.5, "down", 0.5))).sums)
+    0.6931471805599453
+    """
     return float(sums[LOG_LOSS]) / _scored(sums)
 
 
 def brier(sums: Floats) -> float:
-    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2."""
+    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2.
+
+    >>> from pipeline.core.scores import score_probabilities
+    >>> from pipeline.core.sums import AllSums
+    >>> brier(AllSums.of(score_probabilities("up", "up", ("up", 0.75, "down", 0.25))).sums)
+    0.125
+    """
     return float(sums[BRIER]) / _scored(sums)
 
 
@@ -30,6 +42,11 @@ def ece(sums: Floats) -> float:
     """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.
 
     Confidence is the probability of the predicted class.
+
+    >>> from pipeline.core.scores import score_probabilities
+    >>> from pipeline.core.sums import AllSums
+    >>> ece(AllSums.of(score_probabilities("up", "up", ("up", 0.75, "down", 0.25))).sums)
+    0.25
     """
     n = _scored(sums)
     gaps = sums[RIGHT : RIGHT + ECE_BINS] - sums[CONFIDENCE : CONFIDENCE + ECE_BINS]

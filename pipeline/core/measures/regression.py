@@ -15,27 +15,57 @@ def _mean(sums: Sums, place: int) -> float:
 
 
 def mae(sums: Sums) -> float:
-    """Mean absolute error."""
+    """Mean absolute error.
+
+    >>> from pipeline.core.scores import score_number
+    >>> from pipeline.core.sums import AllSums
+    >>> mae(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
+    1.5
+    """
     return _mean(sums, ABSOLUTE)
 
 
 def mse(sums: Sums) -> float:
-    """Mean squared error."""
+    """Mean squared error.
+
+    >>> from pipeline.core.scores import score_number
+    >>> from pipeline.core.sums import AllSums
+    >>> mse(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
+    2.5
+    """
     return _mean(sums, SQUARED)
 
 
 def rmse(sums: Sums) -> float:
-    """Root of the mean squared error."""
+    """Root of the mean squared error.
+
+    >>> from pipeline.core.scores import score_number
+    >>> from pipeline.core.sums import AllSums
+    >>> rmse(AllSums.of(score_number(3, 1), score_number(1, 3), numbers=True))
+    2.0
+    """
     return math.sqrt(mse(sums))
 
 
 def bias(sums: Sums) -> float:
-    """Mean of prediction - label: above 0 where too much is predicted."""
+    """Mean of prediction - label: above 0 where too much is predicted.
+
+    >>> from pipeline.core.scores import score_number
+    >>> from pipeline.core.sums import AllSums
+    >>> bias(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
+    -0.5
+    """
     return _mean(sums, BIAS)
 
 
 def r2(sums: Sums) -> float:
-    """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory."""
+    """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory.
+
+    >>> from pipeline.core.scores import score_number
+    >>> from pipeline.core.sums import AllSums
+    >>> r2(AllSums.of(score_number(3, 2), score_number(1, 1), numbers=True))
+    0.5
+    """
     spread = sums.spread
     if not spread:
         raise Undefined("zero_denominator")
