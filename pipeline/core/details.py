@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.core.gradients import class_ratio_gradients, moves_with_class_ratio
-from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
+from pipeline.core.intervals import (
+    autocorrelation,
+    effective,
+    less_one,
+    precision_worth,
+    shrunk,
+    wilson,
+)
 from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, binary, matrix_of
 from pipeline.core.measures.per_class import by_class
 from pipeline.core.memories import Memory
 from pipeline.core.normalisation import RATIOS, normalised
-from pipeline.core.pairs import MAJORITY, PERSISTENT, WRONG
+from pipeline.core.pairs import CELL, MAJORITY, PERSISTENT, SIGNS, WRONG
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them.
 _MOST_NORMALISED = 100_000
@@ -36,10 +43,11 @@ def details_of(
     if "class_ratio" in names and one is not None:
         found["class_ratio"] = _class_ratio(one)
     if pairs is not None:
-        correlations = {sign: autocorrelation(each.counts) for sign, each in pairs.items()}
+        correlations = {sign: autocorrelation(pairs[sign].counts) for sign in SIGNS}
         if "intervals" in names:
             size = effective(memory)
             worth = {sign: shrunk(size, r) / memory.n for sign, r in correlations.items()}
+            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL].counts) * size / memory.n)
             found["intervals"] = _intervals(matrix, one, worth)
         if "dependence" in names:
             found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG])
@@ -69,10 +77,7 @@ def _class_ratio(one: Binary) -> dict[str, Any]:
 def _intervals(
     matrix: Matrix, one: Binary | None, worth: dict[str, float]
 ) -> dict[str, tuple[float, float]]:
-    """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones.
-
-    `precision` has none: it depends on errors and on how labels follow each other, in one.
-    """
+    """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones."""
     shares = {
         "error": (matrix.n - matrix.right, matrix.n, WRONG),
         "accuracy": (matrix.right, matrix.n, WRONG),
@@ -82,11 +87,15 @@ def _intervals(
     if one is not None:
         shares["recall"] = one.tp, one.positives, WRONG
         shares["specificity"] = one.tn, one.n - one.positives, WRONG
-    return {
+    found = {
         name: wilson(min(1.0, part / whole), whole * worth[sign])
         for name, (part, whole, sign) in shares.items()
         if whole
     }
+    if one is not None and one.predicted:
+        share = min(1.0, one.tp / one.predicted)
+        found["precision"] = wilson(share, less_one(one.predicted * worth[CELL]))
+    return found
 
 
 def _error_dependence(correlation: float | None, pairs: Memory) -> dict[str, float]:

@@ -57,7 +57,7 @@ class Sequence:
         #: Neighbouring outcomes, where a detail needs them.
         self.pairs: Pairs | None = None
         if not measures.regression and {"intervals", "dependence"} & set(config.details):
-            self.pairs = Pairs(config.estimators)
+            self.pairs = Pairs(config.estimators, measures.positive)
         self.detections = [Detection(detector, measures) for detector in config.detectors]
         self.capacity = 2
         self._config = config

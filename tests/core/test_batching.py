@@ -58,6 +58,7 @@ from pipeline.core.join import SETTLED
 from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.latency import LatencyHistogram
 from pipeline.core.measures import MeasureSet
+from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
 from pipeline.core.merge import Merge
 from pipeline.core.model import Model
@@ -487,6 +488,13 @@ def some(rng: random.Random) -> list[Codes]:
     return random_outcomes(rng, rng.choice([1, 5, 200]), 3)
 
 
+def positive_of(classes: int) -> PositiveClass:
+    known = Classes(limit=classes)
+    for code in range(classes):
+        known.code(str(code))
+    return PositiveClass(None, known)
+
+
 def use_memory(memory: Any, rng: random.Random) -> Any:
     if memory.capacity < 4:
         memory.grow(4)
@@ -617,7 +625,7 @@ STATEFUL: dict[str, Stateful] = {
         lambda: Segments(StreamConfig(segments=("a", "b"), segments_per_key=2)), use_segments
     ),
     "Pairs": Stateful(
-        lambda: Pairs(["all", "window:5", "fading:0.9"]),
+        lambda: Pairs(["all", "window:5", "fading:0.9"], positive_of(4)),
         lambda pairs, rng: (
             pairs.update(chunk_of(some(rng), 4)),
             [memory.counts.tolist() for memory in pairs.of("fading:0.9").values()],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,19 @@ from scipy.stats import binomtest
 
 from pipeline.config import StreamConfig
 from pipeline.core.classes import Classes
-from pipeline.core.intervals import autocorrelation, effective, shrunk, wilson
+from pipeline.core.intervals import (
+    autocorrelation,
+    effective,
+    less_one,
+    precision_worth,
+    shrunk,
+    wilson,
+)
 from pipeline.core.measures import MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
-from pipeline.core.outcomes import NO_CLASS
-from pipeline.core.pairs import pair_places
+from pipeline.core.outcomes import NO_CLASS, Chunk
+from pipeline.core.pairs import CELL, Pairs, pair_places
 from pipeline.core.sequence import Sequence
 
 #: `make quick` leaves it out.
@@ -135,6 +142,96 @@ class TestShrunk:
         assert shrunk(n, r) == pytest.approx(n / inflation, rel=1e-4)
 
 
+def product_of_chains(labels: tuple[float, float], errors: tuple[float, float]) -> npt.NDArray[np.float64]:
+    """Shares of the pairs of cells, of labels and errors as independent chains (P(1), correlation)."""
+
+    def shares(p: float, r: float) -> npt.NDArray[np.float64]:
+        stay = r * np.eye(2) + (1 - r) * np.array([1 - p, p])
+        return np.array([1 - p, p])[:, None] * stay
+
+    of_labels, of_errors = shares(*labels), shares(*errors)
+    found = np.zeros((4, 4))
+    for (y0, y1, w0, w1), _ in np.ndenumerate(np.zeros((2, 2, 2, 2))):
+        found[2 * y0 + (y0 ^ w0), 2 * y1 + (y1 ^ w1)] = of_labels[y0, y1] * of_errors[w0, w1]
+    return found
+
+
+class TestPrecisionWorth:
+    @pytest.mark.parametrize("labels", [(0.3, 0.0), (0.3, 0.7), (0.1, 0.9)])
+    @pytest.mark.parametrize("errors_", [(0.1, 0.0), (0.2, 0.5), (0.05, 0.8)])
+    def test_is_one_in_the_sum_of_all_autocorrelations(
+        self, labels: tuple[float, float], errors_: tuple[float, float]
+    ) -> None:
+        shares = product_of_chains(labels, errors_)
+        m = shares.sum(axis=0)
+        precision = m[3] / (m[1] + m[3])
+        e = np.array([0, -precision, 0, 1 - precision])
+        chain, ahead, total = shares / m[:, None], e, 0.0
+        for _ in range(500):
+            ahead = chain @ ahead
+            total += (m * e * ahead).sum() / (m * e * e).sum()
+        assert precision_worth(1e9 * shares.ravel()) == pytest.approx(1 / (1 + 2 * total), rel=1e-6)
+
+    def test_what_labels_alone_and_errors_alone_take(self) -> None:
+        assert precision_worth(1e9 * product_of_chains((0.3, 0), (0.1, 0)).ravel()) == pytest.approx(1)
+        persistent = precision_worth(1e9 * product_of_chains((0.3, 0.7), (0.1, 0)).ravel())
+        # Given the label, precision's e has a mean of 0.9·7/34 or -0.1·27/34: 9/34 of its variance.
+        assert persistent == pytest.approx(1 / (1 + 2 * 9 / 34 * 0.7 / 0.3), rel=1e-6)
+        of_errors = precision_worth(1e9 * product_of_chains((0.3, 0), (0.1, 0.5)).ravel())
+        assert shrunk(1, 0.5) < of_errors < 1
+
+    @examples(200)
+    @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(["all", "fading:0.5"]))
+    def test_any_cells_have_one(self, cells: list[int], estimator: str) -> None:
+        memory = build_memory(estimator)
+        memory.update(pair_places(None, np.array(cells), 4))
+        assert 0.02 / 1.98 <= precision_worth(memory.counts) <= 1
+
+    @pytest.mark.parametrize("cells", [[0] * 9, [3] * 9, [0, 0, 3, 3, 3, 0], [2, 1], [1] * 3 + [0] * 2000])
+    def test_is_one_where_precision_does_not_vary(self, cells: list[int]) -> None:
+        memory = build_memory("all")
+        memory.update(pair_places(None, np.array(cells), 4))
+        assert precision_worth(memory.counts) == 1
+
+    def test_forgotten_cells_do_no_harm(self) -> None:
+        """Weights down to 1e-200 are divided by each other."""
+        memory = build_memory("fading:0.9")
+        for cells in ([1, 3, 3, 1, 1, 3] * 5, *[[3] * 50] * 90, [0] * 50):
+            memory.update(pair_places(1, np.array(cells), 4))
+            assert 0.02 / 1.98 <= precision_worth(memory.counts) <= 1
+
+    def test_one_is_taken_for_the_precision_itself(self) -> None:
+        assert less_one(400) == pytest.approx(399, abs=0.01)
+        assert 0 < less_one(0.01) < 0.01
+
+
+outcomes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=50)
+
+
+@examples(60)
+@given(outcomes, st.lists(st.integers(1, 49), max_size=4), st.sampled_from(["1", "2", None]))
+def test_pairs_of_cells_are_those_of_a_plain_loop(
+    found: list[tuple[int, int]], cuts: list[int], positive: str | None
+) -> None:
+    """However outcomes are cut; also while there is no room yet for the positive class."""
+    known = Classes(limit=4)
+    pairs = Pairs(["all", "window:7", "fading:0.9"], PositiveClass(positive, known))
+    places = [0, *sorted({cut for cut in cuts if cut < len(found)}), len(found)]
+    for start, stop in pairwise(places):
+        for y, h in found[start:stop]:
+            for code in range(max(y, h) + 1):
+                known.code(str(code))
+        packed = np.array([y | h << 16 for y, h in found[start:stop]], dtype=np.uint64)
+        pairs.update(Chunk.unpack(packed, known.capacity))
+    one = 1 if positive is None else int(positive)
+    cells = [2 * (y == one) + (h == one) for y, h in found]
+    expected = [4 * before + cell for before, cell in pairwise(cells)]
+    for name in ("all", "window:7", "fading:0.9"):
+        memory = build_memory(name)
+        memory.update(np.array(expected, dtype=np.int64))
+        assert pairs.of(name)[CELL].counts.tolist() == memory.counts.tolist()
+
+
 # ---- coverage
 
 #: Simulated streams for each case: the standard error of a coverage of 95 % is 0.5 %.
@@ -205,8 +302,94 @@ class TestCoverage:
         assert found["effective"] < 0.55
 
 
+class Cells(NamedTuple):
+    """Streams whose labels and errors come in runs: P(1) of labels, and errors by label; correlations."""
+
+    positives: float
+    labels: float
+    missed: float  # of the positives
+    false: float  # of the negatives
+    errors: float
+
+    @property
+    def precision(self) -> float:
+        hits = self.positives * (1 - self.missed)
+        return hits / (hits + (1 - self.positives) * self.false)
+
+    def streams(self, seed: int, length: int) -> tuple[Bools, Bools]:
+        """Labels and predictions, (RUNS, length). What decides on an error stays with P = `errors`."""
+        y = chains(seed, length, self.positives, self.labels)
+        rng = np.random.default_rng(seed + 1)
+        stays = rng.random((length, RUNS)) < self.errors
+        luck = rng.random((length, RUNS))
+        for step in range(1, length):
+            luck[step][stays[step]] = luck[step - 1][stays[step]]
+        rate = np.where(y, self.missed, self.false)
+        return y, y ^ (rate > luck.T)
+
+
+def coverage_of_precision(estimator: str, length: int, world: Cells) -> dict[str, float]:
+    """Share of the streams whose precision is in the interval as published, and by simpler ones.
+
+    By the errors' correlation (`errors`), and with every predicted positive independent (`plain`).
+    """
+    known = Classes(limit=4)
+    known.code("0"), known.code("1")
+    config = StreamConfig(estimators=(estimator,), details=("intervals",), detectors=())
+    measures = MeasureSet(("error", "precision"), PositiveClass("1", known))
+    nothing = np.uint64(NO_CLASS << 32 | NO_CLASS << 48)
+    inside = {"published": 0, "errors": 0, "plain": 0}
+    for y, h in zip(*world.streams(11, length)):
+        sequence = Sequence(config, measures)
+        sequence.update(y.astype(np.uint64) | h.astype(np.uint64) << np.uint64(16) | nothing, 2)
+        memory = sequence.memories[estimator]
+        n, values, _, details = sequence.measured(estimator)
+        predicted = memory.counts.reshape(2, 2, 4)[:, 1].sum() / n * effective(memory)
+        assert sequence.pairs is not None
+        r = autocorrelation(sequence.pairs.of(estimator)["wrong"].counts)
+        intervals = {
+            "published": details["intervals"]["precision"],
+            "errors": wilson(values["precision"], shrunk(predicted, r)),
+            "plain": wilson(values["precision"], predicted),
+        }
+        for name, (low, high) in intervals.items():
+            inside[name] += low <= world.precision <= high
+    print(world, estimator, inside)
+    return {name: count / RUNS for name, count in inside.items()}
+
+
+class TestCoverageOfPrecision:
+    """Of nominal 95 %; the intervals are never too narrow, and too wide where only errors come in runs."""
+
+    @pytest.mark.parametrize(
+        ("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500), ("all", 1000)]
+    )
+    @pytest.mark.parametrize(
+        "world",
+        [
+            Cells(0.3, 0.0, 0.1, 0.1, 0.0),
+            Cells(0.1, 0.0, 0.3, 0.05, 0.0),
+            Cells(0.3, 0.0, 0.1, 0.1, 0.5),  # errors come in runs
+            Cells(0.3, 0.7, 0.1, 0.1, 0.0),  # labels do
+            Cells(0.1, 0.7, 0.1, 0.1, 0.0),
+            Cells(0.5, 0.9, 0.1, 0.1, 0.0),
+            Cells(0.3, 0.7, 0.1, 0.1, 0.5),  # both do
+            Cells(0.3, 0.9, 0.2, 0.2, 0.5),
+            Cells(0.1, 0.8, 0.05, 0.05, 0.5),  # some ten runs of positives in 500
+            Cells(0.2, 0.8, 0.4, 0.02, 0.5),  # and of eight false ones
+        ],
+    )
+    def test_at_least_93_percent(self, estimator: str, length: int, world: Cells) -> None:
+        found = coverage_of_precision(estimator, length, world)
+        assert found["published"] >= 0.93
+        if world.labels >= 0.9:
+            assert found["plain"] < found["errors"] < 0.8
+        if not world.labels and not world.errors:
+            assert found["published"] == pytest.approx(found["plain"], abs=0.015)
+
+
 def test_shares_of_right_ones_have_one() -> None:
-    """A share of nothing has none; nor has precision, which labels decide, too."""
+    """A share of nothing has none."""
     known = Classes(limit=4)
     known.code("0"), known.code("1")
     config = StreamConfig(estimators=("all",), details=("intervals",), detectors=())
@@ -214,7 +397,7 @@ def test_shares_of_right_ones_have_one() -> None:
     sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", known)))
     sequence.update(np.array([y | h << 16 for y, h in outcomes], dtype=np.uint64), 2)
     intervals = sequence.measured("all").details["intervals"]
-    assert intervals.keys() == {"error", "accuracy", "p_per", "p_maj", "specificity"}
+    assert intervals.keys() == {"error", "accuracy", "p_per", "p_maj", "specificity", "precision"}
     assert intervals["accuracy"] == pytest.approx([1 - end for end in reversed(intervals["error"])])
 
 

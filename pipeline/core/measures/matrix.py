@@ -118,13 +118,19 @@ class PositiveClass:
     (0, 1, 2)
     >>> PositiveClass(None, classes).code([5, 0, 0]), PositiveClass(None, classes).code([5, 0, 1])
     (1, None)
-    >>> PositiveClass("y", classes).code([5, 0, 0])
-    -1
+    >>> PositiveClass("y", classes).code([5, 0, 0]), PositiveClass(None, classes).codes
+    (-1, [1])
     """
 
     def __init__(self, configured: str | None, classes: Classes) -> None:
         self._configured = configured
         self.classes = classes
+
+    @property
+    def codes(self) -> list[int]:
+        """Codes of the classes that it may turn out to be, as far as they are known."""
+        names = [positive for _, positive in _USUAL] if self._configured is None else [self._configured]
+        return [self.classes.codes[name] for name in names if name in self.classes.codes]
 
     def code(self, labels: Sequence[float]) -> int | None:
         """Its code, given the labels of each class; -1 if it has none yet, None if there is no such class."""
