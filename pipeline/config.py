@@ -90,6 +90,8 @@ class StreamConfig:
     segments_per_key: int = 20
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
+    #: Whether messages that time makes due say what became of the model's predictions and when.
+    coverage: bool = True
     #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).
     dependence_order: int = 3
     bins: int = 10

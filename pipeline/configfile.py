@@ -365,7 +365,7 @@ _WORKER: dict[str, Parser] = {
 _STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
     "measures": _list_of(_measure), "stages": _list_of(_stage),
-    "temporal_correction": _flag,
+    "coverage": _flag, "temporal_correction": _flag,
     "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracle_coverage import Account, quantiles
 from oracle_estimators import Outcome
 from oracle_records import (
     RANK,
@@ -117,6 +118,9 @@ class Stream:
         self.last_label: str | None = None
         self.models: dict[str, list[Model]] = {}  # by name, in order of first sight
         self.memories: dict[str, Memory] = {}
+        self.accounts: dict[str, Account] = {}  # by model
+        self.latencies: list[int] = []  # of labels
+        self.unpredicted_instances = self.predictions_without_instance = 0
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
         """Steps 2 to 4 of the module's docstring."""
@@ -131,6 +135,7 @@ class Stream:
         elif kind == "predictions":
             model = identifier(obj["model"])
             if model not in self.models:
+                self.accounts[model] = Account(self.settings.horizon)
                 self.models[model] = [
                     Model(self.name, model, group) for group in groups_of_stages(self.settings)
                 ]
@@ -173,12 +178,16 @@ class Stream:
                 if memory.state == "waiting" and memory.label is None:
                     for prediction in memory.waiting:
                         self.count("expired", prediction.model)
+                        prediction.fate = "expired"
+                        self.predictions_without_instance += not memory.instance_ts
+                    self.unpredicted_instances += not memory.waiting
                     memory.waiting = []
                     memory.until = memory.deadline(horizon) + horizon  # t0 + 2 horizons
                     memory.state = "tombstone"
                     continue
                 if memory.state == "waiting":
                     self.count("unmatched_label")
+                    self.unpredicted_instances += bool(memory.instance_ts)
                 del self.memories[instance_id]
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
@@ -230,6 +239,7 @@ class Stream:
             self.count("duplicate", new.model)
             return
         memory.waiting.append(new)
+        self.accounts[new.model].predictions.append(new)
 
     def label(self, instance_id: str, memory: Memory, t1: int, y: Target) -> None:
         """A label record."""
@@ -250,6 +260,9 @@ class Stream:
                 counting = [prediction for prediction in own if prediction.ts <= t1]
                 for _ in range(len(own) - len(counting)):
                     self.count("late", model)
+                for prediction in own:
+                    if prediction not in counting:
+                        prediction.fate = "late"
                 if counting:
                     self.evaluate(instance_id, memory, model, counting, label_was_first=False)
 
@@ -282,8 +295,15 @@ class Stream:
             memory.state = "settled"
             memory.until = self.clock + self.settings.settle
             memory.arrival = memory.t0()
+            assert memory.arrival is not None, "a prediction has come"
+            self.latencies.append(max(0, label.t1 - memory.arrival))
         t0 = memory.arrival
-        assert t0 is not None, "a prediction has come"
+        assert t0 is not None
+        for prediction in counting:
+            prediction.fate, prediction.t1 = "met", label.t1
+            self.predictions_without_instance += not memory.instance_ts
+            if label_was_first:
+                self.accounts[model].predictions.append(prediction)
         memory.outcomes[model] = []
         for evaluated in self.models[model]:
             outcomes = {}
@@ -324,17 +344,32 @@ class Stream:
             persistent == label.y, majority == label.y, chosen.proba,
         )  # fmt: skip
 
-    def emit(self, model: Model) -> None:
-        """Emit a model's messages."""
+    def emit(self, model: Model, *, covered: bool = False) -> None:
+        """Emit a model's messages; with `covered`, what they say of its predictions."""
         counts = self.result.counts
         merged = counts[self.name, None] + counts[self.name, model.name]
-        self.result.metrics += model.messages(dict(merged))
+        messages = model.messages(dict(merged))
+        if covered:
+            assert self.clock is not None
+            account = self.accounts[model.name]
+            coverage = {
+                "waiting": len(account.waiting()),
+                "oldest_waiting_ms": account.oldest(self.clock),
+                "labelled": dict(account.labelled(self.clock)),
+                "label_latency_ms": quantiles(self.latencies),
+                "unpredicted_labels": counts[self.name, None]["unmatched_label"],
+                "instances_without_predictions": self.unpredicted_instances,
+                "predictions_without_instance": self.predictions_without_instance,
+            }
+            for message in messages:
+                message["coverage"] = coverage
+        self.result.metrics += messages
 
     def emit_all(self, *, only_dirty: bool) -> None:
         """Emit all models that have outcomes, or those with news."""
         for model in (group for groups in self.models.values() for group in groups):
             if model.count and (model.dirty or not only_dirty):
-                self.emit(model)
+                self.emit(model, covered=True)
 
 
 def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:

@@ -27,6 +27,8 @@ class Prediction:
     y_pred: Target
     proba: Mapping[str, float]
     baselines: Classes
+    fate: str = "waiting"  # then met, late or expired
+    t1: int | None = None  # of the label that it met
 
     def says_the_same(self, other: Prediction) -> bool:
         """Whether it is a redelivery: the same model, time, and class or number."""

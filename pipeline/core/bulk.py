@@ -302,7 +302,9 @@ class BulkJoin(Join):
         columns.code[slots, plan.model[rows]] = (
             (plan.h[rows] << H_SHIFT).astype(np.uint64) | baselines[labels_before]
         )
-        self.waiting += len(slots)
+        for model in self.by_code:
+            own = ts if len(self.by_code) == 1 else ts[plan.model[rows] == model.code]
+            model.coverage.wait_many(own)
 
         self.remember(fresh)
         if label_rows.start < label_rows.stop:
@@ -334,10 +336,12 @@ class BulkJoin(Join):
         self.log_labels.frombytes(labels.tobytes())
 
         predicted, code = columns.ts[slots] != NONE, columns.code[slots]
-        self.waiting -= int(np.count_nonzero(predicted))
+        bare = columns.version[slots] == NONE
+        self.predictions_without_instance += int(np.count_nonzero(predicted[bare]))
         for model, some in zip(self.by_code, predicted.any(axis=0).tolist()):
             if some:
                 by = np.flatnonzero(predicted[:, model.code])
+                model.coverage.met_many(columns.ts[slots[by], model.code], t1[by])
                 self._collect(model, first_row + by, code[by, model.code])
         if self.companions:
             every = np.arange(len(slots))

@@ -60,10 +60,11 @@ class Join(Completing):
         #: Usual instances are here and not in the book, once rounds are large enough.
         self.columns: Columns | None = None
         self.baselines = Baselines()
-        self.waiting = 0  # predictions
         self.waiting_labels = 0
         self.late_label = 0
         self.unmatched_label = 0
+        self.instances_without_predictions = 0  # whose label's time is over
+        self.predictions_without_instance = 0  # that met their label, or whose time is over
         self.revisions = 0
         self.duplicates = [0, 0, 0]  # by kind of record; predictions' are counted by model
         self._completed = 0  # labels that met a prediction so far
@@ -147,7 +148,7 @@ class Join(Completing):
             if scored is not None:
                 code = (code, scored)
             self.book[name] = (WAITING, deadline, None, model.code, ts, code)
-            self.waiting += 1
+            model.coverage.wait(ts)
             self._run_out(deadline, name)
         elif entry[0] > REPEATED:
             if self.segments is not None and entry[0] != EXPIRED:
@@ -163,7 +164,7 @@ class Join(Completing):
             if scored is not None:
                 code = (code, scored)
             self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005
-            self.waiting += 1
+            model.coverage.wait(ts)
             if self.segments is not None:
                 self.segments.note_prediction(name, model.code, record.segments)
         else:
@@ -215,7 +216,7 @@ class Join(Completing):
         if scored is not None:
             made = (made, scored)
         self.book[name] = (state, deadline, version, *waiting, model.code, ts, made)
-        self.waiting += 1
+        model.coverage.wait(ts)
         if earlier:
             self._run_out(deadline, name)
 
@@ -233,7 +234,7 @@ class Join(Completing):
             model.expired += 1
             return
         if entry[0] == SETTLED:
-            _, _, _, t1, _, y, baselines, ordinal, *_ = entry
+            _, _, version, t1, _, y, baselines, ordinal, *_ = entry
             if ts > t1:
                 model.late += 1
             elif model.code in entry[9::3]:
@@ -241,6 +242,8 @@ class Join(Completing):
             else:
                 code = h << H_SHIFT | baselines
                 judged = self.target.bits(y) + 1
+                model.coverage.wait(ts)
+                self._account((model.code, ts, None), version, t1)
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
                 made: Any = code if scored is None else (code, scored)
@@ -258,12 +261,14 @@ class Join(Completing):
         if t1 - t0 > self.config.label_horizon:
             deadline = t0 + self.config.label_horizon
             self.waiting_labels += 1
-            self.waiting += 1
+            model.coverage.wait(ts)
             made = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
             made = made if scored is None else (made, scored)
             self._drop_label(name, (WAITING, deadline, version, model.code, ts, made))
             return
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), single=True)
+        model.coverage.wait(ts)
+        self._account((model.code, ts, None), version, t1)
         made = code if scored is None else (code, scored)
         self._complete_one(model, y, made)
         self._complete_segments(model, name, y, (made,))
@@ -288,15 +293,14 @@ class Join(Completing):
             self.baselines.update(y)
         if self.labels is not None:
             self.labels.update(y)
+        if waiting and max(waiting[1::3]) > t1:
+            kept = self._drop_late(waiting, t1)
+            if self.segments is not None:
+                for code in set(waiting[::3]).difference(kept[::3]):
+                    self.segments.drop_prediction(name, code)
+            waiting = kept
         if waiting:
-            self.waiting -= len(waiting) // 3
-            if max(waiting[1::3]) > t1:
-                kept = self._drop_late(waiting, t1)
-                if self.segments is not None:
-                    for code in set(waiting[::3]).difference(kept[::3]):
-                        self.segments.drop_prediction(name, code)
-                waiting = kept
-        if waiting:
+            self._account(waiting, version, t1)
             single = entry is not None and entry[0] == WAITING
             self._settle(name, t1, t0, version, y, baselines, waiting, single=single)
             if single:
@@ -315,12 +319,20 @@ class Join(Completing):
             self._run_out(t1 + horizon, name)
             self.waiting_labels += 1
 
+    def _account(self, met: Entry, version: int | None, t1: int) -> None:
+        """Predictions (flat triples) that wait meet their label."""
+        for code, ts, _ in _triples(met, 0):
+            self.by_code[code].coverage.met(ts, t1)
+        if version is None:
+            self.predictions_without_instance += len(met) // 3
+
     def _drop_late(self, waiting: Entry, t1: int) -> Entry:
         """Count predictions made after the label; returns the others."""
         kept: list[Any] = []
         for code, ts, prediction in _triples(waiting, 0):
             if ts > t1:
                 self.by_code[code].late += 1
+                self.by_code[code].coverage.late(ts)
             else:
                 kept += (code, ts, prediction)
         return tuple(kept)
@@ -433,9 +445,13 @@ class Join(Completing):
         assert entry is not None, "only what is known runs out"
         state = entry[0]
         if state <= REPEATED:
-            for code in entry[3::3]:
+            for code, ts, _ in _triples(entry, 3):
                 self.by_code[code].expired += 1
-            self.waiting -= len(entry[3::3])
+                self.by_code[code].coverage.expired(ts)
+            if len(entry) == 3:
+                self.instances_without_predictions += 1
+            elif entry[2] is None:
+                self.predictions_without_instance += len(entry) // 3 - 1
             self._forget_segments(name, entry[3::3])
             deadline = entry[1] + self.config.label_horizon
             self.book[name] = (EXPIRED, deadline)
@@ -444,6 +460,7 @@ class Join(Completing):
         if state == LABELLED:
             self.waiting_labels -= 1
             self.unmatched_label += 1
+            self.instances_without_predictions += entry[3] is not None
         del self.book[name]
         self._forget_segments(name)
         self.remember(-1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.config import StreamConfig
 from pipeline.core.arrays import Ints, Packed
+from pipeline.core.coverage import Coverage
 from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.measures import MeasureSet
 from pipeline.core.outcomes import H_MASK, H_SHIFT
@@ -64,6 +65,7 @@ class Model:
         self.labels: LabelDependence | None = None
         if "dependence" in config.details and not measures.regression:
             self.labels = LabelDependence(config.dependence_order)
+        self.coverage = Coverage(config.label_horizon)
         self.outcomes = 0  # evaluated
         self.revisions = 0
         self.newest_ts = 0  # label time of the newest outcome, ms
@@ -101,6 +103,11 @@ class Model:
         """The model at a stage that not every outcome is in: a sequence of its own."""
         config = replace(self._config, stages=("initial",))
         return Model(code, self.name, config, self._measures, stage)
+
+    @property
+    def told(self) -> bool:
+        """Whether any messages are about it: stages at an age have models of their own."""
+        return bool(self._config.stages)
 
     def sequences(self) -> Iterator[tuple[str, Sequence]]:
         """The sequences that are put out, by the stage's name in messages."""
@@ -267,6 +274,7 @@ class Model:
                 self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
                 self.duplicate, *self.emitted,
             ],
+            "coverage": self.coverage.snapshot(),
             "started_empty": list(self.started_empty),
             "worse": [[*key, since] for key, since in self.worse.items()],
             "ordinals": self._ordinals.tobytes(),
@@ -279,6 +287,7 @@ class Model:
             self.duplicate, *emitted,
         ) = state["numbers"]
         self.emitted = tuple(emitted)
+        self.coverage.restore(state["coverage"])
         self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)
         saved = state["sequences"]
         missing = []

@@ -13,7 +13,7 @@ from pipeline.core.bulk import BulkJoin
 from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.join import EXPIRED, SETTLED, Entry
-from pipeline.core.latency import LatencyHistogram
+from pipeline.core.latency import QUANTILES, Latencies
 from pipeline.core.model import Model
 from pipeline.core.sequence import Raised
 from topics.decoding import INSTANCES, LABELS
@@ -39,9 +39,14 @@ class Stream(BulkJoin):
         super().__init__(config, limits)
         self.index = index
         self.name = name
-        self.latency = LatencyHistogram()
+        self.latency = Latencies()
         self._owner = owner
         self._unpublished: dict[Model, None] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Predictions that wait for a label."""
+        return sum(model.coverage.waiting for model in self.by_code)
 
     # ---- what the join calls
 
@@ -94,7 +99,7 @@ class Stream(BulkJoin):
         self.flush()
         for model in sorted(self._unpublished, key=lambda model: model.code):
             if (model.outcomes, model.revisions) != model.emitted:
-                self._emit(model)
+                self._emit(model, covered=True)
         self._unpublished.clear()
 
     def last_set(self) -> None:
@@ -102,17 +107,20 @@ class Stream(BulkJoin):
         self.flush()
         for model in self.every_model:
             if model.outcomes:
-                self._emit(model)
+                self._emit(model, covered=True)
 
-    def _emit(self, model: Model) -> None:
+    def _emit(self, model: Model, *, covered: bool = False) -> None:
+        """Put out the model's messages; with `coverage` where all records up to now are accounted for."""
         model.emitted = (model.outcomes, model.revisions)
         self._unpublished.pop(model, None)
         if "worse_than_baseline" in self.config.details:
             model.note_worse()
+        wanted = covered and model.told and self.config.coverage
+        coverage = self.coverage(model) if wanted else None
         if not self._owner.silent:
-            self._owner.outputs.extend(self.metrics(model))
+            self._owner.outputs.extend(self.metrics(model, coverage))
 
-    def metrics(self, model: Model) -> Iterable[Metrics]:
+    def metrics(self, model: Model, coverage: dict[str, Any] | None = None) -> Iterable[Metrics]:
         """The model's metrics messages in its present state."""
         counts = self.counts(model)
         for stage, estimator, (n, measures, undefined, details) in model.measured():
@@ -130,6 +138,8 @@ class Stream(BulkJoin):
             )  # fmt: skip
             if model.started_empty and model.began_later(stage, estimator):
                 message.started_empty = True
+            if coverage is not None:
+                message.coverage = coverage
             yield message
 
     def counts(self, model: Model) -> dict[str, int]:
@@ -143,6 +153,23 @@ class Stream(BulkJoin):
             "late_label": self.late_label,
             "unmatched_label": self.unmatched_label,
             "revisions": self.revisions,
+        }
+
+    def coverage(self, model: Model) -> dict[str, Any] | None:
+        """The `coverage` of a model's messages; None for what isn't predicted by anybody."""
+        model = self.models.get(model.name, model) if model.segment is None else model
+        if model not in self.by_code:
+            return None
+        ledger = model.coverage
+        latencies = {name: self.latency.quantile(q) for name, q in QUANTILES.items()}
+        return {
+            "waiting": ledger.waiting,
+            "oldest_waiting_ms": ledger.oldest(self.clock),
+            "labelled": dict(ledger.labelled(self.clock)),
+            "label_latency_ms": {name: value for name, value in latencies.items() if value is not None},
+            "unpredicted_labels": self.unmatched_label,
+            "instances_without_predictions": self.instances_without_predictions,
+            "predictions_without_instance": self.predictions_without_instance,
         }
 
     def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
@@ -170,8 +197,8 @@ class Stream(BulkJoin):
             "classes": self.classes.snapshot(),
             "baselines": self.baselines.snapshot(),
             "numbers": [
-                self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
-                self.revisions, self._completed,
+                self.waiting_labels, self.late_label, self.unmatched_label, self.revisions,
+                self._completed, self.instances_without_predictions, self.predictions_without_instance,
             ],
             "duplicates": list(self.duplicates),
             "latency": self.latency.snapshot(),
@@ -196,8 +223,8 @@ class Stream(BulkJoin):
         self.classes.restore(state["classes"])
         self.baselines.restore(state["baselines"])
         (
-            self.waiting, self.waiting_labels, self.late_label, self.unmatched_label,
-            self.revisions, self._completed,
+            self.waiting_labels, self.late_label, self.unmatched_label, self.revisions,
+            self._completed, self.instances_without_predictions, self.predictions_without_instance,
         ) = state["numbers"]
         self.duplicates = list(state["duplicates"])
         self.latency.restore(state["latency"])

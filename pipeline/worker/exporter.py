@@ -14,7 +14,7 @@ from prometheus_client.core import (
 
 from pipeline import __version__
 from pipeline.config import Config
-from pipeline.core.latency import BOUNDS
+from pipeline.core.latency import BOUNDS, QUANTILES
 from pipeline.core.stream import Stream
 from pipeline.worker.fetching import Fetcher
 from pipeline.worker.statistics import DURATION_BOUNDS, Durations
@@ -163,7 +163,32 @@ class Exporter:
 
     def _streams(self, streams: list[Stream]) -> Iterator[Metric]:
         waiting = GaugeMetricFamily(
-            "prequential_waiting_predictions", "Predictions awaiting a label", labels=("stream",)
+            "prequential_waiting_predictions", "Predictions awaiting a label", labels=("stream", "model")
+        )
+        oldest = GaugeMetricFamily(
+            "prequential_oldest_waiting_seconds",
+            "Age of the oldest prediction that awaits a label",
+            labels=("stream", "model"),
+        )
+        labelled = GaugeMetricFamily(
+            "prequential_labelled_ratio",
+            "Share of predictions that had met their label by an age, of those at least as old",
+            labels=("stream", "model", "age"),
+        )
+        quantiles = GaugeMetricFamily(
+            "prequential_label_latency_quantile_seconds",
+            "Quantiles of the time from an instance to its label, to 1 %",
+            labels=("stream", "quantile"),
+        )
+        without_predictions = CounterMetricFamily(
+            "prequential_instances_without_predictions",
+            "Instances that nobody predicted within the horizon",
+            labels=("stream",),
+        )
+        without_instance = CounterMetricFamily(
+            "prequential_predictions_without_instance",
+            "Predictions of instances of which no record came",
+            labels=("stream",),
         )
         labels_waiting = GaugeMetricFamily(
             "prequential_waiting_labels", "Labels awaiting a prediction", labels=("stream",)
@@ -189,7 +214,18 @@ class Exporter:
         )
         for stream in streams:
             name = (stream.name,)
-            waiting.add_metric(name, stream.waiting)
+            for model in stream.by_code:
+                of_model = (stream.name, model.name)
+                waiting.add_metric(of_model, model.coverage.waiting)
+                oldest.add_metric(of_model, model.coverage.oldest(stream.clock) / 1000)
+                for age, share in model.coverage.curve(stream.clock).items():
+                    labelled.add_metric((*of_model, age), share)
+            for q in QUANTILES.values():
+                value = stream.latency.quantile(q)
+                if value is not None:
+                    quantiles.add_metric((*name, str(q)), value / 1000)
+            without_predictions.add_metric(name, stream.instances_without_predictions)
+            without_instance.add_metric(name, stream.predictions_without_instance)
             labels_waiting.add_metric(name, stream.waiting_labels)
             late.add_metric(name, stream.late_label)
             revisions.add_metric(name, stream.revisions)
@@ -200,7 +236,10 @@ class Exporter:
                 duplicates.add_metric((*name, INPUTS[kind]), counts[kind])
             histogram = stream.latency
             latency.add_metric(name, _buckets(BOUNDS, histogram.counts), histogram.total / 1000)
-        yield from (waiting, labels_waiting, late, revisions, unmatched, duplicates, latency)
+        yield from (
+            waiting, oldest, labelled, labels_waiting, late, revisions, unmatched, duplicates, latency,
+            quantiles, without_predictions, without_instance,
+        )  # fmt: skip
 
     def _shards(self, runners: list[ShardRunner]) -> Iterator[Metric]:
         at = ("topic", "partition")

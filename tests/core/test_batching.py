@@ -50,13 +50,14 @@ import pipeline.core
 from pipeline.config import Config, DetectorConfig, Limits, StreamConfig
 from pipeline.core.baselines import Baselines
 from pipeline.core.classes import Classes
+from pipeline.core.coverage import Coverage
 from pipeline.core.dependence import RecentDependence
 from pipeline.core.detection import Detection
 from pipeline.core.fading import FadingCount, FadingSum
 from pipeline.core.increments import Increments
 from pipeline.core.join import SETTLED
 from pipeline.core.label_dependence import LabelDependence
-from pipeline.core.latency import LatencyHistogram
+from pipeline.core.latency import Latencies
 from pipeline.core.measures import MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
@@ -574,9 +575,25 @@ def use_classes(classes: Classes, rng: random.Random) -> Any:
     return codes, classes.capacity
 
 
-def use_latency(histogram: LatencyHistogram, rng: random.Random) -> Any:
+def use_latency(histogram: Latencies, rng: random.Random) -> Any:
     histogram.update(array("q", [rng.choice([-1, 5, 100, 10**6, 10**11]) for _ in range(20)]))
-    return histogram.counts, histogram.total
+    return histogram.counts, histogram.total, histogram.quantile(0.5), histogram.quantile(0.99)
+
+
+def use_coverage(coverage: Coverage, rng: random.Random) -> Any:
+    """What two methods for many say is what others say one by one."""
+    ts = np.array([rng.randrange(20_000) for _ in range(rng.choice([1, 40]))])
+    coverage.wait_many(ts)
+    t1 = ts + rng.choice([0, 100, 3_000])
+    if rng.random() < 0.5:
+        coverage.met_many(ts, t1)
+    else:
+        for one, its_label in zip(ts.tolist(), t1.tolist()):
+            rng.choice([coverage.late, coverage.expired, lambda ts: coverage.met(ts, its_label)])(one)  # noqa: B023
+    for one in ts.tolist():
+        coverage.wait(one)
+    clock = rng.randrange(40_000)
+    return coverage.oldest(clock), coverage.labelled(clock), coverage.waiting
 
 
 def use_merge(merge: Merge, rng: random.Random) -> Any:
@@ -655,7 +672,8 @@ STATEFUL: dict[str, Stateful] = {
     "Model": Stateful(lambda: Model(0, "m", SETTINGS, MeasureSet(SETTINGS.measures)), use_model),
     "Baselines": Stateful(Baselines, use_baselines),
     "Classes": Stateful(lambda: Classes(10), use_classes),
-    "LatencyHistogram": Stateful(LatencyHistogram, use_latency),
+    "Latencies": Stateful(Latencies, use_latency),
+    "Coverage": Stateful(lambda: Coverage(5_000), use_coverage),
     "Merge": Stateful(Merge, use_merge),
     "Shard": Stateful(lambda: Shard(Config(defaults=SETTINGS)), use_shard),
 }  # fmt: skip

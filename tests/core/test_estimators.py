@@ -24,7 +24,7 @@ from pipeline.core.detection import Detection
 from pipeline.core.errors import Unusable
 from pipeline.core.expiry import NEVER, Expiry
 from pipeline.core.fading import FadingCount, FadingSum, fading_scale
-from pipeline.core.latency import BOUNDS, LatencyHistogram
+from pipeline.core.latency import BOUNDS, Latencies
 from pipeline.core.measures import MeasureSet, compute
 from pipeline.core.memories import Memory, build_memory
 from pipeline.core.memories.all_history import AllHistory
@@ -619,7 +619,7 @@ def test_latencies_fall_into_their_bounds() -> None:
     ]
     latencies += [int(bound * 1000) for bound in BOUNDS]  # a bound belongs to what is below it
     latencies += [int(bound * 1000) + 1 for bound in BOUNDS]
-    histogram = LatencyHistogram()
+    histogram = Latencies()
     for piece in cut(rng, len(latencies)):
         histogram.update(array("q", latencies[piece]))
     expected = [0] * (len(BOUNDS) + 1)

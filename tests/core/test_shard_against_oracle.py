@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+import msgspec
 import oracle
 import pytest
 from helpers import (
@@ -65,6 +66,18 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
         assert close(value, expected, *_TOLERANCES.get(name, (1e-12,))), (name, about)
     assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
     assert ours.config == config.stream(ours.stream).digest
+    assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
+
+
+def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
+    """Quantiles to 1 % and to the millisecond, all else exactly."""
+    assert (ours is msgspec.UNSET) == (theirs is None), about
+    if theirs is not None:
+        quantiles, expected = ours["label_latency_ms"], theirs["label_latency_ms"]
+        assert quantiles.keys() == expected.keys(), about
+        for name, value in quantiles.items():
+            assert abs(value - expected[name]) <= 0.5 + 0.0101 * expected[name], about
+        assert {**ours, "label_latency_ms": None} == {**theirs, "label_latency_ms": None}, about
 
 
 def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:
@@ -363,7 +376,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     reasons: set[str] = set()
     stages: set[str] = set()
     tasks: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(60):
         world = random_world(random.Random(seed), 300, 2)
         outputs = catch_up(world).outputs
         tasks[world.settings["defaults"]["task"]] += 1

@@ -295,6 +295,10 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
                 assert value[key] == pytest.approx(number, rel=1e-9, abs=tolerances[key]), ours
         elif name == "counts":
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
+        elif name == "coverage":
+            theirs_too = expected["label_latency_ms"]
+            quantiles = {key: pytest.approx(ms, rel=0.0101, abs=0.5) for key, ms in theirs_too.items()}
+            assert value == {**expected, "label_latency_ms": quantiles}, (ours, theirs)
         elif name in ("n", "statistic"):
             assert value == pytest.approx(expected, rel=1e-9, abs=1e-9), (ours, theirs)
         elif name == "params":

@@ -1,0 +1,62 @@
+"""The account of a model's predictions, for the test oracle: all are kept, and all is counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oracle_stages import Prediction
+
+AGES = {
+    "100ms": 100, "1s": 1_000, "10s": 10_000, "1m": 60_000, "5m": 300_000, "15m": 900_000,
+    "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000, "3d": 259_200_000, "7d": 604_800_000,
+    "30d": 2_592_000_000,
+}  # fmt: skip
+
+
+class Account:
+    """The predictions of one model that waited, or met a label at once."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+        self.step = max(1, horizon // 1024)
+        self.predictions: list[Prediction] = []
+        self.slot: int | None = None
+        self.shares: dict[str, float] = {}
+
+    def waiting(self) -> list[Prediction]:
+        return [one for one in self.predictions if one.fate == "waiting"]
+
+    def oldest(self, clock: int) -> int:
+        """By the beginnings of steps."""
+        begins = [one.ts // self.step * self.step for one in self.waiting()]
+        return max(0, clock - min(begins)) if begins else 0
+
+    def labelled(self, clock: int) -> dict[str, float]:
+        """Shares by age, anew when the clock is in another step."""
+        if clock // self.step != self.slot:
+            self.slot = clock // self.step
+            self.shares = {}
+            for name, age in (*AGES.items(), ("horizon", self.horizon)):
+                if name != "horizon" and age >= self.horizon:
+                    continue
+                old = [
+                    one
+                    for one in self.predictions
+                    if one.fate != "late" and (one.ts // self.step + 1) * self.step + age <= clock
+                ]
+                met = [one.t1 - one.ts for one in old if one.t1 is not None]
+                if old:
+                    within = [took for took in met if name == "horizon" or took <= age]
+                    self.shares[name] = len(within) / len(old)
+        return self.shares
+
+
+def quantiles(latencies: Sequence[int]) -> dict[str, Any]:
+    """Exactly, in ms."""
+    ordered = sorted(latencies)
+    return {
+        name: ordered[int(q * (len(ordered) - 1))]
+        for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        if ordered
+    }
