@@ -27,14 +27,16 @@ from pipeline.demo.models import build_models
 from pipeline.demo.screen import (
     alarm_line,
     drift,
+    legend,
     picture,
+    print_lines,
     print_table,
     progress,
     recent_line,
 )
 from pipeline.demo.server import ModelServer
 from pipeline.demo.stream import Plan
-from pipeline.demo.summary import NEXT, found, totals
+from pipeline.demo.summary import NEXT, found, totals, worth
 from pipeline.demo.worker import EMIT_OUTCOMES, DemoWorker
 from topics.admin import create
 from topics.clients import KafkaConfig
@@ -71,7 +73,8 @@ def add_parser(subparsers: Any) -> None:
         "demo",
         help="see it at work: embedded broker, worker, models on a stream with a drift",
         description="Start an embedded broker and a worker, let three models of river predict a "
-        "stream whose labels come seconds later and which drifts halfway, show what the worker "
+        "stream whose labels come seconds later and which drifts halfway, again while they wait for "
+        "the labels, show what the worker "
         "publishes, and tell what it found. Ctrl-C ends it earlier.",
     )
     parser.add_argument(
@@ -154,6 +157,7 @@ class _Session:
     def show(self) -> None:
         """Run the stream and show it, until its end or Ctrl-C."""
         live = self._console.is_terminal and not self._console.is_dumb_terminal
+        print_lines(legend(self._server), self._console)
         self._feed.start()
         try:
             (self._show_live if live else self._show_plainly)()
@@ -166,14 +170,13 @@ class _Session:
         """Say what was found."""
         kafka = self._feed.kafka
         print()
-        print_table(self._board, self._console)
-        for line in (*totals(self._board, self._server), *found(self._board, self._server)):
-            _say(line)
-        _say(f"the worker's metrics were at {self._worker.base}/metrics")
+        print_table(self._board, self._server, self._console)
+        for lines in (totals, found, worth):
+            print_lines(lines(self._board, self._server), self._console)
+        rest = [f"the worker's metrics were at {self._worker.base}/metrics"]
         if self._broker is None:
-            _say(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
-        for line in NEXT:
-            _say(line)
+            rest.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
+        print_lines([*rest, *NEXT], self._console)
 
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
@@ -182,13 +185,17 @@ class _Session:
 
     def _show_plainly(self) -> None:
         next_line = 0.0
+        said = ""
         for alarms in self._moments(_LAST_SECONDS):
+            if (now_drift := drift(self._server)) != said:
+                said = now_drift
+                _say(said)
             for alarm in alarms:
                 _say(alarm_line(alarm, self._server))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
                 _say(progress(self._board, self._feed))
-                _say(f"  {drift(self._server)}; {recent_line(self._board)}")
+                _say(f"  {recent_line(self._board)}")
 
     def _moments(self, last: float) -> Iterator[list[Alarm]]:
         """Moment after moment, with the alarms that came in it.

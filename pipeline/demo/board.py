@@ -6,15 +6,17 @@ import msgspec
 
 from pipeline.demo.endpoint import Readings
 from pipeline.demo.stream import STREAM
+from pipeline.demo.worker import EMIT_OUTCOMES
 from topics.outputs import Alarm, Metrics
 
-#: The estimator that is shown first: how good a model is now.
-RECENT = "window:1000"
+#: Outcomes that the estimator of how good a model is now looks back at.
+LATEST = 1000
+RECENT = f"window:{LATEST}"
 
 #: The estimator for the whole run.
 WHOLE = "all"
 
-STAGES = ("final", "initial")
+STAGES = ("initial", "final")
 
 _decode_metrics = msgspec.json.Decoder(Metrics).decode
 _decode_alarm = msgspec.json.Decoder(Alarm).decode
@@ -25,7 +27,8 @@ class Board:
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
-        self.course: dict[str, list[float]] = {}
+        #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
+        self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
         self.alarms: list[Alarm] = []
         self.readings: Readings | None = None
         self.rate = 0.0
@@ -42,8 +45,9 @@ class Board:
         if metrics.stream == STREAM:
             self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics
             accuracy = metrics.measures.get("accuracy")
-            if (metrics.stage, metrics.estimator) == ("final", RECENT) and accuracy is not None:
-                self.course.setdefault(metrics.model, []).append(accuracy)
+            if metrics.estimator == RECENT and accuracy is not None:
+                course = self.course.setdefault((metrics.model, metrics.stage), [])
+                course.append((metrics.outcomes, accuracy))
         return None
 
     def read(self, readings: Readings | None, now: float) -> None:
@@ -70,6 +74,33 @@ class Board:
         metrics = self.newest.get((model, stage, estimator))
         return None if metrics is None else metrics.measures.get(name)
 
+    def since(self, model: str, stage: str, outcome: int | None) -> float | None:
+        """Accuracy in the first `LATEST` outcomes none of which is before `outcome`; None without them.
+
+        Only messages after so many outcomes count: those of the clock differ from run to run.
+
+        >>> board = Board()
+        >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
+        >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
+        (0.9, 0.7, None)
+        """
+        if outcome is None:
+            return None
+        for after, accuracy in self.course.get((model, stage), []):
+            if after % EMIT_OUTCOMES == 0 and after - LATEST + 1 >= outcome:
+                return accuracy
+        return None
+
     def count(self, name: str) -> int:
-        """One of the newest messages' counts: of a model the highest, for they share most."""
-        return max((one.counts.get(name, 0) for one in self.newest.values()), default=0)
+        """One of the newest messages' counts that all models of a stream share."""
+        return max(self._counts(name).values(), default=0)
+
+    def total(self, name: str) -> int:
+        """One of the newest messages' counts, of all models together."""
+        return sum(self._counts(name).values())
+
+    def _counts(self, name: str) -> dict[str, int]:
+        counts = dict.fromkeys(self.models, 0)
+        for (model, _, _), one in self.newest.items():
+            counts[model] = max(counts[model], one.counts.get(name, 0))
+        return counts

@@ -25,9 +25,14 @@ class Model:
         """Learn from history, as all models did."""
         self._classifier.learn_one(x, y == CLASSES[1])
 
+    @property
+    def learns(self) -> bool:
+        """Whether it may say something else about an instance when further labels have come."""
+        return not self._static
+
     def learn(self, x: Features, y: str) -> None:
         """Learn from a label of the live stream; static models don't."""
-        if not self._static:
+        if self.learns:
             self.train(x, y)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.demo.board import RECENT, STAGES, WHOLE, Board
+from pipeline.demo.board import LATEST, RECENT, STAGES, WHOLE, Board
 from pipeline.demo.feed import Feed
-from pipeline.demo.server import ModelServer
+from pipeline.demo.server import AGES, ModelServer
+from pipeline.demo.stream import DELAY_MEDIAN
+from pipeline.demo.worker import RATIO
 from topics.outputs import Alarm
 
 #: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
-_ALARMS = 5
+_ALARMS = 4
 
 #: Characters for a model's course, and the accuracies that the lowest and highest stand for.
-_COURSE = 24
+_COURSE = 18
 _BARS = "▁▂▃▄▅▆▇█"
 _LOWEST, _HIGHEST = 0.5, 1.0
 
@@ -34,7 +36,7 @@ def picture(board: Board, feed: Feed, console: Console) -> Group:
     parts: list[Text | Table] = [
         Text(progress(board, feed)),
         Text(drift(server)),
-        table(board, console) if board.newest else Text("waiting for the first labels"),
+        table(board, server, console) if board.newest else Text("waiting for the first labels"),
     ]
     for alarm in board.alarms[-_ALARMS:]:
         line = alarm_line(alarm, server)
@@ -42,19 +44,25 @@ def picture(board: Board, feed: Feed, console: Console) -> Group:
     return Group(*parts)
 
 
-def table(board: Board, console: Console) -> Table:
-    """The models: accuracy in the whole run, and recent measures against their baselines."""
+def table(board: Board, server: ModelServer, console: Console) -> Table:
+    """The models: accuracy in the whole run and after the drift, and recent measures."""
     with_course = console.encoding.startswith("utf") and console.width >= _WIDE
     grid = Table(
-        title=f"after {board.outcomes:,} outcomes: accuracy in the whole run; then {RECENT}",
-        caption="final: as predicted just before the label; initial: as predicted first. "
-        "kappa_per below 0: worse than repeating the latest label",
+        title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
+        f"latest: the last {LATEST:,}",
+        caption="initial: an instance's first prediction; final: the last one before its label. "
+        "kappa_per: gain over repeating the latest label known then (seconds old at initial); "
+        "below 0: a loss",
         title_justify="left",
         caption_justify="left",
+        show_edge=False,
+        pad_edge=False,
     )
     for name in ("model", "stage"):
         grid.add_column(name, no_wrap=True)
-    for name in ("whole run", "accuracy", "kappa", "kappa_per"):
+    for name in (
+        "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest", "kappa_per\nlatest",
+    ):  # fmt: skip
         grid.add_column(name, justify="right", no_wrap=True)
     if with_course:
         grid.add_column("accuracy over time", no_wrap=True)
@@ -63,16 +71,27 @@ def table(board: Board, console: Console) -> Table:
             recent = [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
-            course = board.course.get(model, []) if stage == STAGES[0] else []
+            course = [accuracy for _, accuracy in board.course.get((model, stage), [])]
             grid.add_row(
                 model if stage == STAGES[0] else "",
                 stage,
                 _number(board.measure(model, stage, WHOLE, "accuracy")),
+                _number(board.since(model, stage, server.drift_outcome)),
                 *map(_number, recent),
                 *([bars(course)] if with_course else []),
                 end_section=stage == STAGES[-1],
             )
     return grid
+
+
+def legend(server: ModelServer) -> list[str]:
+    """What is about to be seen, for those who see it for the first time."""
+    ages = " and ".join(f"{age / 1000:g}" for age in AGES)
+    return [
+        f"three models predict each instance, whose label comes some {DELAY_MEDIAN / 1000:g} s later;",
+        f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
+        "ALARM: Page-Hinkley, a test for drift, found that the error rose: statistic > threshold",
+    ]
 
 
 def progress(board: Board, feed: Feed) -> str:
@@ -101,7 +120,7 @@ def drift(server: ModelServer) -> str:
 
 
 def recent_line(board: Board) -> str:
-    """The models' recent final measures, in one line of plain text.
+    """The models' recent accuracies in both stages, in one line of plain text.
 
     >>> recent_line(Board())
     'no outcomes yet'
@@ -110,12 +129,9 @@ def recent_line(board: Board) -> str:
         return "no outcomes yet"
     shown = []
     for model in board.models:
-        accuracy, kappa, kappa_per = (
-            _number(board.measure(model, "final", RECENT, name)).plain
-            for name in ("accuracy", "kappa", "kappa_per")
-        )
-        shown.append(f"{model} accuracy={accuracy} kappa={kappa} kappa_per={kappa_per}")
-    return "; ".join(shown)
+        both = (_number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        shown.append(f"{model} {' / '.join(both)}")
+    return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
 
 def alarm_line(alarm: Alarm, server: ModelServer) -> str:
@@ -124,9 +140,14 @@ def alarm_line(alarm: Alarm, server: ModelServer) -> str:
     if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
         later = f" ({alarm.outcome - server.drift_outcome:,} after the drift)"
     return (
-        f"ALARM at outcome {alarm.outcome:,}{later}: {alarm.model} {alarm.stage} {alarm.signal}, "
+        f"ALARM at outcome {alarm.outcome:,}{later}: {alarm.model} {alarm.stage}, {signal_name(alarm)}: "
         f"{alarm.statistic:.1f} > {alarm.threshold:g}"
     )
+
+
+def signal_name(alarm: Alarm) -> str:
+    """What was watched, in words where the signal's name is a formula."""
+    return "recent/older error" if alarm.signal == RATIO else alarm.signal
 
 
 def bars(values: Sequence[float], width: int = _COURSE) -> str:
@@ -143,11 +164,17 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
     return "".join(_BARS[min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)] for share in shares)
 
 
-def print_table(board: Board, console: Console) -> None:
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Lines for good, broken between words where they go to a terminal."""
+    for line in lines:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
+
+
+def print_table(board: Board, server: ModelServer, console: Console) -> None:
     """The table for good, at the end."""
     if not console.is_terminal:
         console = Console(width=_WIDE, no_color=True, file=console.file)
-    console.print(table(board, console))
+    console.print(table(board, server, console))
 
 
 def _number(value: float | None) -> Text:

@@ -1,12 +1,17 @@
-"""The demo's model server: predicts when an instance comes, and learns when its label comes."""
+"""The demo's model server: predicts an instance, again while it waits, and learns from its label."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.demo.models import Model
-from pipeline.demo.stream import HORIZON, Arrival, Event, Features, Look, Plan, events
+from pipeline.demo.stream import DELAY_MEDIAN, HORIZON, Arrival, Event, Plan, events
+from pipeline.serving.waiting import WaitingInstances
+
+#: Ages (ms) at which an instance that still waits for its label is predicted again: half and three
+#: quarters of what a label takes as a rule. Later would be worth more, but for fewer instances.
+AGES = (DELAY_MEDIAN // 2, DELAY_MEDIAN * 3 // 4)
 
 
 class Said(NamedTuple):
@@ -20,8 +25,11 @@ class Said(NamedTuple):
 class ModelServer:
     """Answers a plan's events, and counts what is needed to tell what the evaluation found.
 
+    Models that learn are asked again at `AGES`; one that doesn't would say what it said before.
+
     `outcomes` is how many outcomes each model must have had; `drift_outcome` the number of the
-    first one about an instance of the new concept, None before it.
+    first one about an instance of the new concept, None before it. `learning` names the models that
+    predict again.
     """
 
     def __init__(self, plan: Plan, models: Mapping[str, Model]) -> None:
@@ -31,11 +39,14 @@ class ModelServer:
         self.outcomes = 0
         self.drift_outcome: int | None = None
         self._models = models
-        self._unlabelled: dict[int, tuple[int, Features]] = {}
+        self.learning = [name for name, model in models.items() if model.learns]
+        self._waiting: WaitingInstances[Arrival] = WaitingInstances(ages=AGES)
 
     def messages(self) -> Iterator[Said]:
         """All that it says, in order of time."""
         for event in events(self.plan):
+            for _, arrival in self._waiting.due(event.at):
+                yield from self._predict(event.at, arrival, self.learning)
             yield from self._answer(event)
 
     def _answer(self, event: Event) -> Iterator[Said]:
@@ -44,25 +55,21 @@ class ModelServer:
         if isinstance(event, Arrival):
             yield Said(at, "instances", about)
             self.instances += 1
-            self._unlabelled[number] = (at, event.x)
-            yield from self._predict(at, number, event.x)
-        elif isinstance(event, Look):
-            if number in self._unlabelled:
-                yield from self._predict(at, number, self._unlabelled[number][1])
+            self._waiting.add(number, event, at)
+            yield from self._predict(at, event, self._models)
         else:
             yield Said(at, "labels", {**about, "y_true": event.y})
             self.labels += 1
-            if event.first:
-                came, x = self._unlabelled.pop(number)
-                if at - came <= HORIZON:
+            if (arrival := self._waiting.label(number)) is not None:  # its first one
+                if at - arrival.at <= HORIZON:
                     self._count(number)
                 for model in self._models.values():
-                    model.learn(x, event.y)
+                    model.learn(arrival.x, event.y)
 
-    def _predict(self, at: int, number: int, x: Features) -> Iterator[Said]:
-        for name, model in self._models.items():
-            fields = {"model": name, "instance_id": number, "y_pred": model.predict(x)}
-            yield Said(at, "predictions", fields)
+    def _predict(self, at: int, arrival: Arrival, names: Iterable[str]) -> Iterator[Said]:
+        for name in names:
+            y = self._models[name].predict(arrival.x)
+            yield Said(at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y})
 
     def _count(self, number: int) -> None:
         self.outcomes += 1

@@ -31,12 +31,9 @@ CLASSES = ("DOWN", "UP")
 #: short that predictions expire within a minute's run.
 HORIZON = 15_000
 
-#: The model server predicts anew for instances without a label this long (ms) after they came.
-LOOKS = (1_500,)
-
 #: Delay of a label: log-normal, with this median (ms) and this σ of the logarithm; one in a hundred
 #: takes more than 5 s.
-_DELAY_MEDIAN = 2_000.0
+DELAY_MEDIAN = 2_000
 _DELAY_SIGMA = 0.4
 
 #: As where labels pass through queues, one takes about as long as those before it. How long changes
@@ -86,13 +83,6 @@ class Arrival(NamedTuple):
     x: Features
 
 
-class Look(NamedTuple):
-    """Time to predict anew for an instance, if it has no label yet."""
-
-    at: int
-    number: int
-
-
 class Truth(NamedTuple):
     """A label came: the instance's first one, unless it is a repetition or a revision."""
 
@@ -102,7 +92,7 @@ class Truth(NamedTuple):
     first: bool
 
 
-Event = Union[Arrival, Look, Truth]
+Event = Union[Arrival, Truth]
 
 
 @dataclass(frozen=True)
@@ -132,7 +122,7 @@ def events(plan: Plan) -> Iterator[Event]:
     chance = random.Random(f"{plan.seed} times")
     stream = islice(observations(plan), HISTORY, None)
     end = plan.duration * 1000
-    waiting: list[tuple[int, int, Event]] = []
+    waiting: list[tuple[int, int, Truth]] = []
     tie = count()
     now = 0.0
     queue = 0.0  # how slow labels are at present, in σ
@@ -147,7 +137,7 @@ def events(plan: Plan) -> Iterator[Event]:
         yield arrival
         queue = keep * queue + math.sqrt(1 - keep**2) * chance.gauss(0.0, 1.0)
         own = chance.gauss(0.0, _DELAY_OWN_SIGMA)
-        delay = round(_DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + own))
+        delay = round(DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + own))
         for event in _future(arrival, y, min(delay, HORIZON), chance):
             heapq.heappush(waiting, (event.at, next(tie), event))
 
@@ -171,11 +161,9 @@ def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
         yield x, CLASSES[y]
 
 
-def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Event]:
+def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Truth]:
     """What will happen to an instance whose label comes after a delay, if all goes well."""
     at, number, _ = arrival
-    for pause in LOOKS:
-        yield Look(at + pause, number)
     fate = chance.random()
     if (fate := fate - _NEVER) < 0:
         return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.demo.board import Board
+from pipeline.demo.board import LATEST, STAGES, WHOLE, Board
+from pipeline.demo.screen import signal_name
 from pipeline.demo.server import ModelServer
 from pipeline.demo.stream import HORIZON
 from pipeline.demo.worker import EMIT_OUTCOMES
+from topics.outputs import Alarm
 
 #: What to do after the demo, for a cluster of one's own.
 NEXT = (
@@ -19,14 +21,38 @@ def totals(board: Board, server: ModelServer) -> list[str]:
     behind = server.outcomes - board.outcomes
     waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
     return [
-        f"{server.instances:,} instances, {server.labels:,} labels, "
-        f"{server.outcomes:,} outcomes per model and stage"
+        f"{server.instances:,} instances, {server.labels:,} labels; "
+        f"{server.outcomes:,} outcomes (prediction met label) of each model and stage"
         + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
         f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
         f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
-        f"predictions: {board.count('expired'):,} of each model expired, "
-        f"{waiting:,} of all models still wait for a label",
+        f"predictions: {board.total('expired'):,} got no label within {HORIZON / 1000:g} s and expired, "
+        f"{waiting:,} still wait for one",
     ]
+
+
+def worth(board: Board, server: ModelServer) -> list[str]:
+    """What it was worth to predict again: how far the last predictions are better than the first."""
+    lines = []
+    later = []
+    for model in server.learning:
+        initial, final = (board.measure(model, stage, WHOLE, "accuracy") for stage in STAGES)
+        if initial is not None and final is not None:
+            lines.append(
+                f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
+                f"labels that arrived meanwhile were worth {_gain(initial, final)}"
+            )
+        initial, final = (board.since(model, stage, server.drift_outcome) for stage in STAGES)
+        if initial is not None and final is not None:
+            later.append(f"{_gain(initial, final)} to {model}")
+    if later:
+        lines.append(f"in the {LATEST:,} outcomes from the drift on they were worth {', '.join(later)}")
+    return lines
+
+
+def _gain(initial: float, final: float) -> str:
+    """The difference of the two as they are printed."""
+    return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
 def found(board: Board, server: ModelServer) -> list[str]:
@@ -40,15 +66,18 @@ def found(board: Board, server: ModelServer) -> list[str]:
         early = [alarm for alarm in board.alarms if alarm.outcome < first]
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
         lines = [
-            f"drift put in at instance {number:,}; "
+            f"drift at instance {number:,}, outcome {first:,}; "
             + (
                 "no alarm since"
                 if after is None
-                else f"first alarm {after.model} {after.signal} at outcome {after.outcome:,} "
-                f"({after.outcome - first:,} outcomes later)"
+                else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
             )
         ]
     if early:
-        names = ", ".join(f"{one.model} {one.signal} at outcome {one.outcome:,}" for one in early)
+        names = "; ".join(f"{_source(alarm)} at outcome {alarm.outcome:,}" for alarm in early)
         lines.append(f"alarms without a drift: {names}")
     return lines
+
+
+def _source(alarm: Alarm) -> str:
+    return f"{alarm.model} {alarm.stage}, {signal_name(alarm)}"

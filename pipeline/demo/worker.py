@@ -20,6 +20,9 @@ from topics.errors import WorkError
 #: Outcomes between two metrics messages of a model: two a second.
 EMIT_OUTCOMES = 100
 
+#: The signal that is the recent error divided by one that looks back further: 1 as long as nothing changes.
+RATIO = "fading:0.997/fading:0.9994"
+
 #: Page-Hinkley, on two signals. The default thresholds are for streams that go on for days; here are
 #: some ten thousand outcomes with an error of 0.05 to 0.1, and a drift that adds 0.2 to it. With
 #: these every model raises both alarms some hundred outcomes after the drift, and none before it
@@ -28,7 +31,7 @@ _DETECTORS = [
     {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
     {
         "detector": "page-hinkley",
-        "signal": "fading:0.997/fading:0.9994",
+        "signal": RATIO,
         "delta": 0.2,
         "lambda": 100,
     },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 from collections import Counter
 from itertools import islice, pairwise
@@ -9,10 +11,14 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from rich.console import Console
 
+from pipeline.demo.board import Board
 from pipeline.demo.models import build_models
-from pipeline.demo.server import ModelServer
-from pipeline.demo.stream import HISTORY, HORIZON, LOOKS, Arrival, Look, Plan, Truth, events, observations
+from pipeline.demo.screen import table
+from pipeline.demo.server import AGES, ModelServer
+from pipeline.demo.stream import HISTORY, HORIZON, STREAM, Arrival, Plan, Truth, events, observations
+from pipeline.demo.summary import worth
 from topics.errors import WorkError
 
 #: `make quick` leaves it out.
@@ -73,13 +79,6 @@ def _fate(came: int, truths: list[Truth]) -> str:
     return "late" if truths[0].at - came > HORIZON else "once"
 
 
-def test_the_server_is_to_look_again_at_every_instance() -> None:
-    arrivals = {event.number: event.at for event in events(PLAN) if isinstance(event, Arrival)}
-    looks = [(event.number, event.at) for event in events(PLAN) if isinstance(event, Look)]
-    due = [(number, at + pause) for number, at in arrivals.items() for pause in LOOKS]
-    assert looks == [(number, at) for number, at in due if at <= PLAN.duration * 1000]
-
-
 def test_labels_depend_on_those_before_them() -> None:
     labels = [y for _, y in islice(observations(PLAN), 5000)]
     assert Counter(labels).most_common(1)[0][1] / len(labels) < 0.65
@@ -126,8 +125,9 @@ def test_without_river_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> N
 class Parrot:
     """A model that always says the same, and remembers what it was taught."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, learns: bool = True) -> None:
         self.learned: list[str] = []
+        self.learns = learns
 
     def predict(self, x: object) -> str:
         return "UP"
@@ -148,8 +148,87 @@ def test_the_server_predicts_until_the_label_comes_and_learns_from_the_first() -
             predicted[number] += 1
         elif topic == "labels":
             labelled.setdefault(number, at)
-    assert set(predicted.values()) == {1, 1 + len(LOOKS)}
+    assert set(predicted.values()) == set(range(1, 2 + len(AGES)))
     assert len(predicted) == server.instances
     assert len(model.learned) == len(labelled)
     assert server.labels > len(labelled)  # some came twice
     assert len(labelled) - 20 < server.outcomes < len(labelled)  # some came too late
+
+
+def test_models_that_learn_are_asked_again_while_the_label_is_awaited() -> None:
+    """At each age that an instance gets to without its label; a model that doesn't learn only once."""
+    models = {"learning": Parrot(), "static": Parrot(learns=False)}
+    server = ModelServer(PLAN, models)  # type: ignore[arg-type]
+    came: dict[int, int] = {}
+    ages: dict[str, dict[int, list[int]]] = {name: {} for name in models}
+    labelled: dict[int, int] = {}
+    for at, topic, fields in server.messages():
+        number = fields["instance_id"]
+        if topic == "instances":
+            came[number] = at
+        elif topic == "predictions":
+            ages[fields["model"]].setdefault(number, []).append(at - came[number])
+        else:
+            labelled.setdefault(number, at - came[number])
+    end = PLAN.duration * 1000 - 200  # ms: far enough from it that every age is noticed
+    for number, at in came.items():
+        until = min(labelled.get(number, HORIZON), end - at)
+        assert ages["static"][number] == [0]
+        first, *again = ages["learning"][number]
+        assert first == 0
+        for age, planned in zip(again, AGES, strict=False):
+            assert planned <= age <= planned + 100  # an event comes every few milliseconds
+        assert len(again) >= sum(age + 100 < until for age in AGES)
+
+
+# ---- the summary
+
+
+def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: float) -> bytes:
+    return json.dumps(
+        {
+            "id": "",
+            "ts": 0,
+            "stream": STREAM,
+            "model": model,
+            "segment": None,
+            "stage": stage,
+            "estimator": estimator,
+            "outcomes": outcomes,
+            "n": outcomes,
+            "measures": {"accuracy": accuracy},
+            "undefined": {},
+            "counts": {},
+            "config": "",
+        }
+    ).encode()
+
+
+def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() -> None:
+    server = ModelServer(PLAN, {"nb": Parrot(), "old": Parrot(learns=False)})  # type: ignore[dict-item]
+    board = Board()
+    assert worth(board, server) == []
+    for model, stage, accuracy in (("nb", "initial", 0.8996), ("nb", "final", 0.9104), ("old", "final", 0.7)):
+        board.update(_metrics(model, stage, "all", 2500, accuracy), alarm=False)
+    whole = "nb: accuracy 0.900 initial, 0.910 final: labels that arrived meanwhile were worth 0.010"
+    assert worth(board, server) == [whole]
+    for outcomes, initial, final in ((2400, 0.9, 0.9), (2500, 0.72, 0.78), (2600, 0.8, 0.8)):
+        board.update(_metrics("nb", "initial", "window:1000", outcomes, initial), alarm=False)
+        board.update(_metrics("nb", "final", "window:1000", outcomes, final), alarm=False)
+    server.drift_outcome = 1450
+    assert worth(board, server) == [
+        whole,
+        "in the 1,000 outcomes from the drift on they were worth 0.060 to nb",
+    ]
+
+
+def test_the_table_fits_a_terminal_of_80_columns() -> None:
+    server = ModelServer(PLAN, {"adaptive-tree": Parrot()})  # type: ignore[dict-item]
+    board = Board()
+    for stage in ("initial", "final"):
+        board.update(_metrics("adaptive-tree", stage, "window:1000", 12_700, 0.9), alarm=False)
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(table(board, server, console))
+    text = console.export_text()
+    assert "…" not in text
+    assert "after 12,700 outcomes; at drift: 1,000 from it on; latest: the last 1,000" in text
