@@ -108,7 +108,7 @@ class TestDefaults:
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       measures: [kappa], details: [intervals], dependence_order: 9,
+                       measures: [kappa], details: [intervals], dependence_order: 9, coverage: false,
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3,
                        stages: [final], bins: 3, alpha: 0.5,
@@ -125,7 +125,7 @@ class TestDefaults:
         assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
-            measures=("kappa",), details=("intervals",), dependence_order=9,
+            measures=("kappa",), details=("intervals",), dependence_order=9, coverage=False,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
