@@ -32,7 +32,7 @@ MORE_MEASURES = ("p_ran", "auc", "bias")
 
 TASKS = ("classification", "regression")
 
-BASELINES = ("persistent", "majority")
+BASELINES = ("persistent", "majority", "random")
 
 DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
 
@@ -83,7 +83,7 @@ class StreamConfig:
     stages: tuple[str, ...] = ("initial", "final")
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
-    #: Baselines that are evaluated as models `@persistent`, `@majority`.
+    #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
     baselines: tuple[str, ...] = ()
     #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
     segments: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ class Companion(Model):
         classes: Classes,
         stage: str | None = None,
     ) -> None:
-        config = replace(config, detectors=())
+        config = replace(config, detectors=(), baselines=())
         super().__init__(code, f"@{baseline}", config, measures, stage)
         self._baseline = baseline
         self._classes = classes
@@ -79,4 +79,5 @@ def companions_of(config: StreamConfig, measures: MeasureSet, classes: Classes) 
     return [
         Companion(code, baseline, config, measures, classes)
         for code, baseline in enumerate(config.baselines, _FIRST_CODE)
+        if baseline in _SHIFTS  # each model has a random one of its own: see `Model.everything`
     ]

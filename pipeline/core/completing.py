@@ -155,7 +155,8 @@ class Completing:
     def add_shadow(self, model: Model) -> None:
         """Let a model have a shadow."""
         code = FIRST_SHADOW + model.code
-        self.shadows[model.code] = Model(code, model.name + SUFFIX, self._of_models, self._measures)
+        config = replace(self._of_models, baselines=())
+        self.shadows[model.code] = Model(code, model.name + SUFFIX, config, self._measures)
 
     def _score(self, y: Any, prediction: Any) -> Score | None:
         return self.target.score(y, prediction) if type(prediction) is tuple else None

@@ -118,15 +118,27 @@ class Model:
             elif stage != "intermediate":
                 yield self.stage or stage, self.initial if stage == "initial" else self.final
 
-    def measured(self) -> Iterator[tuple[str, str, Measured]]:
-        """(stage, estimator, state) for every metrics message, in their order."""
+    def everything(self) -> Iterator[tuple[str, str, str, Measured]]:
+        """(model's name, stage, estimator, state) for every metrics message, in their order.
+
+        The states are the model's own, and then, if that baseline is wanted, those of random predictions
+        with its distribution, `MODEL@random`.
+        """
+        for stage, estimator, state in self.measured():
+            yield self.name, stage, estimator, state
+        if "random" in self._config.baselines and not self._measures.regression:
+            for stage, estimator, state in self.measured(by_chance=True):
+                yield f"{self.name}@random", stage, estimator, state
+
+    def measured(self, *, by_chance: bool = False) -> Iterator[tuple[str, str, Measured]]:
+        """(stage, estimator, state) of the model, or of random predictions with its distribution."""
         known: dict[tuple[int, str], Measured] = {}
         labels = None if self.labels is None else self.labels.told(self._measures.class_names)
 
         def state(sequence: Sequence, estimator: str) -> Measured:
             key = id(sequence), estimator
             if key not in known:
-                known[key] = sequence.measured(estimator)
+                known[key] = sequence.by_chance(estimator) if by_chance else sequence.measured(estimator)
                 if labels is not None and "dependence" in known[key].details:
                     known[key].details["dependence"] |= labels
             return known[key]

@@ -141,6 +141,11 @@ class Sequence:
         values, undefined = self._measures.of(memory, self.sums.get(estimator))
         return Measured(memory.n, values, undefined, self.details(estimator))
 
+    def by_chance(self, estimator: str) -> Measured:
+        """What the state of one estimator would be of random predictions with the model's distribution."""
+        memory = self.memories[estimator]
+        return Measured(memory.n, *self._measures.by_chance(memory), {})
+
     def details(self, estimator: str) -> dict[str, Any]:
         """The configured details of one estimator."""
         positive = self._measures.positive

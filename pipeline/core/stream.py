@@ -123,9 +123,9 @@ class Stream(BulkJoin):
     def metrics(self, model: Model, coverage: dict[str, Any] | None = None) -> Iterable[Metrics]:
         """The model's metrics messages in its present state."""
         counts = self.counts(model)
-        for stage, estimator, (n, measures, undefined, details) in model.measured():
-            about = (self.name, model.name, model.segment, stage, estimator)
-            if "worse_than_baseline" in self.config.details:
+        for name, stage, estimator, (n, measures, undefined, details) in model.everything():
+            about = (self.name, name, model.segment, stage, estimator)
+            if "worse_than_baseline" in self.config.details and name == model.name:
                 details["worse_than_baseline"] = {
                     baseline: since
                     for (where, which, baseline), since in model.worse.items()
@@ -138,7 +138,7 @@ class Stream(BulkJoin):
             )  # fmt: skip
             if model.started_empty and model.began_later(stage, estimator):
                 message.started_empty = True
-            if coverage is not None:
+            if coverage is not None and name == model.name:
                 message.coverage = coverage
             yield message
 

@@ -109,11 +109,11 @@ class Exporter:
         }
         for stream in streams:
             for model in stream.every_model:
-                for stage, estimator, measured in model.measured():
-                    labels = (stream.name, model.name, model.segment or "", stage, estimator)
-                    for name, value in measured.values.items():
-                        if name in families:
-                            families[name].add_metric(labels, value)
+                for name, stage, estimator, measured in model.everything():
+                    labels = (stream.name, name, model.segment or "", stage, estimator)
+                    for measure, value in measured.values.items():
+                        if measure in families:
+                            families[measure].add_metric(labels, value)
                     _add_details(details, labels, measured.details)
         yield from families.values()
         yield from details.values()

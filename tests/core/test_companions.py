@@ -30,7 +30,7 @@ def world_of(seed: int, models: int | None = None) -> World:
     world = random_world(random.Random(seed), 200, 3)
     settings = copy.deepcopy(world.settings)
     settings["defaults"].update(
-        baselines=["persistent", "majority"], details=DETAILS, temporal_correction=True,
+        baselines=["persistent", "majority", "random"], details=DETAILS, temporal_correction=True,
         measures=[*KNOWN_MEASURES, *MORE_MEASURES],
     )  # fmt: skip
     if models is not None:
@@ -47,6 +47,31 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     whole = assert_cuts_change_no_bit(world, seed)
     numbers = world.settings["defaults"].get("task") == "regression"
     assert numbers or any("@persistent" in str(key) for key in whole)
+    assert numbers or any("@random" in str(key) for key in whole)
+
+
+def test_random_predictions_are_as_right_as_the_model_says() -> None:
+    """In every stage and estimator: `p_ran`, and a kappa of 0; everything else about it is the model's."""
+    compared = 0
+    for seed in range(14):
+        outputs = catch_up(world_of(seed)).outputs
+        found = {
+            (m.model, m.stream, m.segment, m.stage, m.estimator, m.outcomes): m
+            for m in metrics_of(outputs)
+        }
+        for (model, *rest), message in found.items():
+            if not model.endswith("@random"):
+                continue
+            own = found[(model.removesuffix("@random"), *rest)]
+            assert (message.n, message.ts, message.counts) == (own.n, own.ts, own.counts)
+            if own.stage != "intermediate":
+                assert message.measures["accuracy"] == pytest.approx(own.measures["p_ran"], rel=1e-12)
+                assert message.measures.get("kappa", 0) == pytest.approx(0, abs=1e-9)
+                for baseline in ("p_per", "p_maj"):
+                    assert message.measures[baseline] == pytest.approx(own.measures[baseline], rel=1e-12)
+                compared += 1
+        assert not any("@persistent@" in name or "+temporal@" in name for name, *_ in found)
+    assert compared > 100
 
 
 def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:

@@ -24,6 +24,7 @@ from pipeline.core.measures import (
     OF_POSITIVE,
     OF_PROBABILITIES,
     compute,
+    compute_by_chance,
 )
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.memories import build_memory
@@ -279,3 +280,22 @@ def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
     function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_NUMBERS}[name]
     assert f">>> {name}(" in (function.__doc__ or "")
+
+
+@examples(60)
+@given(st.lists(codes, min_size=1, max_size=8))
+def test_by_chance_is_every_label_with_every_prediction(outcomes: list[Codes]) -> None:
+    """A random prediction with the model's distribution: each label once with each of the predictions."""
+    memory = build_memory("all")
+    memory.grow(4)
+    memory.update(chunk_of(outcomes, 4).places)
+    names = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name != "kappa_se"]
+    # kappa_z and kappa_plus are 0 with kappa; the baselines stay as they are.
+    ours = compute_by_chance(memory, names, POSITIVE)
+    pairs = [(y, h, per, maj) for y, _, per, maj in outcomes for _, h, _, _ in outcomes]
+    theirs = measured(pairs, names=names)
+    assert ours == theirs
+    values, _ = compute_by_chance(memory, ["kappa_se", "p_ran"], POSITIVE)
+    if "kappa_se" in values:
+        p = values["p_ran"]
+        assert values["kappa_se"] == pytest.approx(math.sqrt(p / (1 - p) / len(outcomes)), abs=1e-12)

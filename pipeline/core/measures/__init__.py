@@ -6,6 +6,7 @@ with its reason, never replaced by a number (contract, section 3).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -95,10 +96,37 @@ def compute(
     """
     if not memory.n:
         return {}, dict.fromkeys(names, "empty")
+    return _of_classes(matrix_of(memory), names, positive, sums)
+
+
+def compute_by_chance(
+    memory: Memory, names: Sequence[str], positive: PositiveClass | None = None
+) -> tuple[dict[str, float], dict[str, str]]:
+    """What the measures of classes would be of random predictions with the model's own distribution.
+
+    In closed form: measures of the expected matrix. Nothing random is done.
+
+    >>> from pipeline.core.memories import build_memory
+    >>> import numpy as np
+    >>> memory = build_memory("all")
+    >>> memory.update(np.array([0, 0, 4, 12]))  # label 0 predicted as 0, 0, 1; label 1 as 1
+    >>> compute_by_chance(memory, ["accuracy", "kappa"])  # p_ran = (3·2 + 1·2)/16
+    ({'accuracy': 0.5, 'kappa': 0.0}, {})
+    """
+    if not memory.n:
+        return {}, dict.fromkeys(names, "empty")
+    values, undefined = _of_classes(matrix_of(memory).by_chance(), names, positive, None)
+    if "kappa_se" in values:  # of n outcomes; the expected matrix has n-fold counts
+        values["kappa_se"] *= math.sqrt(memory.n)
+    return values, undefined
+
+
+def _of_classes(
+    matrix: Matrix, names: Sequence[str], positive: PositiveClass | None, sums: Sums | None
+) -> tuple[dict[str, float], dict[str, str]]:
     plan = _plan(tuple(names))
     values: dict[str, float] = {}
     undefined = dict(plan.not_regression)
-    matrix = matrix_of(memory)
     _fill(plan.of_matrix, matrix, values, undefined)
     code = None if positive is None else positive.code(matrix.labels)
     if code is None:
@@ -153,6 +181,10 @@ class MeasureSet(NamedTuple):
         if self.regression:
             return compute_numbers(memory, self.names, sums)
         return compute(memory, self.names, self.positive, sums)
+
+    def by_chance(self, memory: Memory) -> tuple[dict[str, float], dict[str, str]]:
+        """Likewise, of random predictions with the model's own distribution."""
+        return compute_by_chance(memory, self.names, self.positive)
 
 
 def compute_numbers(

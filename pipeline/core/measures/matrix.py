@@ -65,6 +65,22 @@ class Matrix(NamedTuple):
             labels, predictions, hits, _present(labels, predictions),
         )  # fmt: skip
 
+    def by_chance(self) -> Matrix:
+        """What is expected of random predictions with the same distribution, in n-fold counts.
+
+        The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
+
+        >>> m = Matrix.of([[40, 10], [5, 45]]).by_chance()
+        >>> m.right / m.n, m.labels, m.hits  # p_ran
+        (0.5, [5000, 5000], [2250, 2750])
+        """
+        return Matrix(
+            self.n * self.n, self.chance, self.chance * self.n * self.n,
+            self.persistent * self.n, self.majority * self.n, self.exact,
+            [self.n * y for y in self.labels], [self.n * h for h in self.predictions],
+            [y * h for y, h in zip(self.labels, self.predictions)], self.present,
+        )  # fmt: skip
+
     def share_is_one(self, part: float, whole: float) -> bool:
         """Whether nothing of `whole` is outside `part`, as far as its digits tell.
 
