@@ -1,0 +1,145 @@
+"""Elec2 with labels that come a day late: what a stage's predictions and baselines can have known.
+
+The same predictor in both stages, it says the newest label that it knows: when the instance comes that is
+the label of the day before, just before the label comes it is that of half an hour before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from test_replay import DAY, DOWN, HALF_HOUR, REPEATS, ROWS, START, elec2, rows, run
+
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
+#: Rows in a day: a label comes with the instance so many rows after its own.
+LATE = DAY // HALF_HOUR
+
+#: Labels that repeat that of the day before: for the row before it is `REPEATS`.
+A_DAY_BEFORE = 29_704
+
+STAGES = ("initial", "final")
+
+#: What the predictor says while it knows no label; the first row's is UP.
+AT_FIRST = "DOWN"
+
+
+@dataclass
+class Stage:
+    """For each outcome, what was right."""
+
+    model: list[bool] = field(default_factory=list)
+    persistent: list[bool] = field(default_factory=list)
+    majority: list[bool] = field(default_factory=list)
+
+
+@cache
+def truth() -> tuple[dict[str, list[bytes]], dict[str, Stage]]:
+    """The three files, and what a plain loop over everything that happens finds in each stage.
+
+    The model `again` predicts 1 ms after the instance and 1 ms before its label; `once` says the first
+    of these only, so its outcomes are those of `again` in the stage `initial`, in both stages.
+    """
+    labels = elec2()
+    happens = []
+    for i in range(ROWS):
+        came = START + i * HALF_HOUR
+        happens += [(came, "instances", i), (came + 1, "initial", i)]
+        happens += [(came + DAY - 1, "final", i), (came + DAY, "labels", i)]
+    files: dict[str, list[bytes]] = {"instances": [], "predictions": [], "labels": []}
+    stages = {stage: Stage() for stage in STAGES}
+    newest, counts = None, Counter[str]()  # which keeps the order in which classes came
+    for ts, what, i in sorted(happens):
+        line: dict[str, Any] = {"stream": "elec2", "instance_id": i, "ts": ts}
+        if what == "instances":
+            files["instances"].append(json.dumps(line).encode())
+        elif what == "labels":
+            newest = labels[i]
+            counts[newest] += 1
+            files["labels"].append(json.dumps({**line, "y_true": newest}).encode())
+        else:
+            said = newest or AT_FIRST
+            for model in ("again", "once") if what == "initial" else ("again",):
+                files["predictions"].append(json.dumps({**line, "model": model, "y_pred": said}).encode())
+            most = max(counts, key=counts.__getitem__) if counts else None  # ties: seen first
+            stages[what].model.append(said == labels[i])
+            stages[what].persistent.append(newest == labels[i])
+            stages[what].majority.append(most == labels[i])
+    return files, stages
+
+
+@pytest.fixture(scope="module")
+def last(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Any]:
+    """`prequential replay`: the last message of each (model, stage, estimator)."""
+    folder = tmp_path_factory.mktemp("elec2")
+    for kind, lines in truth()[0].items():
+        (folder / kind).write_bytes(b"\n".join(lines) + b"\n")
+    (folder / "c.yaml").write_text("defaults: {emit: {outcomes: 1000, every: null}}")
+    assert run(folder) == 0
+    assert rows(folder / "dead-letters") == []
+    return {(m["model"], m["stage"], m["estimator"]): m for m in rows(folder / "metrics")}
+
+
+Last = dict[tuple[str, str, str], Any]
+
+
+def test_the_plain_loop_is_what_it_says() -> None:
+    """What was known is the label of 48 rows before, or that of the row before."""
+    labels, stages = elec2(), truth()[1]
+    assert LATE == 48
+    assert stages["initial"].persistent == [False] * LATE + [
+        before == label for before, label in zip(labels, labels[LATE:])
+    ]
+    assert sum(stages["initial"].persistent) == A_DAY_BEFORE
+    assert stages["final"].persistent == [False] + [a == b for a, b in pairwise(labels)]
+    assert stages["initial"].model[LATE:] == stages["initial"].persistent[LATE:]
+    assert stages["final"].model == stages["final"].persistent
+
+
+def test_the_baseline_knows_the_label_before_only_in_final(last: Last) -> None:
+    p_per = {stage: last["again", stage, "all"]["measures"]["p_per"] for stage in STAGES}
+    assert p_per == {"initial": A_DAY_BEFORE / ROWS, "final": REPEATS / ROWS}
+    assert {stage: round(p, 3) for stage, p in p_per.items()} == {"initial": 0.656, "final": 0.853}
+
+
+def test_so_does_the_predictor(last: Last) -> None:
+    """Before the first label it says something, and the baseline nothing."""
+    found = {stage: last["again", stage, "all"]["measures"] for stage in STAGES}
+    by_chance = elec2()[:LATE].count(AT_FIRST)
+    assert found["initial"]["accuracy"] == (A_DAY_BEFORE + by_chance) / ROWS
+    assert found["final"]["accuracy"] == REPEATS / ROWS
+    assert found["initial"]["kappa_per"] == pytest.approx(by_chance / (ROWS - A_DAY_BEFORE))
+    assert found["final"]["kappa_per"] == 0.0
+
+
+@pytest.mark.parametrize("model", ["again", "once"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_count_is_that_of_the_plain_loop(last: Last, model: str, stage: str) -> None:
+    """Baselines belong to the stage; who predicts once has its first prediction in both."""
+    stages = truth()[1]
+    right = stages[stage if model == "again" else "initial"].model
+    known = stages[stage]
+    for estimator, n in (("all", ROWS), ("window:1000", 1000)):
+        message = last[model, stage, estimator]
+        assert (message["n"], message["outcomes"]) == (n, ROWS)
+        found = message["measures"]
+        assert found["accuracy"] == sum(right[-n:]) / n
+        assert found["p_per"] == sum(known.persistent[-n:]) / n
+        assert found["p_maj"] == sum(known.majority[-n:]) / n
+        assert message["ts"] == START + (ROWS - 1) * HALF_HOUR + DAY
+        assert not any(message["counts"].values())
+
+
+def test_predicting_once_is_no_match_for_the_label_before(last: Last) -> None:
+    """`final` asks for more than it could know; among what was known when it predicted it isn't bad."""
+    once = {stage: last["once", stage, "all"]["measures"] for stage in STAGES}
+    assert once["initial"]["accuracy"] == once["final"]["accuracy"] > DOWN / ROWS
+    assert once["final"]["kappa_per"] < -1
+    assert once["initial"]["kappa_per"] > 0
