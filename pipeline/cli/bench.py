@@ -45,6 +45,9 @@ _CONTESTANTS = (
 #: Seconds that a contestant may take.
 _PATIENCE = 600.0
 
+#: Waiting predictions that can still be divided: a hundredth, and two models.
+_LEAST_WAITING = 200
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
@@ -73,9 +76,15 @@ def add_parser(subparsers: Any) -> None:
         "--rounds", type=int, default=1, metavar="N",
         help="go round so often, with fresh topics, and report medians (default: 1)",
     )  # fmt: skip
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--measures", action="store_true",
         help="instead: what the estimate step costs by measures and details; needs no broker",
+    )  # fmt: skip
+    instead.add_argument(
+        "--waiting", type=int, nargs="?", const=1_000_000, metavar="N",
+        help="instead: memory, cost and pauses with up to N waiting predictions (1000000 where N isn't "
+        "given; 10000000 need some GB); needs no broker",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="JSON, for machines")
     parser.set_defaults(run=run)
@@ -87,8 +96,11 @@ def run(args: argparse.Namespace) -> int:
     if not (root / "tests" / "bench").is_dir():
         raise UsageError("the benchmark's peers are part of the source tree: run from a checkout")
     if args.measures:
-        command = [sys.executable, "-m", "tests.bench.measures", *(["--json"] if args.json else [])]
-        return 1 if subprocess.run(command, cwd=root, check=False).returncode else 0
+        return _instead(root, args, "measures")
+    if args.waiting is not None:
+        if args.waiting < _LEAST_WAITING:
+            raise UsageError(f"--waiting is {args.waiting}: expected at least {_LEAST_WAITING}")
+        return _instead(root, args, "waiting", "--waiting", str(args.waiting))
     for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")
@@ -115,6 +127,13 @@ def run(args: argparse.Namespace) -> int:
             rounds.append(results)
     _print(rounds, as_json=args.json)
     return 0
+
+
+def _instead(root: Path, args: argparse.Namespace, module: str, *options: str) -> int:
+    """Run a benchmark of the engine alone, as a process of its own; returns the exit status."""
+    json_option = ["--json"] if args.json else []
+    command = [sys.executable, "-m", f"tests.bench.{module}", *options, *json_option]
+    return 1 if subprocess.run(command, cwd=root, check=False).returncode else 0
 
 
 @contextmanager

@@ -13,17 +13,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import islice
-from time import perf_counter, thread_time
+from time import perf_counter
 
 import msgspec
 
 from pipeline.config import Config
-from pipeline.core.merge import Batch
 from pipeline.core.shard import Shard
+from tests.bench.feeding import arriving, feed, per_event, resident
 from tests.bench.messages import START_MS, Record, generate
-from topics.decoding import decode
-from topics.specs import INPUTS
 
 #: What varies, and what it is otherwise.
 USUAL = {"models": 2, "waiting": 10_000, "streams": 1}
@@ -33,56 +30,13 @@ CASES = [
     {"streams": 1}, {"streams": 100}, {"streams": 10_000},
 ]  # fmt: skip
 
-#: Records of a case, and of one topic in a round.
+#: Records of a case.
 RECORDS = 800_000
-ROUND = 8_000
-
-_ENDED = 1 << 62
 
 
 def filling(waiting: int, models: int, streams: int, start: int) -> Iterator[Record]:
     """Instances with their predictions whose labels don't come, from `start` (ms) on."""
-    for number in range(waiting // models):
-        stream = f"s-{number % streams}"
-        ts = start + number // 100
-        head = f'{{"stream":"{stream}","instance_id":"w-{number}","ts":{ts}'
-        yield Record(ts, "instances", stream.encode(), f"{head}}}".encode())
-        for model in range(models):
-            text = f'{head},"model":"m-{model}","y_pred":"0"}}'
-            yield Record(ts, "predictions", stream.encode(), text.encode())
-
-
-def rounds(records: Iterator[Record], shard: Shard) -> Iterator[list[Batch]]:
-    """Batches of raw records, decoded when they are given to the shard."""
-    offsets = list(shard.merge.added)
-    while chunk := list(islice(records, 4 * ROUND)):
-        batches = []
-        for kind, name in enumerate(INPUTS):
-            own = [record for record in chunk if record.kind == name]
-            if own:
-                span = range(offsets[kind], offsets[kind] + len(own))
-                offsets[kind] = span.stop
-                batches.append((kind, span, [r.ts for r in own], [r.value for r in own]))
-        yield batches  # type: ignore[misc]
-
-
-def feed(shard: Shard, records: Iterator[Record]) -> tuple[int, float]:
-    """Put records through; returns how many, and the CPU seconds that decoding and the engine took."""
-    count, seconds = 0, 0.0
-    for batches in rounds(records, shard):
-        began = thread_time()
-        for kind, span, times, values in batches:  # type: ignore[misc]
-            shard.add(Batch(kind, span, times, decode(kind, values)))
-        count += shard.advance([_ENDED] * 3, _ENDED)
-        shard.flush()
-        seconds += thread_time() - began
-    return count, seconds
-
-
-def resident() -> float:
-    """Memory of this process, in MB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 1e6
+    return arriving(range(waiting // models), models, streams, lambda number: start + number // 100)
 
 
 def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
@@ -91,10 +45,11 @@ def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     gc.disable()
     shard = Shard(Config())
     before = resident()
-    feed(shard, filling(waiting, models, streams, START_MS - 3_600_000))
+    for _ in feed(shard, filling(waiting, models, streams, START_MS - 3_600_000)):
+        pass
     filled = resident()
     instances = RECORDS // (2 + models)
-    count, seconds = feed(shard, generate(instances, models, streams))
+    rounds = list(feed(shard, generate(instances, models, streams)))
     began = perf_counter()
     parts = shard.snapshot()
     stall = perf_counter() - began
@@ -105,8 +60,8 @@ def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     other.restore(msgspec.msgpack.decode(part) for part in encoded)
     restored = perf_counter() - began
     return {
-        "us_per_event": seconds / count * 1e6,
-        "mb_waiting": filled - before,
+        "us_per_event": per_event(rounds, "seconds"),
+        "mb_waiting": (filled - before) / 1e6,
         "stall_ms": stall * 1e3,
         "snapshot_mb": sum(map(len, encoded)) / 1e6,
         "write_s": written,

@@ -1,0 +1,114 @@
+"""Records through a shard without a broker: what benchmarks of the engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from time import thread_time
+from typing import NamedTuple
+
+from pipeline.core.merge import Batch
+from pipeline.core.shard import Shard
+from tests.bench.messages import Record
+from topics.decoding import Decoder
+from topics.specs import INPUTS
+
+#: Most records of one topic that the worker processes in a round (`pipeline.worker.runner`).
+ROUND = 8_000
+
+_ENDED = 1 << 62
+
+
+class Spent(NamedTuple):
+    """Records of a round, and the CPU seconds that its steps took in this thread."""
+
+    records: int
+    decoding: float
+    joining: float  # `Shard.add` and `Shard.advance`
+    evaluating: float  # `Shard.flush`; 0 where it wasn't this round's turn
+
+    @property
+    def seconds(self) -> float:
+        """All steps."""
+        return self.decoding + self.joining + self.evaluating
+
+
+def arriving(
+    numbers: range, models: int, streams: int, moment: Callable[[int], int], behind: int = 0
+) -> Iterator[Record]:
+    """Instances with their predictions, each at its moment (ms).
+
+    With `behind`, each is followed by the label of the instance so many numbers before it; without, no
+    labels come.
+
+    >>> [record.kind for record in arriving(range(5, 7), 2, 1, lambda number: number, behind=5)]
+    ['instances', 'predictions', 'predictions', 'labels', 'instances', 'predictions', 'predictions', 'labels']
+    """
+    for number in numbers:
+        stream = f"s-{number % streams}"
+        key = stream.encode()
+        ts = moment(number)
+        head = f'{{"stream":"{stream}","instance_id":"w-{number}","ts":{ts}'
+        yield Record(ts, "instances", key, f"{head}}}".encode())
+        for model in range(models):
+            text = f'{head},"model":"m-{model}","y_pred":"{(number // 3 + model) % 2}"}}'
+            yield Record(ts, "predictions", key, text.encode())
+        if behind:
+            labelled = number - behind
+            stream = f"s-{labelled % streams}"
+            text = (
+                f'{{"stream":"{stream}","instance_id":"w-{labelled}",'
+                f'"y_true":"{labelled // 3 % 2}","ts":{ts}}}'
+            )
+            yield Record(ts, "labels", stream.encode(), text.encode())
+
+
+def batches(records: list[Record], offsets: list[int]) -> list[tuple[int, range, list[Record]]]:
+    """Records by kind with their offsets; `offsets` move on."""
+    found = []
+    for kind, name in enumerate(INPUTS):
+        own = [record for record in records if record.kind == name]
+        if own:
+            span = range(offsets[kind], offsets[kind] + len(own))
+            offsets[kind] = span.stop
+            found.append((kind, span, own))
+    return found
+
+
+def feed(
+    shard: Shard, records: Iterator[Record], size: int = 4 * ROUND, flush_every: int = 1
+) -> Iterator[Spent]:
+    """Put records through in rounds of `size`, and flush after so many rounds, and after the last."""
+    decoder = Decoder()
+    offsets = list(shard.merge.added)
+    chunk = list(islice(records, size))
+    number = 0
+    while chunk:
+        number += 1
+        found = batches(chunk, offsets)
+        values = [[record.value for record in own] for _, _, own in found]
+        times = [[record.ts for record in own] for _, _, own in found]
+        began = thread_time()
+        decoded = [decoder.decode(kind, each) for (kind, _, _), each in zip(found, values)]
+        ready = thread_time()
+        for (kind, span, _), each, those in zip(found, times, decoded):
+            shard.add(Batch(kind, span, each, those))
+        count = shard.advance([_ENDED] * 3, _ENDED)
+        joined = thread_time()
+        del decoded, those
+        chunk = list(islice(records, size))
+        flushing = thread_time()
+        if number % flush_every == 0 or not chunk:
+            shard.flush()
+        yield Spent(count, ready - began, joined - ready, thread_time() - flushing)
+
+
+def per_event(rounds: Sequence[Spent], step: str) -> float:
+    """CPU µs per record that a step took, or all of them (`seconds`)."""
+    return sum(getattr(each, step) for each in rounds) / sum(each.records for each in rounds) * 1e6
+
+
+def resident() -> float:
+    """Memory of this process, in bytes."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096.0
