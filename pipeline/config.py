@@ -88,6 +88,10 @@ class StreamConfig:
     #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
     segments: tuple[str, ...] = ()
     segments_per_key: int = 20
+    #: Length (ms) of the periods of prediction time that are evaluated by themselves; None: none are.
+    period: int | None = None
+    #: A period is final when this much of the share of labels that is expected has come.
+    period_final_at: float = 0.95
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Whether messages that time makes due say what became of the model's predictions and when.

@@ -133,7 +133,21 @@ class _Reader:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
-        return replace(base, **changes)
+        config = replace(base, **changes)
+        if config.period is not None and node is not None:
+            self._check_period(children.get("period", node), config, where)
+        return config
+
+    def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
+        assert config.period is not None
+        if config.emit_every is None:
+            self._fail(node, f"{where}.period needs {where}.emit.every: time makes its messages due")
+        if config.label_horizon > _MOST_PERIODS * config.period:
+            self._fail(
+                node,
+                f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
+                f"horizon of {config.label_horizon} ms",
+            )
 
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
         if not isinstance(node, yaml.SequenceNode):
@@ -240,6 +254,13 @@ def _number(least: float, strictly: bool) -> Parser:
         return float(value)
 
     return parse
+
+
+def _positive_share(value: Any) -> float:
+    share = _number(0, strictly=True)(value)
+    if share > 1:
+        raise _expected(value, "a share above 0 and up to 1")
+    return share
 
 
 def _duration(value: Any) -> int:
@@ -362,10 +383,14 @@ _WORKER: dict[str, Parser] = {
     "snapshot_every": _duration,
 }  # fmt: skip
 
+#: Periods within one horizon, at most: each has sums of its own.
+_MOST_PERIODS = 10_000
+
 _STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
     "measures": _list_of(_measure), "stages": _list_of(_stage),
-    "coverage": _flag, "temporal_correction": _flag,
+    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
+    "period_final_at": _positive_share,
     "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),

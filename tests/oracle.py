@@ -62,6 +62,7 @@ class Result:
     alarms: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[dict[str, Any]] = field(default_factory=list)  # as they were when they came
     counts: Counts = field(default_factory=Counts)
+    accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
 
 
 @dataclass
@@ -84,6 +85,7 @@ class Memory:
     waiting: list[Prediction] = field(default_factory=list)  # in order of delivery
     label: Label | None = None
     outcomes: dict[str, list[tuple[Model, Outcome]]] = field(default_factory=dict)  # by model
+    met: list[Prediction] = field(default_factory=list)
     arrival: int | None = None  # t0 when the label met the first prediction
     until: int = 0  # event time, of a tombstone or a settled memory
 
@@ -136,6 +138,7 @@ class Stream:
             model = identifier(obj["model"])
             if model not in self.models:
                 self.accounts[model] = Account(self.settings.horizon)
+                self.result.accounts[self.name, model] = self.accounts[model]
                 self.models[model] = [
                     Model(self.name, model, group) for group in groups_of_stages(self.settings)
                 ]
@@ -277,6 +280,9 @@ class Stream:
             for model, outcome in revised:
                 model.dirty = True
                 outcome.truth = y
+        for prediction in memory.met:
+            assert prediction.outcome is not None
+            prediction.outcome.truth = y
 
     def evaluate(
         self,
@@ -301,6 +307,12 @@ class Stream:
         assert t0 is not None
         for prediction in counting:
             prediction.fate, prediction.t1 = "met", label.t1
+            own = label.baselines if label_was_first else prediction.baselines
+            prediction.outcome = Outcome(
+                instance_id, label.t1, label.y, prediction.y_pred,
+                *(baseline == label.y for baseline in own), prediction.proba,
+            )  # fmt: skip
+            memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
             if label_was_first:
                 self.accounts[model].predictions.append(prediction)

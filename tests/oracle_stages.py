@@ -29,6 +29,7 @@ class Prediction:
     baselines: Classes
     fate: str = "waiting"  # then met, late or expired
     t1: int | None = None  # of the label that it met
+    outcome: Outcome | None = None  # its own, whatever the stage
 
     def says_the_same(self, other: Prediction) -> bool:
         """Whether it is a redelivery: the same model, time, and class or number."""

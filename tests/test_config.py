@@ -109,6 +109,7 @@ class TestDefaults:
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        measures: [kappa], details: [intervals], dependence_order: 9, coverage: false,
+                       period: 3h, period_final_at: 0.5,
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3,
                        stages: [final], bins: 3, alpha: 0.5,
@@ -126,6 +127,7 @@ class TestDefaults:
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             measures=("kappa",), details=("intervals",), dependence_order=9, coverage=False,
+            period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),

@@ -34,6 +34,8 @@ class Metrics(msgspec.Struct, gc=False):
     config: str
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
+    #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
+    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     #: What became of the model's predictions, and when; in messages that time made due.
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     # Details, where the configuration asks for them:

@@ -74,7 +74,7 @@ class View:
             return None
         if isinstance(message, Alarm):
             self.alarms.append(message)
-        else:
+        elif message.period is msgspec.UNSET:  # periods are many, and don't move
             names = (message.stream, message.model, message.segment or "")
             key = (*names, message.stage, message.estimator)
             self._newest[key] = message

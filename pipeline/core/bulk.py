@@ -90,9 +90,9 @@ class BulkJoin(Join):
     def _goes_by_record(self, predictions: Part) -> bool:
         """Whether columns have no room for all of it.
 
-        That is: segments, the arrival of what is settled (for stages at an age), what is scored.
+        That is: segments, the arrival of what is settled (for stages at an age), periods, what is scored.
         """
-        if self.segments is not None or self.after_stages:
+        if self.segments is not None or self.after_stages or self.config.period is not None:
             return True
         scored = self.target.scored
         if scored is None:
@@ -118,9 +118,9 @@ class BulkJoin(Join):
                 self._segment(plan, start, end)
                 start = end
                 segments += 1
-            if segments * _SEGMENT > total:
-                self._schedule(plan)
-                return rejected + self._one_by_one(parts, start)
+                if segments * _SEGMENT > total:
+                    self._schedule(plan)
+                    return rejected + self._one_by_one(parts, start)
             if stop < total:
                 rejected += self._take(parts, [plan.odd[stop]])
                 start = stop + 1

@@ -149,6 +149,15 @@ class Columns:
         self.ts[slots] = NONE
         self._free += slots.tolist()
 
+    def _release_one(self, slot: int) -> None:
+        """`release`, without numpy's cost for arrays of one."""
+        self.state[slot] = FREE
+        self.deadline[slot] = FAR
+        self.version[slot] = NONE
+        self.newest[slot] = NONE
+        self.ts[slot] = NONE
+        self._free.append(slot)
+
     # ---- to and from the book
 
     def adopt(self, name: str, entry: Sequence[int]) -> None:
@@ -173,7 +182,7 @@ class Columns:
             return None
         state = int(self.state[slot])
         if state == FREE:
-            self.release(np.array([slot]))
+            self._release_one(slot)
             return None
         version = int(self.version[slot])
         entry: list[int | None] = [int(self.deadline[slot]), None if version == NONE else version]
@@ -183,13 +192,13 @@ class Columns:
             t1 = int(self.t1[slot])
             # Where one prediction counts in every stage, arrival doesn't matter any more.
             entry += [t1, y, y, label & ~_LABEL, int(self.ordinal[slot]), t1]
-        times = self.ts[slot]
-        for model in np.flatnonzero(times != NONE).tolist():
-            entry += [model, int(times[model]), int(self.code[slot, model])]
+        for model, (ts, code) in enumerate(zip(self.ts[slot].tolist(), self.code[slot].tolist())):
+            if ts != NONE:
+                entry += [model, ts, code]
         if state == SETTLED:
             self.state[slot] = SPILLED  # its time is over when it would have been
         else:
-            self.release(np.array([slot]))
+            self._release_one(slot)
         return state, entry
 
     def deadline_of(self, name: str) -> int | None:

@@ -41,7 +41,8 @@ class Completing:
         self.after_models: dict[tuple[int, str], Model] = {}
         everywhere = tuple(stage for stage in config.stages if stage not in self.after_stages)
         self._of_models = replace(config, stages=everywhere)
-        self.companions = companions_of(self._of_models, self._measures, self.classes)
+        self._beside = replace(self._of_models, period=None)
+        self.companions = companions_of(self._beside, self._measures, self.classes)
         for companion in self.companions:
             self._add_after(companion)
         self.target = build_target(config, self.classes)
@@ -82,6 +83,10 @@ class Completing:
 
     def on_revision(self, model: Model) -> None:
         """An outcome of a model was revised."""
+        raise NotImplementedError
+
+    def on_period(self) -> None:
+        """Something happened to a period of prediction time."""
         raise NotImplementedError
 
     # ---- outcomes
@@ -136,7 +141,7 @@ class Completing:
     def add_segment(self, model: Model, segment: str) -> Model:
         """Evaluate a model on a segment, too."""
         code = FIRST_SEGMENT + len(self.segment_models)
-        added = Model(code, model.name, self._of_models, self._measures)
+        added = Model(code, model.name, self._beside, self._measures)
         added.segment = segment
         self.segment_models[model.code, segment] = added
         return added
@@ -155,7 +160,7 @@ class Completing:
     def add_shadow(self, model: Model) -> None:
         """Let a model have a shadow."""
         code = FIRST_SHADOW + model.code
-        config = replace(self._of_models, baselines=())
+        config = replace(self._beside, baselines=())
         self.shadows[model.code] = Model(code, model.name + SUFFIX, config, self._measures)
 
     def _score(self, y: Any, prediction: Any) -> Score | None:
@@ -204,6 +209,10 @@ class Completing:
             """What the label was when it met the prediction."""
             return (prediction & 0xFFFF) - 1 if prediction & 0xFFFF else bits(first_y)
 
+        for code, ts, prediction in zip(made[::3], made[1::3], made[2::3]):
+            if (periods := self.by_code[code].periods) is not None and not self._measures.regression:
+                periods.revise(ts, prediction & ~0xFFFF | first_label(prediction), old_y, y)
+                self.on_period()
         for code, view in views(made, t0, t1, self._bins).items():
             move(self.by_code[code], _judged(view, first_label(view[0]), baselines))
         # The lead is among those that the label met at once.

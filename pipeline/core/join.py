@@ -148,7 +148,7 @@ class Join(Completing):
             if scored is not None:
                 code = (code, scored)
             self.book[name] = (WAITING, deadline, None, model.code, ts, code)
-            model.coverage.wait(ts)
+            self._wait(model, ts)
             self._run_out(deadline, name)
         elif entry[0] > REPEATED:
             if self.segments is not None and entry[0] != EXPIRED:
@@ -164,7 +164,7 @@ class Join(Completing):
             if scored is not None:
                 code = (code, scored)
             self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005
-            model.coverage.wait(ts)
+            self._wait(model, ts)
             if self.segments is not None:
                 self.segments.note_prediction(name, model.code, record.segments)
         else:
@@ -216,7 +216,7 @@ class Join(Completing):
         if scored is not None:
             made = (made, scored)
         self.book[name] = (state, deadline, version, *waiting, model.code, ts, made)
-        model.coverage.wait(ts)
+        self._wait(model, ts)
         if earlier:
             self._run_out(deadline, name)
 
@@ -242,11 +242,11 @@ class Join(Completing):
             else:
                 code = h << H_SHIFT | baselines
                 judged = self.target.bits(y) + 1
-                model.coverage.wait(ts)
-                self._account((model.code, ts, None), version, t1)
+                made: Any = code if scored is None else (code, scored)
+                self._wait(model, ts)
+                self._account((model.code, ts, made), version, y, t1)
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
-                made: Any = code if scored is None else (code, scored)
                 self._complete_one(model, y, made)
                 self._complete_afters(y, (model.code, ts, made), entry[8], t1, lead=False)
                 self._complete_segments(model, name, y, (code,))
@@ -261,15 +261,15 @@ class Join(Completing):
         if t1 - t0 > self.config.label_horizon:
             deadline = t0 + self.config.label_horizon
             self.waiting_labels += 1
-            model.coverage.wait(ts)
+            self._wait(model, ts)
             made = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
             made = made if scored is None else (made, scored)
             self._drop_label(name, (WAITING, deadline, version, model.code, ts, made))
             return
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), single=True)
-        model.coverage.wait(ts)
-        self._account((model.code, ts, None), version, t1)
         made = code if scored is None else (code, scored)
+        self._wait(model, ts)
+        self._account((model.code, ts, made), version, y, t1)
         self._complete_one(model, y, made)
         self._complete_segments(model, name, y, (made,))
         self._complete_lead(y, (model.code, ts, code), t1, t1)
@@ -300,7 +300,7 @@ class Join(Completing):
                     self.segments.drop_prediction(name, code)
             waiting = kept
         if waiting:
-            self._account(waiting, version, t1)
+            self._account(waiting, version, y, t1)
             single = entry is not None and entry[0] == WAITING
             self._settle(name, t1, t0, version, y, baselines, waiting, single=single)
             if single:
@@ -319,10 +319,22 @@ class Join(Completing):
             self._run_out(t1 + horizon, name)
             self.waiting_labels += 1
 
-    def _account(self, met: Entry, version: int | None, t1: int) -> None:
+    def _wait(self, model: Model, ts: int) -> None:
+        """A prediction waits for its label."""
+        model.coverage.wait(ts)
+        if model.periods is not None:
+            model.periods.wait(ts)
+            self.on_period()
+
+    def _account(self, met: Entry, version: int | None, y: Any, t1: int) -> None:
         """Predictions (flat triples) that wait meet their label."""
-        for code, ts, _ in _triples(met, 0):
-            self.by_code[code].coverage.met(ts, t1)
+        for code, ts, made in _triples(met, 0):
+            model = self.by_code[code]
+            model.coverage.met(ts, t1)
+            if model.periods is not None:
+                outcome = bare(made) & ~0xFFFF | self.target.bits(y)
+                score = self._score(y, made)
+                model.periods.met(ts, t1, outcome, score)
         if version is None:
             self.predictions_without_instance += len(met) // 3
 
@@ -333,6 +345,8 @@ class Join(Completing):
             if ts > t1:
                 self.by_code[code].late += 1
                 self.by_code[code].coverage.late(ts)
+                if (periods := self.by_code[code].periods) is not None:
+                    periods.late(ts)
             else:
                 kept += (code, ts, prediction)
         return tuple(kept)

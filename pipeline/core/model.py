@@ -15,6 +15,7 @@ from pipeline.core.coverage import Coverage
 from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.measures import MeasureSet
 from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.periods import periods_of
 from pipeline.core.scores import Score, Scores
 from pipeline.core.sequence import Measured, Raised, Sequence
 from pipeline.core.stages import FINAL, FIRST_BIN, INITIAL, bins_of, psi
@@ -66,6 +67,8 @@ class Model:
         if "dependence" in config.details and not measures.regression:
             self.labels = LabelDependence(config.dependence_order)
         self.coverage = Coverage(config.label_horizon)
+        #: Its performance by the time of prediction, where that is wanted.
+        self.periods = periods_of(config, measures)
         self.outcomes = 0  # evaluated
         self.revisions = 0
         self.newest_ts = 0  # label time of the newest outcome, ms
@@ -101,7 +104,7 @@ class Model:
 
     def at(self, stage: str, code: int) -> Model:
         """The model at a stage that not every outcome is in: a sequence of its own."""
-        config = replace(self._config, stages=("initial",))
+        config = replace(self._config, stages=("initial",), period=None)
         return Model(code, self.name, config, self._measures, stage)
 
     @property
@@ -287,6 +290,7 @@ class Model:
                 self.duplicate, *self.emitted,
             ],
             "coverage": self.coverage.snapshot(),
+            "periods": None if self.periods is None else self.periods.snapshot(),
             "started_empty": list(self.started_empty),
             "worse": [[*key, since] for key, since in self.worse.items()],
             "ordinals": self._ordinals.tobytes(),
@@ -300,6 +304,8 @@ class Model:
         ) = state["numbers"]
         self.emitted = tuple(emitted)
         self.coverage.restore(state["coverage"])
+        if self.periods is not None and state["periods"] is not None:
+            self.periods.restore(state["periods"])
         self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)
         saved = state["sequences"]
         missing = []

@@ -241,7 +241,8 @@ class Shard:
             for stream in sorted(self.unpublished, key=lambda stream: stream.index):
                 if stream.config.emit_every in passed:
                     stream.tick()
-                    del self.unpublished[stream]
+                    if not stream.open_periods:
+                        del self.unpublished[stream]
 
     # ---- snapshot
 

@@ -15,6 +15,7 @@ from pipeline.core.errors import Unusable
 from pipeline.core.join import EXPIRED, SETTLED, Entry
 from pipeline.core.latency import QUANTILES, Latencies
 from pipeline.core.model import Model
+from pipeline.core.periods import PeriodState
 from pipeline.core.sequence import Raised
 from topics.decoding import INSTANCES, LABELS
 from topics.outputs import Alarm, Metrics, Output, identity
@@ -62,6 +63,9 @@ class Stream(BulkJoin):
         self._unpublished[model] = None
         self._owner.unpublished[self] = None
 
+    def on_period(self) -> None:
+        self._owner.unpublished[self] = None
+
     def remember(self, more: int) -> None:
         owner = self._owner
         if owner.remembered + more > self.limits.instances_per_shard:
@@ -101,6 +105,7 @@ class Stream(BulkJoin):
             if (model.outcomes, model.revisions) != model.emitted:
                 self._emit(model, covered=True)
         self._unpublished.clear()
+        self._tell_periods()
 
     def last_set(self) -> None:
         """Messages for every sequence, whatever was sent before."""
@@ -108,6 +113,38 @@ class Stream(BulkJoin):
         for model in self.every_model:
             if model.outcomes:
                 self._emit(model, covered=True)
+        self._tell_periods(all_news=True)
+
+    @property
+    def open_periods(self) -> bool:
+        """Whether time alone may make messages about periods due."""
+        return any(model.periods for model in self.by_code)
+
+    def _tell_periods(self, *, all_news: bool = False) -> None:
+        """Put out what there is to tell of periods of prediction time."""
+        for model in self.by_code:
+            if model.periods is None:
+                continue
+            expected = model.coverage.labelled(self.clock).get("horizon")
+            for state in model.periods.due(
+                self.clock, expected, self.classes.capacity, all_news=all_news
+            ):
+                if not self._owner.silent:
+                    self._owner.outputs.append(self._period(model, state))
+
+    def _period(self, model: Model, state: PeriodState) -> Metrics:
+        about = (self.name, model.name, None, "period", state.name)
+        told = {
+            "start": state.start, "end": state.end, "status": state.status,
+            "predictions": state.predictions, "labelled": state.labelled,
+            "labelled_share": state.labelled_share, "expected_share": state.expected_share,
+            "corrections": state.corrections,
+        }  # fmt: skip
+        return Metrics(
+            identity(*about, state.predictions, state.labelled, state.revisions, state.status),
+            *about, state.labelled, state.labelled, state.newest_ts, state.values, state.undefined,
+            self.counts(model), self.config.digest, period=told,
+        )  # fmt: skip
 
     def _emit(self, model: Model, *, covered: bool = False) -> None:
         """Put out the model's messages; with `coverage` where all records up to now are accounted for."""
@@ -263,6 +300,8 @@ class Stream(BulkJoin):
         for name, segment, stage in state["unpublished"]:
             if (name, segment, stage) in by_name:
                 self.on_revision(by_name[name, segment, stage])
+        if self.open_periods:
+            self.on_period()
         self._moved = self.config.label_horizon - state["horizon"]
         return missing
 

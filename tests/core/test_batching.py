@@ -66,6 +66,7 @@ from pipeline.core.model import Model
 from pipeline.core.outcomes import pack
 from pipeline.core.page_hinkley import PageHinkley
 from pipeline.core.pairs import Pairs
+from pipeline.core.periods import Periods
 from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.segments import Segments
 from pipeline.core.sequence import Sequence as OutcomeSequence
@@ -596,6 +597,18 @@ def use_coverage(coverage: Coverage, rng: random.Random) -> Any:
     return coverage.oldest(clock), coverage.labelled(clock), coverage.waiting
 
 
+def use_periods(periods: Periods, rng: random.Random) -> Any:
+    ts = [rng.randrange(20_000) for _ in range(20)]
+    outcomes = [rng.randrange(3) | rng.randrange(3) << 16 | rng.randrange(3) << 32 for _ in ts]
+    for one in ts:
+        periods.wait(one)
+    for one, outcome in zip(ts[:15], outcomes):
+        periods.met(one, one + 10, outcome, score_number(1.0, 2.0) if rng.random() < 0.5 else None)
+    periods.revise(ts[0], outcomes[0], outcomes[0] & 0xFFFF, 2)
+    periods.late(ts[-1])
+    return list(periods.due(rng.randrange(40_000), rng.choice([None, 0.7]), 4)), len(periods)
+
+
 def use_merge(merge: Merge, rng: random.Random) -> Any:
     """Leaves nothing buffered: that isn't part of a snapshot."""
     found = []
@@ -673,6 +686,10 @@ STATEFUL: dict[str, Stateful] = {
     "Baselines": Stateful(Baselines, use_baselines),
     "Classes": Stateful(lambda: Classes(10), use_classes),
     "Latencies": Stateful(Latencies, use_latency),
+    "Periods": Stateful(
+        lambda: Periods(1_000, 0.9, horizon=9_000, settle=5, measures=MeasureSet(("error", "mae"))),
+        use_periods,
+    ),
     "Coverage": Stateful(lambda: Coverage(5_000), use_coverage),
     "Merge": Stateful(Merge, use_merge),
     "Shard": Stateful(lambda: Shard(Config(defaults=SETTINGS)), use_shard),
@@ -723,9 +740,9 @@ def test_a_snapshot_is_a_copy(name: str) -> None:
 
 def test_no_class_with_a_snapshot_is_forgotten() -> None:
     covered = {type(kind.build()) for kind in STATEFUL.values()}
-    # A stream's snapshot is a part of its shard's; a protocol has no state.
+    # A stream's snapshot is a part of its shard's, a period's one of all; a protocol has no state.
     assert {cls.__name__ for cls in with_snapshot()} - {cls.__name__ for cls in covered} == {
-        "Stream", "Signal",
+        "Stream", "Signal", "Period",
     }  # fmt: skip
 
 

@@ -1,0 +1,181 @@
+"""Performance by the time of prediction, against all predictions looked at once more at the end."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+import oracle
+import pytest
+from helpers import HOUR, World, assert_cuts_change_no_bit, catch_up, metrics_of
+from oracle_coverage import Account
+from oracle_estimators import ALL_MEASURES, Estimator
+from oracle_records import settings_of
+from worlds import random_world
+
+from pipeline.config import duration
+from pipeline.core.measures import MeasureSet
+from pipeline.core.periods import Periods
+from topics.outputs import Metrics, Output
+
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
+SEEDS = range(12)
+
+
+def world_of(seed: int) -> World:
+    rng = random.Random(seed)
+    world = random_world(rng, 250, 3)
+    settings = copy.deepcopy(world.settings)
+    defaults = settings["defaults"]
+    short = [] if defaults["label_horizon"] == f"{2 * HOUR}ms" else ["20ms", "100ms"]
+    defaults["period"] = rng.choice([*short, "1s"])
+    defaults["period_final_at"] = rng.choice([0.5, 0.95, 1])
+    for section in (defaults, settings["streams"]["s1"]):
+        section["emit"] = {"outcomes": None, "every": rng.choice(["50ms", "1s"])}
+    # What comes when its period is forgotten belongs to none: see the test of that.
+    horizon = duration(defaults["label_horizon"])
+    usual = [
+        (time, row)
+        for time, row in world.topics[1]
+        if isinstance(row, dict) and row.get("ts", time) >= time - horizon
+    ]
+    return World(settings, (world.topics[0], usual, world.topics[2]))
+
+
+def of_periods(outputs: list[Output]) -> list[Metrics]:
+    return [m for m in metrics_of(outputs) if m.period is not msgspec.UNSET]
+
+
+def expected(account: Account, settings: Any, width: int) -> dict[int, dict[str, Any]]:
+    """By start: the newest that can be said of a period."""
+    found: dict[int, dict[str, Any]] = {}
+    by_period = defaultdict(list)
+    for prediction in account.predictions:
+        if prediction.fate != "late":
+            by_period[prediction.ts // width * width].append(prediction)
+    for start, predictions in by_period.items():
+        estimator = Estimator("all", settings)
+        met = [one for one in predictions if one.outcome is not None]
+        for one in met:
+            estimator.add(one.outcome)
+        values, undefined = estimator.measures(revised=True)
+        found[start] = {
+            "predictions": len(predictions), "labelled": len(met), "values": values,
+            "undefined": undefined if met else dict.fromkeys(ALL_MEASURES, "empty"),
+        }  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
+    assert_cuts_change_no_bit(world_of(seed), seed)
+
+
+def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
+    compared = finals = corrected = 0
+    for seed in range(40):
+        world = world_of(seed)
+        newest: dict[tuple[str, str], dict[int, Metrics]] = defaultdict(dict)
+        ids = set()
+        for message in of_periods(catch_up(world).outputs):
+            period: Any = message.period
+            before: Any = newest[message.stream, message.model].get(period["start"])
+            if before is not None:
+                then = before.period
+                assert then["labelled"] <= period["labelled"]
+                assert then["corrections"] <= period["corrections"]
+                assert (then["status"], period["status"]) != ("final", "provisional")
+                assert period["corrections"] == then["corrections"] or then["status"] == "final" or (
+                    period["status"] == "final"
+                )
+            assert message.id not in ids
+            ids.add(message.id)
+            newest[message.stream, message.model][period["start"]] = message
+        result = oracle.run(world.settings, world.in_order())
+        for (stream, model), account in result.accounts.items():
+            settings = settings_of(world.settings, stream)
+            width = world.config.stream(stream).period
+            assert width is not None
+            for start, wanted in expected(account, settings, width).items():
+                found = newest[stream, model].pop(start)
+                told: Any = found.period
+                assert (told["predictions"], told["labelled"]) == (
+                    wanted["predictions"], wanted["labelled"],
+                )  # fmt: skip
+                assert told["labelled_share"] == told["labelled"] / told["predictions"]
+                assert (found.n, found.outcomes) == (told["labelled"], told["labelled"])
+                own = {name: wanted["values"][name] for name in found.measures}
+                tolerance = {"kappa_plus": 1e-6, "r2": 1e-6}
+                for name, value in own.items():
+                    assert found.measures[name] == pytest.approx(
+                        value, rel=1e-9, abs=tolerance.get(name, 1e-12)
+                    ), name
+                assert found.undefined.items() <= wanted["undefined"].items()
+                compared += 1
+                finals += told["status"] == "final"
+                corrected += told["corrections"] > 0
+            # All of its predictions turned out to be late.
+            rest: list[Any] = [message.period for message in newest[stream, model].values()]
+            assert [told["predictions"] for told in rest] == [0] * len(rest)
+    assert compared > 300
+    assert finals > 100
+    assert corrected > 10
+
+
+class TestByHand:
+    def periods(self) -> Periods:
+        return Periods(100, 0.8, horizon=1_000, settle=50, measures=MeasureSet(("accuracy",)))
+
+    def told(self, periods: Periods, clock: int, share: float | None) -> list[tuple[Any, ...]]:
+        return [
+            (one.start, one.predictions, one.labelled, one.status, one.corrections, one.values)
+            for one in periods.due(clock, share, 2)
+        ]
+
+    def test_provisional_until_the_expected_share_then_final_then_corrected(self) -> None:
+        """Ten predictions of which half will get labels: final with 4, as 4/10 = 0.8 · 0.5."""
+        periods = self.periods()
+        for ts in range(10):
+            periods.wait(ts)
+        assert self.told(periods, 50, 0.5) == []
+        for ts in range(3):
+            periods.met(ts, 60, 0)
+        assert self.told(periods, 100, 0.5) == [(0, 10, 3, "provisional", 0, {"accuracy": 1.0})]
+        assert self.told(periods, 101, 0.5) == [], "nothing new"
+        periods.met(3, 110, 1)  # label 1, predicted as 0
+        assert self.told(periods, 110, 0.5) == [(0, 10, 4, "final", 0, {"accuracy": 0.75})]
+        periods.revise(3, 1, 1, 0)
+        assert self.told(periods, 120, 0.5) == [(0, 10, 4, "final", 1, {"accuracy": 1.0})]
+        periods.met(4, 130, 1)
+        assert self.told(periods, 130, 0.9) == [(0, 10, 5, "final", 2, {"accuracy": 0.8})]
+
+    def test_a_running_period_is_never_final(self) -> None:
+        periods = self.periods()
+        periods.wait(10)
+        periods.met(10, 20, 0)
+        assert self.told(periods, 99, 0.1) == [(0, 1, 1, "provisional", 0, {"accuracy": 1.0})]
+        assert self.told(periods, 100, 0.1) == [(0, 1, 1, "final", 0, {"accuracy": 1.0})]
+
+    def test_without_labels_it_is_final_when_none_can_be_in_time(self) -> None:
+        periods = self.periods()
+        periods.wait(10)
+        assert self.told(periods, 1_100, 0.5) == []
+        assert self.told(periods, 1_101, 0.5) == [(0, 1, 0, "final", 0, {})]
+
+    def test_a_prediction_that_is_two_horizons_late_has_no_period(self) -> None:
+        periods = self.periods()
+        periods.wait(10)
+        assert self.told(periods, 2_149, None) == [(0, 1, 0, "final", 0, {})]
+        assert len(periods) == 1
+        assert self.told(periods, 2_150, None) == []
+        assert len(periods) == 0
+        periods.wait(20)
+        periods.met(20, 30, 0)
+        periods.revise(20, 0, 0, 1)
+        periods.late(20)
+        assert self.told(periods, 2_151, None) == []
