@@ -28,7 +28,7 @@ KNOWN_MEASURES = (
 )  # fmt: skip
 
 #: Measures beyond the contract's, computed where they are asked for.
-MORE_MEASURES = ("p_ran", "auc", "bias")
+MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
 
 TASKS = ("classification", "regression")
 

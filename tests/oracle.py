@@ -85,6 +85,7 @@ class Memory:
     waiting: list[Prediction] = field(default_factory=list)  # in order of delivery
     label: Label | None = None
     outcomes: dict[str, list[tuple[Model, Outcome]]] = field(default_factory=dict)  # by model
+    propensity: float | None = None
     met: list[Prediction] = field(default_factory=list)
     arrival: int | None = None  # t0 when the label met the first prediction
     until: int = 0  # event time, of a tombstone or a settled memory
@@ -133,7 +134,7 @@ class Stream:
         self.expire()
         memory = self.memories.setdefault(instance_id, Memory())
         if kind == "instances":
-            self.instance(memory, ts, obj.get("version"))
+            self.instance(memory, ts, obj.get("version"), obj.get("label_propensity"))
         elif kind == "predictions":
             model = identifier(obj["model"])
             if model not in self.models:
@@ -195,11 +196,15 @@ class Stream:
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
-    def instance(self, memory: Memory, ts: int, version: int | None) -> None:
+    def instance(
+        self, memory: Memory, ts: int, version: int | None, propensity: float | None
+    ) -> None:
         """An instance record."""
         if memory.state == "tombstone":
             self.count("duplicate")
             return
+        if memory.state == "waiting" and propensity is not None:
+            memory.propensity = propensity
         version = version or 0
         nothing_newer = memory.instance_ts and version <= max(memory.versions)
         if nothing_newer and (memory.state == "settled" or ts >= min(memory.instance_ts)):
@@ -310,7 +315,7 @@ class Stream:
             own = label.baselines if label_was_first else prediction.baselines
             prediction.outcome = Outcome(
                 instance_id, label.t1, label.y, prediction.y_pred,
-                *(baseline == label.y for baseline in own), prediction.proba,
+                *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -323,7 +328,7 @@ class Stream:
                 chosen = choose(stage, counting, t0, label.t1, self.settings.bins)
                 if chosen is not None:
                     outcomes[stage] = self.outcome(
-                        instance_id, label, evaluated, stage, chosen, label_was_first
+                        instance_id, memory, label, evaluated, stage, chosen, label_was_first
                     )
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
@@ -335,6 +340,7 @@ class Stream:
     def outcome(
         self,
         instance_id: str,
+        memory: Memory,
         label: Label,
         evaluated: Model,
         stage: str,
@@ -353,7 +359,7 @@ class Stream:
             })  # fmt: skip
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
-            persistent == label.y, majority == label.y, chosen.proba,
+            persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:
@@ -373,6 +379,8 @@ class Stream:
                 "instances_without_predictions": self.unpredicted_instances,
                 "predictions_without_instance": self.predictions_without_instance,
             }
+            if self.settings.task == "classification":
+                coverage |= account.selection()
             for message in messages:
                 message["coverage"] = coverage
         self.result.metrics += messages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +52,24 @@ class Account:
                     within = [took for took in met if name == "horizon" or took <= age]
                     self.shares[name] = len(within) / len(old)
         return self.shares
+
+
+    def selection(self) -> dict[str, Any]:
+        """How those with a label differ from those that never get one."""
+        met = Counter(str(one.y_pred) for one in self.predictions if one.fate == "met")
+        expired = Counter(str(one.y_pred) for one in self.predictions if one.fate == "expired")
+        names = sorted({*met, *expired})
+        index = None
+        if met and expired:
+            index = 0.0
+            for name in names:
+                a, b = (
+                    (group[name] + 0.5) / (sum(group.values()) + 0.5 * len(names))
+                    for group in (met, expired)
+                )
+                index += (a - b) * math.log(a / b)
+        shares = {name: met[name] / (met[name] + expired[name]) for name in names}
+        return {"labelled_by_class": shares, "prediction_psi": index}
 
 
 def quantiles(latencies: Sequence[int]) -> dict[str, Any]:

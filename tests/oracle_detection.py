@@ -8,6 +8,7 @@ from typing import Any
 
 from oracle_estimators import ALL_MEASURES, Estimator, Outcome, parse_estimator
 from oracle_records import Settings
+from oracle_scores import WEIGHTED
 
 DEFAULT_DELTA = 0.005  # the contract's default detector on the 0/1 loss
 DEFAULT_LAMBDA = 50.0  # ditto
@@ -128,7 +129,7 @@ class Detector:
         self.params = {"delta": delta, "lambda": threshold}
         estimator, _, measure = self.signal_name.rpartition(":")
         self.signal: Signal | MeasureSignal
-        if estimator and measure in ALL_MEASURES:
+        if estimator and measure in (*ALL_MEASURES, *WEIGHTED):
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)

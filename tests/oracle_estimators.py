@@ -11,10 +11,12 @@ from oracle_records import Settings, Target
 from oracle_scores import (
     NUMERIC,
     PROBABILISTIC,
+    WEIGHTED,
     Number,
     Probable,
     number_measures,
     probability_measures,
+    weighted_measures,
 )
 
 ALL_MEASURES = (*MEASURES, *PROBABILISTIC, *NUMERIC)
@@ -31,6 +33,7 @@ class Outcome:
     persistent_right: bool
     majority_right: bool
     proba: Mapping[str, float]
+    propensity: float | None = None
     first_truth: Target = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +135,7 @@ class Estimator:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
             values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
-            undefined.update(dict.fromkeys((*MEASURES, *PROBABILISTIC), "not_classification"))
+            undefined.update(dict.fromkeys((*MEASURES, *PROBABILISTIC, *WEIGHTED), "not_classification"))
             return values, undefined
         kinds: Mapping[Kind, float] = self.fading.weights
         if self.name != "fading":
@@ -142,5 +145,11 @@ class Estimator:
         if self.outcomes:
             memory = self.weighted() if any(o.proba for o in self.last()) else []
             of_probabilities = probability_measures((w, o.probable()) for w, o in memory)
-        not_here = dict.fromkeys(NUMERIC, "not_regression")
-        return {**values, **of_probabilities[0]}, {**undefined, **of_probabilities[1], **not_here}
+        of_weights: Measured = {}, dict.fromkeys(WEIGHTED, "empty")
+        if self.outcomes:
+            known = [(w, o) for w, o in self.weighted() if o.propensity is not None]
+            of_weights = weighted_measures(
+                (w, o.first_truth == o.y_pred, o.propensity or 0.0) for w, o in known
+            )
+        undefined |= {**of_probabilities[1], **of_weights[1], **dict.fromkeys(NUMERIC, "not_regression")}
+        return {**values, **of_probabilities[0], **of_weights[0]}, undefined

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from oracle_measures import ZERO, Measured
 
 PROBABILISTIC = ("log_loss", "brier", "ece")
+WEIGHTED = ("ipw_accuracy", "ipw_n")
 NUMERIC = ("mae", "mse", "rmse", "r2")
 
 CLIP = 1e-15  # the contract's; keeps the logarithm of an impossible class finite
@@ -88,6 +89,21 @@ def probability_measures(memory: Iterable[tuple[float, Probable]]) -> Measured:
         "ece": apart / n,
     }
     return values, {}
+
+
+def weighted_measures(memory: Iterable[tuple[float, bool, float]]) -> Measured:
+    """Hájek's and Kish's formulas, from (weight in memory, whether it was right, propensity).
+
+    >>> weighted_measures([(1, True, 0.5), (1, False, 0.25)])
+    ({'ipw_accuracy': 0.3333333333333333, 'ipw_n': 1.8}, {})
+    """
+    exact = [(Fraction(w), right, 1 / Fraction(p)) for w, right, p in memory]
+    if not exact:
+        return {}, dict.fromkeys(WEIGHTED, "no_propensity")
+    total = sum((w * inverse for w, _, inverse in exact), ZERO)
+    good = sum((w * inverse for w, right, inverse in exact if right), ZERO)
+    squares = sum((w * inverse**2 for w, _, inverse in exact), ZERO)
+    return {"ipw_accuracy": float(good / total), "ipw_n": float(total**2 / squares)}, {}
 
 
 def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:

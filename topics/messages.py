@@ -47,6 +47,8 @@ class Instance(msgspec.Struct, gc=False):
     #: In 64 bits, as columns and snapshots have room for; the lowest stands for none.
     version: Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)] | None = None
     segments: dict[Name, Name] | None = None
+    #: The probability with which it gets a label at all.
+    label_propensity: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
 
 
 class Prediction(msgspec.Struct, gc=False):

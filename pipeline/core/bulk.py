@@ -23,7 +23,7 @@ from pipeline.core.columns import FAR, NONE, NOWHERE, Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.join import CLOCK_TOLERANCE, WAITING, Entry, Join
 from pipeline.core.model import Model
-from pipeline.core.outcomes import H_SHIFT
+from pipeline.core.outcomes import H_MASK, H_SHIFT
 
 #: Records of a stream from which numpy's cost per call is worth while.
 BULK = 64
@@ -90,9 +90,12 @@ class BulkJoin(Join):
     def _goes_by_record(self, predictions: Part) -> bool:
         """Whether columns have no room for all of it.
 
-        That is: segments, the arrival of what is settled (for stages at an age), periods, what is scored.
+        That is: segments, weights, periods, the arrival of what is settled (for stages at an age), what is
+        scored.
         """
         if self.segments is not None or self.after_stages or self.config.period is not None:
+            return True
+        if self.propensities is not None:
             return True
         scored = self.target.scored
         if scored is None:
@@ -342,6 +345,8 @@ class BulkJoin(Join):
             if some:
                 by = np.flatnonzero(predicted[:, model.code])
                 model.coverage.met_many(columns.ts[slots[by], model.code], t1[by])
+                h = (code[by, model.code] & np.uint64(H_MASK)) >> np.uint64(H_SHIFT)
+                model.selection.met_many(h.astype(np.int64))
                 self._collect(model, first_row + by, code[by, model.code])
         if self.companions:
             every = np.arange(len(slots))

@@ -40,6 +40,8 @@ FIRST_AFTER = 1 << 35
 class Companion(Model):
     """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""
 
+    weighed = False
+
     def __init__(
         self,
         code: int,

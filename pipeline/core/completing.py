@@ -13,15 +13,15 @@ from typing import Any
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.classes import Classes
 from pipeline.core.companions import FIRST_AFTER, FIRST_SEGMENT, FIRST_SHADOW, companions_of
-from pipeline.core.measures import MeasureSet
+from pipeline.core.measures import OF_WEIGHTS, MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
-from pipeline.core.scores import Score
+from pipeline.core.scores import Score, weighted
 from pipeline.core.segments import Segments
 from pipeline.core.shadow import SUFFIX
 from pipeline.core.stages import FINAL, FIRST_BIN, after_stages, bins_of, made_by, views
-from pipeline.core.target import build_target
+from pipeline.core.target import build_target, measured_by
 from pipeline.core.transitions import Transitions
 
 
@@ -53,6 +53,11 @@ class Completing:
         #: Segments, and their models by model's code and segment, where some are wanted.
         self.segments = Segments(config) if config.segments else None
         self.segment_models: dict[tuple[int, str], Model] = {}
+        #: Probabilities of getting a label, by instance, where a measure needs them.
+        self.propensities: dict[str, float] | None = None
+        if not measured_by(config).isdisjoint(OF_WEIGHTS) and not self._measures.regression:
+            self.propensities = {}
+        self._propensity: float | None = None  # of the instance whose outcomes are being made
         self.models: dict[str, Model] = {}
         self.by_code: list[Model] = []
         self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
@@ -103,37 +108,42 @@ class Completing:
 
     def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
         """One outcome of a prediction that counts in every stage. The label is the log's last row."""
-        if type(prediction) is tuple:
-            model.scores[len(model.positions)] = (self.target.score(y, prediction),)
-            if self.labels is not None and model.segment is None and model.stage is None:
-                self._complete_shadow(model, y, (prediction,))
-            prediction = prediction[0]
-        positions = model.positions
-        if not positions:
-            self.dirty.append(model)
-        positions.append(len(self.log_names) - 1)
-        model.first.append(prediction)
-        if len(positions) >= model.room:
-            self.on_full(model)
+        if type(prediction) is tuple or self._propensity is not None:
+            self._complete_view(model, y, (prediction,))
+        else:
+            self._collect_one(model, prediction)
 
     def _complete_view(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
         """One outcome whose stages may have several predictions (see `pipeline.core.stages`)."""
-        if len(view) > 1:
-            place = len(model.positions)
-            if any(type(prediction) is tuple for prediction in view):
-                scores = [self._score(y, prediction) for prediction in view]
-                model.scores[place] = tuple(scores)
-                if self.labels is not None and model.segment is None:
-                    self._complete_shadow(model, y, view)
+        place = len(model.positions)
+        probable = any(type(prediction) is tuple for prediction in view)
+        propensity = self._propensity if model.weighed else None
+        if probable or propensity is not None:
+            model.scores[place] = tuple(self._score(y, prediction, propensity) for prediction in view)
+        if probable:
+            if self.labels is not None and model.segment is None and model.stage is None:
+                self._complete_shadow(model, y, view)
             view = tuple(map(bare, view))
+        if len(view) > 1:
             model.views[place] = view
-        self._complete_one(model, y, view[0])
+        self._collect_one(model, view[0])
+
+    def _collect_one(self, model: Model, first: int) -> None:
+        """An outcome of a model, evaluated when it has no more room."""
+        if not model.positions:
+            self.dirty.append(model)
+        model.positions.append(len(self.log_names) - 1)
+        model.first.append(first)
+        if len(model.positions) >= model.room:
+            self.on_full(model)
 
     def _complete_segments(self, model: Model, name: str, y: Any, view: tuple[Any, ...]) -> None:
         """The model's outcome once more, for each of its segments."""
         if self.segments is None:
             return
-        for segment in self.segments.take(name, model.code):
+        found = self.segments.take(name, model.code)
+        model.selection.segment(found, labelled=True)
+        for segment in found:
             if (model.code, segment) not in self.segment_models:
                 self.add_segment(model, segment)
             self._complete_view(self.segment_models[model.code, segment], y, view)
@@ -163,8 +173,12 @@ class Completing:
         config = replace(self._beside, baselines=())
         self.shadows[model.code] = Model(code, model.name + SUFFIX, config, self._measures)
 
-    def _score(self, y: Any, prediction: Any) -> Score | None:
-        return self.target.score(y, prediction) if type(prediction) is tuple else None
+    def _score(self, y: Any, prediction: Any, propensity: float | None = None) -> Score | None:
+        score = self.target.score(y, prediction) if type(prediction) is tuple else None
+        if propensity is None:
+            return score
+        right = (bare(prediction) & H_MASK) >> H_SHIFT == y
+        return weighted(score, propensity, right=right)
 
     def _complete_lead(self, y: Any, waiting: tuple[Any, ...], t0: int, t1: int) -> None:
         """The baselines' outcome of an instance whose label met these predictions."""

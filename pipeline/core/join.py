@@ -92,8 +92,7 @@ class Join(Completing):
         if entry is None:
             self.remember(1)
             deadline = ts + horizon
-            if self.segments is not None:
-                self.segments.note_instance(name, record.segments)
+            self._note_instance(record)
             self.book[name] = (WAITING, deadline, version)
             self._run_out(deadline, name)
             return
@@ -104,8 +103,7 @@ class Join(Completing):
         if state == SETTLED:
             self.book[name] = (*entry[:2], version, *entry[3:])
             return
-        if self.segments is not None:
-            self.segments.note_instance(name, record.segments)
+        self._note_instance(record)
         place = 2 if state != LABELLED else 3
         known = entry[place]
         t0 = entry[1] - horizon if state != LABELLED else entry[2]
@@ -121,6 +119,13 @@ class Join(Completing):
             self._drop_label(name, (WAITING, t0 + horizon, version))
         else:
             self.book[name] = (LABELLED, entry[1], t0, version, *entry[4:])
+
+    def _note_instance(self, record: Instance) -> None:
+        """Keep what an instance says beside its time, as long as it waits."""
+        if self.segments is not None:
+            self.segments.note_instance(record.instance_id, record.segments)
+        if self.propensities is not None and record.label_propensity is not None:
+            self.propensities[record.instance_id] = record.label_propensity
 
     def prediction(self, record: Prediction, time: int) -> None:
         """Process a prediction record with record time `time` (ms)."""
@@ -244,7 +249,7 @@ class Join(Completing):
                 judged = self.target.bits(y) + 1
                 made: Any = code if scored is None else (code, scored)
                 self._wait(model, ts)
-                self._account((model.code, ts, made), version, y, t1)
+                self._account(name, (model.code, ts, made), version, y, t1)
                 self.book[name] = (*entry, model.code, ts, code | judged)
                 self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
                 self._complete_one(model, y, made)
@@ -269,7 +274,7 @@ class Join(Completing):
         self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), single=True)
         made = code if scored is None else (code, scored)
         self._wait(model, ts)
-        self._account((model.code, ts, made), version, y, t1)
+        self._account(name, (model.code, ts, made), version, y, t1)
         self._complete_one(model, y, made)
         self._complete_segments(model, name, y, (made,))
         self._complete_lead(y, (model.code, ts, code), t1, t1)
@@ -300,7 +305,7 @@ class Join(Completing):
                     self.segments.drop_prediction(name, code)
             waiting = kept
         if waiting:
-            self._account(waiting, version, y, t1)
+            self._account(name, waiting, version, y, t1)
             single = entry is not None and entry[0] == WAITING
             self._settle(name, t1, t0, version, y, baselines, waiting, single=single)
             if single:
@@ -326,14 +331,17 @@ class Join(Completing):
             model.periods.wait(ts)
             self.on_period()
 
-    def _account(self, met: Entry, version: int | None, y: Any, t1: int) -> None:
-        """Predictions (flat triples) that wait meet their label."""
+    def _account(self, name: str, met: Entry, version: int | None, y: Any, t1: int) -> None:
+        """Predictions (flat triples) that wait meet their label; their outcomes are made next."""
+        if self.propensities is not None:
+            self._propensity = self.propensities.get(name)
         for code, ts, made in _triples(met, 0):
             model = self.by_code[code]
             model.coverage.met(ts, t1)
+            model.selection.met((bare(made) & H_MASK) >> H_SHIFT)
             if model.periods is not None:
                 outcome = bare(made) & ~0xFFFF | self.target.bits(y)
-                score = self._score(y, made)
+                score = self._score(y, made, self._propensity)
                 model.periods.met(ts, t1, outcome, score)
         if version is None:
             self.predictions_without_instance += len(met) // 3
@@ -423,7 +431,7 @@ class Join(Completing):
         while settled and book[settled[0]][1] < clock:
             name = settled.popleft()
             del book[name]
-            self._forget_segments(name)
+            self._forget(name)
             self.remember(-1)
         self._settled_until = book[settled[0]][1] if settled else NEVER
         if self.columns is not None:
@@ -433,11 +441,14 @@ class Join(Completing):
             self.remember(-gone)
             self._settled_until = min(self._settled_until, self.columns.settled_until)
 
-    def _forget_segments(self, name: str, models: Entry = ()) -> None:
+    def _forget(self, name: str, models: Entry = ()) -> None:
+        """Forget what was kept of an instance beside its entry, and of the predictions of these models."""
         if self.segments is not None:
             self.segments.drop_instance(name)
             for code in models:
                 self.segments.drop_prediction(name, code)
+        if self.propensities is not None:
+            self.propensities.pop(name, None)
 
     def _spilled(self, name: str) -> Entry | None:
         """Move what the columns know of an instance into the book."""
@@ -459,14 +470,19 @@ class Join(Completing):
         assert entry is not None, "only what is known runs out"
         state = entry[0]
         if state <= REPEATED:
-            for code, ts, _ in _triples(entry, 3):
+            for code, ts, made in _triples(entry, 3):
                 self.by_code[code].expired += 1
                 self.by_code[code].coverage.expired(ts)
+                self.by_code[code].selection.expired((bare(made) & H_MASK) >> H_SHIFT)
+            if self.segments is not None:
+                for code in dict.fromkeys(entry[3::3]):
+                    found = self.segments.take(name, code)
+                    self.by_code[code].selection.segment(found, labelled=False)
             if len(entry) == 3:
                 self.instances_without_predictions += 1
             elif entry[2] is None:
                 self.predictions_without_instance += len(entry) // 3 - 1
-            self._forget_segments(name, entry[3::3])
+            self._forget(name, entry[3::3])
             deadline = entry[1] + self.config.label_horizon
             self.book[name] = (EXPIRED, deadline)
             self._expiry.add(deadline, name)
@@ -476,7 +492,7 @@ class Join(Completing):
             self.unmatched_label += 1
             self.instances_without_predictions += entry[3] is not None
         del self.book[name]
-        self._forget_segments(name)
+        self._forget(name)
         self.remember(-1)
 
     def _check_model(self, name: str) -> None:

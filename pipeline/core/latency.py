@@ -80,11 +80,10 @@ class Latencies:
         return round(_MAPPING.value(self._sketch.key_at_rank(rank - self._none)))
 
     def snapshot(self) -> list[object]:
-        sketch = self._sketch
-        return [list(self.counts), self.total, self._none, sketch.offset, list(sketch.bins)]
+        bins = enumerate(self._sketch.bins, self._sketch.offset)
+        return [list(self.counts), self.total, self._none, [[key, count] for key, count in bins if count]]
 
     def restore(self, state: Any) -> None:
-        self.counts, self.total, self._none, first, bins = state
-        for key, count in enumerate(bins, first):
-            if count:
-                self._sketch.add(key, count)
+        self.counts, self.total, self._none, bins = state
+        for key, count in bins:
+            self._sketch.add(key, count)

@@ -17,6 +17,7 @@ from pipeline.core.measures import MeasureSet
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.periods import periods_of
 from pipeline.core.scores import Score, Scores
+from pipeline.core.selection import Selection
 from pipeline.core.sequence import Measured, Raised, Sequence
 from pipeline.core.stages import FINAL, FIRST_BIN, INITIAL, bins_of, psi
 
@@ -45,6 +46,9 @@ class Model:
     one stands for all: bins cost nothing where there are none.
     """
 
+    #: Whether what is scored is its own prediction, so that its outcomes may have weights.
+    weighed = True
+
     def __init__(
         self,
         code: int,
@@ -67,6 +71,7 @@ class Model:
         if "dependence" in config.details and not measures.regression:
             self.labels = LabelDependence(config.dependence_order)
         self.coverage = Coverage(config.label_horizon)
+        self.selection = Selection()
         #: Its performance by the time of prediction, where that is wanted.
         self.periods = periods_of(config, measures)
         self.outcomes = 0  # evaluated
@@ -290,6 +295,7 @@ class Model:
                 self.duplicate, *self.emitted,
             ],
             "coverage": self.coverage.snapshot(),
+            "selection": self.selection.snapshot(),
             "periods": None if self.periods is None else self.periods.snapshot(),
             "started_empty": list(self.started_empty),
             "worse": [[*key, since] for key, since in self.worse.items()],
@@ -304,6 +310,7 @@ class Model:
         ) = state["numbers"]
         self.emitted = tuple(emitted)
         self.coverage.restore(state["coverage"])
+        self.selection.restore(state["selection"])
         if self.periods is not None and state["periods"] is not None:
             self.periods.restore(state["periods"])
         self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)

@@ -31,13 +31,17 @@ OF_POSITIVES, OF_NEGATIVES = (3 + 3 * ECE_BINS + part for part in range(2))
 #: With numbers: |e|, e², e for the error e = prediction - label, and the label y.
 ABSOLUTE, SQUARED, BIAS, LABEL = range(1, 5)
 
-SIZE = 3 + 3 * ECE_BINS + 2
+#: And, where a label's propensity π is known, its weight 1/π, the weight if right, and the weight squared.
+WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * ECE_BINS + 2 + part for part in range(3))
+
+SIZE = 3 + 3 * ECE_BINS + 5
 
 #: Where a number's loss stands in its score, by the configuration's name of it.
 LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 
-#: Additions in a score, of either task.
-WIDTH = 7
+#: Additions in a score, of either task; and which of them is p of the positive class.
+WIDTH = 10
+SIDE = 6
 
 #: The positive class where none is configured, if it is among the probabilities.
 _USUAL = ("true", "1")
@@ -45,8 +49,14 @@ _USUAL = ("true", "1")
 #: (places, values)
 Score = tuple[tuple[int, ...], tuple[float, ...]]
 
-#: The last ones are nothing: scores have one width.
-_NUMBERS = (SCORED, ABSOLUTE, SQUARED, BIAS, LABEL, OF_NEGATIVES, OF_NEGATIVES)
+_WEIGHTS = (WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED)
+_NO_WEIGHTS = (0.0, 0.0, 0.0)
+
+#: Two are nothing: scores have one width.
+_NUMBERS = (SCORED, ABSOLUTE, SQUARED, BIAS, LABEL, OF_NEGATIVES, OF_NEGATIVES, *_WEIGHTS)
+
+#: What is added where nothing but a weight is known.
+_NOTHING: Score = ((WEIGHT,) * (SIDE + 1) + _WEIGHTS, (0.0,) * (SIDE + 1) + _NO_WEIGHTS)
 
 
 def score_probabilities(
@@ -58,7 +68,7 @@ def score_probabilities(
     is p(h), in bin b where b/15 < p <= (b + 1)/15.
 
     >>> places, values = score_probabilities("up", "up", ("up", 0.5, "down", 0.5))
-    >>> values[:3], places[3] - IN_BIN, values[4:]
+    >>> values[:3], places[3] - IN_BIN, values[4:7]
     ((1.0, 0.6931471805599453, 0.5), 7, (0.5, 1.0, 0.0))
     """
     given = dict(zip(probabilities[::2], probabilities[1::2]))
@@ -73,8 +83,11 @@ def score_probabilities(
         positive = next((name for name in _USUAL if name in given), None)
     side = OF_POSITIVES if y == positive else OF_NEGATIVES
     return (
-        (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place, side),
-        (1.0, loss, brier, 1.0, confidence, float(h == y), float(given.get(positive or "", 0.0))),
+        (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place, side, *_WEIGHTS),
+        (
+            1.0, loss, brier, 1.0, confidence, float(h == y), float(given.get(positive or "", 0.0)),
+            *_NO_WEIGHTS,
+        ),
     )
 
 
@@ -85,7 +98,18 @@ def score_number(y: float, prediction: float) -> Score:
     (1.0, 2.0, 4.0, -2.0, 3.0)
     """
     error = prediction - y
-    return _NUMBERS, (1.0, abs(error), error * error, error, y, 0.0, 0.0)
+    return _NUMBERS, (1.0, abs(error), error * error, error, y, 0.0, 0.0, *_NO_WEIGHTS)
+
+
+def weighted(score: Score | None, propensity: float, *, right: bool) -> Score:
+    """A score (None: there is none) with the weight of an outcome whose label had this propensity.
+
+    >>> weighted(None, 0.25, right=True)[1][-3:]
+    (4.0, 4.0, 16.0)
+    """
+    places, values = score or _NOTHING
+    weight = 1.0 / propensity
+    return places, (*values[:-3], weight, weight * right, weight * weight)
 
 
 class Scores(NamedTuple):

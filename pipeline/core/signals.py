@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import FadingCount, FadingSum
-from pipeline.core.measures import MEASURES, OF_NUMBERS, OF_PROBABILITIES, MeasureSet
+from pipeline.core.measures import MEASURES, OF_NUMBERS, OF_PROBABILITIES, OF_WEIGHTS, MeasureSet
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import Chunk
 from pipeline.core.scores import Scores
@@ -157,7 +157,7 @@ class MeasureSignal:
         self._memory = build_memory(estimator)
         self._measure = measure
         self._measures = measures._replace(names=(measure,))
-        needs_sums = measure in OF_PROBABILITIES or measure in OF_NUMBERS
+        needs_sums = measure in (*OF_PROBABILITIES, *OF_WEIGHTS, *OF_NUMBERS)
         self._sums = build_sums(estimator, numbers=measures.regression) if needs_sums else None
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:

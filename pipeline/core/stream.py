@@ -199,7 +199,7 @@ class Stream(BulkJoin):
             return None
         ledger = model.coverage
         latencies = {name: self.latency.quantile(q) for name, q in QUANTILES.items()}
-        return {
+        told: dict[str, Any] = {
             "waiting": ledger.waiting,
             "oldest_waiting_ms": ledger.oldest(self.clock),
             "labelled": dict(ledger.labelled(self.clock)),
@@ -208,6 +208,12 @@ class Stream(BulkJoin):
             "instances_without_predictions": self.instances_without_predictions,
             "predictions_without_instance": self.predictions_without_instance,
         }
+        if not self._measures.regression:
+            told["labelled_by_class"] = model.selection.shares(self.classes.names)
+            told["prediction_psi"] = model.selection.index()
+        if self.segments is not None:
+            told["segment_psi"] = model.selection.index_by_key(self.segments.keys)
+        return told
 
     def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
         _, statistic, detection, autocorrelation = raised
@@ -242,6 +248,7 @@ class Stream(BulkJoin):
             "models": [model.snapshot() for model in self.by_code],
             "labels": None if self.labels is None else self.labels.snapshot(),
             "shadows": [[code, shadow.snapshot()] for code, shadow in self.shadows.items()],
+            "propensities": None if self.propensities is None else list(self.propensities.items()),
             "segments": None if self.segments is None else self.segments.snapshot(),
             "segment_models": [
                 [code, segment, model.snapshot()]
@@ -288,6 +295,8 @@ class Stream(BulkJoin):
                 if segment.partition("=")[0] in self.segments.keys:
                     found = self.add_segment(self.by_code[code], segment).restore(saved)
                     missing += [f"{self.name}/{saved['name']} {segment}: {what}" for what in found]
+        if self.propensities is not None and state["propensities"] is not None:
+            self.propensities = dict(state["propensities"])
         saved_afters = {(name, stage): saved for name, stage, saved in state["afters"]}
         for model in self.after_models.values():
             if (model.name, model.stage) in saved_afters:

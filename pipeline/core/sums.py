@@ -14,7 +14,18 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import fading_scale
-from pipeline.core.scores import LABEL, OF_NEGATIVES, OF_POSITIVES, SCORED, SIZE, WIDTH, Score, Scores
+from pipeline.core.scores import (
+    LABEL,
+    OF_NEGATIVES,
+    OF_POSITIVES,
+    SCORED,
+    SIDE,
+    SIZE,
+    WEIGHT,
+    WIDTH,
+    Score,
+    Scores,
+)
 
 #: A faded weight below it is none: its digits would soon be gone, and arithmetic slow.
 NOTHING = 1e-200
@@ -132,7 +143,7 @@ class FadedSums:
             self._place += stop - start
             if self._place == scale.length:
                 self._sums *= scale.scales[-1]
-                if self._sums[SCORED] < NOTHING:
+                if max(self._sums[SCORED], self._sums[WEIGHT]) < NOTHING:
                     self._sums[:] = 0.0
                 self._place = 0
             start = stop
@@ -176,7 +187,7 @@ class WindowSums:
 
     def sides(self) -> tuple[Floats, Floats]:
         """p of the positive class, of the window's outcomes with that label, and of the others."""
-        place, p = self._places[:, -1], self._values[:, -1]
+        place, p = self._places[:, SIDE], self._values[:, SIDE]
         return p[place == OF_POSITIVES], p[place == OF_NEGATIVES]
 
     def update(self, scores: Scores) -> None:

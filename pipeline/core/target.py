@@ -119,12 +119,16 @@ class NumberTarget:
         return score_number(y, prediction[1])
 
 
+def measured_by(config: StreamConfig) -> set[str]:
+    """The measures that messages or detectors of a stream need."""
+    return {*config.measures, *(d.signal.rpartition(":")[2] for d in config.detectors)}
+
+
 def build_target(config: StreamConfig, classes: Classes) -> Target:
     """The target of a stream's task."""
     if config.task == "regression":
         return NumberTarget()
-    measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.detectors)}
-    probabilities = not measured.isdisjoint(OF_PROBABILITIES)
+    probabilities = not measured_by(config).isdisjoint(OF_PROBABILITIES)
     return ClassTarget(classes, config.positive_class, probabilities, config.temporal_correction)
 
 

@@ -55,6 +55,8 @@ _MEASURE_HELP = {
     "r2": "Coefficient of determination",
     "bias": "Mean of prediction minus label",
     "p_ran": "Accuracy of random predictions with the model's own distribution",
+    "ipw_accuracy": "Accuracy, outcomes weighted with the inverse of their label's propensity",
+    "ipw_n": "Effective number of outcomes behind the weighted accuracy",
     "auc": "Area under the ROC curve over a window's scores",
 }
 
@@ -180,6 +182,16 @@ class Exporter:
             "Quantiles of the time from an instance to its label, to 1 %",
             labels=("stream", "quantile"),
         )
+        by_class = GaugeMetricFamily(
+            "prequential_labelled_by_class_ratio",
+            "Share of predictions of a class that got a label, of those whose fate is known",
+            labels=("stream", "model", "class"),
+        )
+        psi = GaugeMetricFamily(
+            "prequential_selection_psi",
+            "Population stability index: how the labelled differ from those without a label",
+            labels=("stream", "model", "of"),
+        )
         without_predictions = CounterMetricFamily(
             "prequential_instances_without_predictions",
             "Instances that nobody predicted within the horizon",
@@ -218,6 +230,13 @@ class Exporter:
                 of_model = (stream.name, model.name)
                 waiting.add_metric(of_model, model.coverage.waiting)
                 oldest.add_metric(of_model, model.coverage.oldest(stream.clock) / 1000)
+                for label, share in model.selection.shares(stream.classes.names).items():
+                    by_class.add_metric((*of_model, label), share)
+                indices = model.selection.index_by_key(stream.segments.keys if stream.segments else ())
+                if (index := model.selection.index()) is not None:
+                    indices["prediction"] = index
+                for of, index in indices.items():
+                    psi.add_metric((*of_model, of), index)
                 for age, share in model.coverage.curve(stream.clock).items():
                     labelled.add_metric((*of_model, age), share)
             for q in QUANTILES.values():
@@ -238,7 +257,7 @@ class Exporter:
             latency.add_metric(name, _buckets(BOUNDS, histogram.counts), histogram.total / 1000)
         yield from (
             waiting, oldest, labelled, labels_waiting, late, revisions, unmatched, duplicates, latency,
-            quantiles, without_predictions, without_instance,
+            quantiles, by_class, psi, without_predictions, without_instance,
         )  # fmt: skip
 
     def _shards(self, runners: list[ShardRunner]) -> Iterator[Metric]:

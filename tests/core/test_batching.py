@@ -69,6 +69,7 @@ from pipeline.core.pairs import Pairs
 from pipeline.core.periods import Periods
 from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.segments import Segments
+from pipeline.core.selection import Selection
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
@@ -597,6 +598,14 @@ def use_coverage(coverage: Coverage, rng: random.Random) -> Any:
     return coverage.oldest(clock), coverage.labelled(clock), coverage.waiting
 
 
+def use_selection(selection: Selection, rng: random.Random) -> Any:
+    for _ in range(4):
+        rng.choice([selection.met, selection.expired])(rng.randrange(5))
+    selection.met_many(np.array([rng.randrange(5) for _ in range(9)]))
+    selection.segment([f"arm={rng.choice('ab')}"], labelled=rng.random() < 0.5)
+    return selection.shares(["a", "b", "c", "d", "e"]), selection.index(), selection.index_by_key(["arm"])
+
+
 def use_periods(periods: Periods, rng: random.Random) -> Any:
     ts = [rng.randrange(20_000) for _ in range(20)]
     outcomes = [rng.randrange(3) | rng.randrange(3) << 16 | rng.randrange(3) << 32 for _ in ts]
@@ -690,6 +699,7 @@ STATEFUL: dict[str, Stateful] = {
         lambda: Periods(1_000, 0.9, horizon=9_000, settle=5, measures=MeasureSet(("error", "mae"))),
         use_periods,
     ),
+    "Selection": Stateful(Selection, use_selection),
     "Coverage": Stateful(lambda: Coverage(5_000), use_coverage),
     "Merge": Stateful(Merge, use_merge),
     "Shard": Stateful(lambda: Shard(Config(defaults=SETTINGS)), use_shard),

@@ -637,3 +637,22 @@ def test_memories_are_what_their_names_say() -> None:
     assert isinstance(build_memory("all"), AllHistory)
     assert isinstance(window, Window)
     assert window.size == 12
+
+
+def test_quantiles_of_latencies_are_right_to_one_per_cent() -> None:
+    """Whatever the batches, and 0 exactly."""
+    rng = random.Random(3)
+    values = [rng.choice([0, 1, 2, 40, int(rng.lognormvariate(8, 3))]) for _ in range(3_000)]
+    latencies, other = Latencies(), Latencies()
+    for piece in cut(rng, len(values)):
+        latencies.update(array("q", values[piece]))
+    for value in reversed(values):
+        other.update(array("q", [value]))
+    ordered = sorted(values)
+    for q in (0.0, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0):
+        expected = ordered[int(q * (len(values) - 1))]
+        found = latencies.quantile(q)
+        assert found is not None
+        assert abs(found - expected) <= 0.01 * expected + 0.5
+        assert found == other.quantile(q), "the same in any order"
+    assert Latencies().quantile(0.5) is None

@@ -23,6 +23,7 @@ from pipeline.core.measures import (
     OF_NUMBERS,
     OF_POSITIVE,
     OF_PROBABILITIES,
+    OF_WEIGHTS,
     compute,
     compute_by_chance,
 )
@@ -278,7 +279,7 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
 @pytest.mark.parametrize("name", [name for name in MEASURES if name != AUC])
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_NUMBERS}[name]
+    function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_WEIGHTS, **OF_NUMBERS}[name]
     assert f">>> {name}(" in (function.__doc__ or "")
 
 

@@ -14,6 +14,7 @@ from helpers import HOUR, World, assert_cuts_change_no_bit, catch_up, metrics_of
 from oracle_coverage import Account
 from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_records import settings_of
+from oracle_scores import WEIGHTED
 from worlds import random_world
 
 from pipeline.config import duration
@@ -66,7 +67,7 @@ def expected(account: Account, settings: Any, width: int) -> dict[int, dict[str,
         values, undefined = estimator.measures(revised=True)
         found[start] = {
             "predictions": len(predictions), "labelled": len(met), "values": values,
-            "undefined": undefined if met else dict.fromkeys(ALL_MEASURES, "empty"),
+            "undefined": undefined if met else dict.fromkeys((*ALL_MEASURES, *WEIGHTED), "empty"),
         }  # fmt: skip
     return found
 

@@ -77,7 +77,10 @@ def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
         assert quantiles.keys() == expected.keys(), about
         for name, value in quantiles.items():
             assert abs(value - expected[name]) <= 0.5 + 0.0101 * expected[name], about
-        assert {**ours, "label_latency_ms": None} == {**theirs, "label_latency_ms": None}, about
+        index = theirs.get("prediction_psi")
+        assert ours.get("prediction_psi") == (index and pytest.approx(index, rel=1e-9, abs=1e-12)), about
+        close_enough = {"label_latency_ms": None, "prediction_psi": None}
+        assert {**ours, **close_enough} == {**theirs, **close_enough}, about
 
 
 def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:
@@ -372,6 +375,7 @@ def test_messages_go_by_stage_and_estimator() -> None:
 def test_the_random_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator: a differential test of nothing would pass too."""
     tally = [0, 0]
+    weighted = 0
     counts: dict[str, int] = {}
     reasons: set[str] = set()
     stages: set[str] = set()
@@ -384,6 +388,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
         tally[1] += len(alarms_of(outputs))
         for message in metrics_of(outputs):
             stages.add(message.stage)
+            weighted += "ipw_accuracy" in message.measures
             reasons |= set(message.undefined.values())
             for name, count in message.counts.items():
                 counts[name] = max(count, counts.get(name, 0))
@@ -392,9 +397,10 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     assert reasons == {
         "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
         "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities",
-        "not_regression", "not_classification",
+        "not_regression", "not_classification", "no_propensity",
     }  # fmt: skip
     assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
+    assert weighted > 100
     assert stages >= {"after:1ms", "after:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}

@@ -9,6 +9,8 @@ from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
 
+from pipeline.config import KNOWN_MEASURES
+
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
     "all:kappa", "window:20:kappa_per", "fading:0.9:f1", "window:3:mcc", "all:kappa_z",
@@ -28,11 +30,12 @@ class Sort:
     regression: bool
     binned: bool  # stages beyond initial and final, and several predictions before each label
     probable: bool  # probabilities with some predictions
+    weighted: bool  # propensities of labels with most instances
 
     @classmethod
     def any(cls, rng: random.Random) -> Sort:
         """About half of all worlds have nothing but classes, and the stages initial and final."""
-        return cls(rng.random() < 0.2, rng.random() < 0.33, rng.random() < 0.33)
+        return cls(rng.random() < 0.2, rng.random() < 0.33, rng.random() < 0.33, rng.random() < 0.25)
 
 
 def random_world(
@@ -89,6 +92,8 @@ def random_world(
         truth = classes[instance // 3 % class_count]
         if kind == 0 and rng.random() < 0.3:
             obj["version"] = rng.randrange(3)
+        if kind == 0 and sort.weighted and rng.random() < 0.8:
+            obj["label_propensity"] = rng.choice([1, 0.5, 0.1, rng.uniform(0.01, 1)])
         elif kind == 1:
             guess = truth if rng.random() < (0.9 if 2 * number < size else 0.2) else None
             obj["model"] = rng.choice(models)
@@ -151,6 +156,8 @@ def _random_settings(
         defaults["positive_class"] = None
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
+    if sort.weighted:
+        defaults["measures"] = [*KNOWN_MEASURES, "ipw_accuracy", "ipw_n"]
     return {
         "defaults": defaults,
         "streams": {

@@ -297,8 +297,12 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
         elif name == "coverage":
             theirs_too = expected["label_latency_ms"]
-            quantiles = {key: pytest.approx(ms, rel=0.0101, abs=0.5) for key, ms in theirs_too.items()}
-            assert value == {**expected, "label_latency_ms": quantiles}, (ours, theirs)
+            rounded: dict[str, Any] = {
+                "label_latency_ms": {k: pytest.approx(v, rel=0.0101, abs=0.5) for k, v in theirs_too.items()}
+            }
+            if expected.get("prediction_psi") is not None:
+                rounded["prediction_psi"] = pytest.approx(expected["prediction_psi"], rel=1e-9, abs=1e-12)
+            assert value == {**expected, **rounded}, (ours, theirs)
         elif name in ("n", "statistic"):
             assert value == pytest.approx(expected, rel=1e-9, abs=1e-9), (ours, theirs)
         elif name == "params":

@@ -28,7 +28,8 @@ STREAM = {
     "segments": ["arm"],
     "label_horizon": HORIZON,
     "settle": SETTLE,
-    "emit": {"outcomes": 50, "every": None},
+    "emit": {"outcomes": 50, "every": "2s"},
+    "period": "20s",
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "lambda": 5},
         {"detector": "page-hinkley", "signal": "window:50:log_loss", "delta": 0.01, "lambda": 3},

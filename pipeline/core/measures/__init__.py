@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from pipeline.core.arrays import Floats
-from pipeline.core.measures import agreement, auc, per_class, probabilistic, regression
+from pipeline.core.measures import agreement, auc, per_class, probabilistic, regression, weighted
 from pipeline.core.measures.matrix import Binary, Matrix, PositiveClass, Undefined, binary, matrix_of
 from pipeline.core.memories import Memory
 from pipeline.core.sums import Sums, WindowSums
@@ -43,6 +43,11 @@ OF_PROBABILITIES: dict[str, Callable[[Floats], float]] = {
     for function in (probabilistic.log_loss, probabilistic.brier, probabilistic.ece)
 }
 
+#: Measures where labels aren't a fair sample.
+OF_WEIGHTS: dict[str, Callable[[Floats], float]] = {
+    function.__name__: function for function in (weighted.ipw_accuracy, weighted.ipw_n)
+}
+
 #: The one that needs the scores themselves, not sums of them: windows have it.
 AUC = "auc"
 
@@ -52,7 +57,7 @@ OF_NUMBERS: dict[str, Callable[[Sums], float]] = {
     for function in (regression.mae, regression.mse, regression.rmse, regression.r2, regression.bias)
 }
 
-MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, AUC, *OF_NUMBERS)
+MEASURES = (*OF_MATRIX, *OF_POSITIVE, *OF_PROBABILITIES, *OF_WEIGHTS, AUC, *OF_NUMBERS)
 
 
 class _Plan(NamedTuple):
@@ -60,22 +65,23 @@ class _Plan(NamedTuple):
 
     of_matrix: list[tuple[str, Callable[[Matrix], float]]]
     of_positive: list[tuple[str, Callable[[Binary], float]]]
-    of_probabilities: list[tuple[str, Callable[[Floats], float]]]
+    of_sums: list[tuple[str, Callable[[Floats], float]]]
     without_positive: dict[str, str]
-    without_probabilities: dict[str, str]
+    without_sums: dict[str, str]
     not_regression: dict[str, str]
 
 
 @lru_cache(maxsize=256)
 def _plan(names: tuple[str, ...]) -> _Plan:
     positive = [name for name in names if name in OF_POSITIVE]
+    weights = [name for name in names if name in OF_WEIGHTS]
     probabilities = [name for name in names if name in OF_PROBABILITIES]
     return _Plan(
         [(name, OF_MATRIX[name]) for name in names if name in OF_MATRIX],
         [(name, OF_POSITIVE[name]) for name in positive],
-        [(name, OF_PROBABILITIES[name]) for name in probabilities],
+        [(name, (OF_PROBABILITIES | OF_WEIGHTS)[name]) for name in (*probabilities, *weights)],
         dict.fromkeys(positive, "no_positive_class"),
-        dict.fromkeys(probabilities, "no_probabilities"),
+        dict.fromkeys(probabilities, "no_probabilities") | dict.fromkeys(weights, "no_propensity"),
         dict.fromkeys([name for name in names if name in OF_NUMBERS], "not_regression"),
     )
 
@@ -134,9 +140,9 @@ def _of_classes(
     else:
         _fill(plan.of_positive, binary(matrix, code), values, undefined)
     if sums is None:
-        undefined.update(plan.without_probabilities)
+        undefined.update(plan.without_sums)
     else:
-        _fill(plan.of_probabilities, sums.sums, values, undefined)
+        _fill(plan.of_sums, sums.sums, values, undefined)
     if AUC in names:
         _fill([(AUC, _auc)], (sums, code), values, undefined)
     return values, undefined
