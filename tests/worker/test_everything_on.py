@@ -38,9 +38,14 @@ STREAM = {
 
 
 def enriched(plain: Iterator[Record]) -> Iterator[Record]:
-    """The workload; most predictions carry probabilities, and all but instances a segment."""
+    """The workload; most predictions carry probabilities and a segment, instances a propensity."""
     rng = random.Random(5)
     for record in plain:
+        if record.topic == "instances":
+            assert record.value is not None
+            obj = json.loads(record.value)
+            obj["label_propensity"] = 1 / (1 + int(obj["instance_id"]) % 3)
+            record = record._replace(value=json.dumps(obj).encode())
         if record.topic == "predictions":
             assert record.value is not None
             obj = json.loads(record.value)
@@ -106,8 +111,13 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
         assert {id: theirs[id] for id in ours} == ours
         # What a replay has beyond it is its last set.
         assert name == "metrics" or ours.keys() == theirs.keys()
-    models = {json.loads(m.value())["model"] for m in read_topic(cluster, "metrics")}
-    assert {"nb", "nb+temporal", "@persistent", "@majority", "m"} <= models
+    found = [json.loads(message.value()) for message in read_topic(cluster, "metrics")]
+    models = {message["model"] for message in found}
+    assert {"nb", "nb+temporal", "nb@random", "@persistent", "@majority", "m"} <= models
+    assert {"after:1s", "intermediate", "bin:3", "period"} <= {message["stage"] for message in found}
+    assert {"provisional", "final"} == {m["period"]["status"] for m in found if "period" in m}
+    assert any("coverage" in message for message in found)
+    assert any("ipw_accuracy" in message["measures"] for message in found)
 
 
 def _slice(everything: list[Record], part: int, parts: int) -> list[Record]:
