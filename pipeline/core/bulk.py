@@ -21,9 +21,10 @@ from pipeline.core.arrays import Ints, Packed
 from pipeline.core.classes import class_name
 from pipeline.core.columns import FAR, NONE, NOWHERE, Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.join import CLOCK_TOLERANCE, WAITING, Entry, Join
+from pipeline.core.join import Join
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
+from pipeline.core.remembering import CLOCK_TOLERANCE, WAITING, Entry
 
 #: Records of a stream from which numpy's cost per call is worth while.
 BULK = 64

@@ -1,7 +1,7 @@
 """The usual instances of a stream, in columns: one slot each, ready for whole rounds at once.
 
 Usual is: predictions wait, at most one of each model, or a label has met them. Everything else is an
-entry of the join's book (see `pipeline.core.join`), and what is here becomes one when a record comes
+entry of the book (see `pipeline.core.remembering`), and what is here becomes one when a record comes
 that needs care: it is *spilled*. Columns take less than half of the memory, and a copy of millions of
 slots takes milliseconds.
 """

@@ -20,7 +20,7 @@ from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score, weighted
 from pipeline.core.segments import Segments
 from pipeline.core.shadow import SUFFIX
-from pipeline.core.stages import FINAL, FIRST_BIN, after_stages, bins_of, made_by, views
+from pipeline.core.stages import FINAL, FIRST_BIN, after_stages, bins_of, made_by, triples, views
 from pipeline.core.target import build_target, measured_by
 from pipeline.core.transitions import Transitions
 
@@ -60,6 +60,7 @@ class Completing:
         self._propensity: float | None = None  # of the instance whose outcomes are being made
         self.models: dict[str, Model] = {}
         self.by_code: list[Model] = []
+        self.predictions_without_instance = 0  # that met their label, or whose time is over
         self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
         # The log of completions since the last evaluation: one row for each, in columns.
         self.log_names: list[str] = []
@@ -105,6 +106,28 @@ class Completing:
         self.log_latencies.append(latency)
         self.log_ordinals.append(ordinal)
         self.log_labels.append(label)
+
+    def _wait(self, model: Model, ts: int) -> None:
+        """A prediction waits for its label."""
+        model.coverage.wait(ts)
+        if model.periods is not None:
+            model.periods.wait(ts)
+            self.on_period()
+
+    def _account(self, name: str, met: tuple[Any, ...], version: int | None, y: Any, t1: int) -> None:
+        """Predictions (flat triples) that wait meet their label; their outcomes are made next."""
+        if self.propensities is not None:
+            self._propensity = self.propensities.get(name)
+        for code, ts, made in triples(met, 0):
+            model = self.by_code[code]
+            model.coverage.met(ts, t1)
+            model.selection.met((bare(made) & H_MASK) >> H_SHIFT)
+            if model.periods is not None:
+                outcome = bare(made) & ~0xFFFF | self.target.bits(y)
+                score = self._score(y, made, self._propensity)
+                model.periods.met(ts, t1, outcome, score)
+        if version is None:
+            self.predictions_without_instance += len(met) // 3
 
     def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
         """One outcome of a prediction that counts in every stage. The label is the log's last row."""
@@ -209,7 +232,7 @@ class Completing:
             self.after_models[model.code, stage] = model.at(stage, FIRST_AFTER + len(self.after_models))
 
     def _revise_outcomes(self, entry: tuple[Any, ...], y: Any) -> None:
-        """Move the outcomes of a settled entry (see `pipeline.core.join`) to another label."""
+        """Move the outcomes of a settled entry (see `pipeline.core.remembering`) to another label."""
         _, _, _, t1, first_y, old_y, baselines, ordinal, t0, *made = entry
         bits = self.target.bits
 
@@ -223,15 +246,14 @@ class Completing:
             """What the label was when it met the prediction."""
             return (prediction & 0xFFFF) - 1 if prediction & 0xFFFF else bits(first_y)
 
-        for code, ts, prediction in zip(made[::3], made[1::3], made[2::3]):
+        for code, ts, prediction in triples(made, 0):
             if (periods := self.by_code[code].periods) is not None and not self._measures.regression:
                 periods.revise(ts, prediction & ~0xFFFF | first_label(prediction), old_y, y)
                 self.on_period()
         for code, view in views(made, t0, t1, self._bins).items():
             move(self.by_code[code], _judged(view, first_label(view[0]), baselines))
         # The lead is among those that the label met at once.
-        triples = zip(made[::3], made[1::3], made[2::3])
-        met = [part for triple in triples if not triple[2] & 0xFFFF for part in triple]
+        met = [part for triple in triples(made, 0) if not triple[2] & 0xFFFF for part in triple]
         lead = _lead(met)
         view = views(met, t0, t1, self._bins)[lead]
         for companion in self.companions:

@@ -17,8 +17,8 @@ from pipeline.core.arrays import Ints
 from pipeline.core.bulk import BULK, Part
 from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.join import Entry
 from pipeline.core.merge import Batch, Cut, Merge, Round
+from pipeline.core.remembering import Entry
 from pipeline.core.stream import Stream
 from topics.outputs import DeadLetter, Output
 

@@ -6,7 +6,7 @@ final, bin 1, …, bin B; where one prediction counts everywhere it is a tuple o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeline.config import AFTER, StreamConfig, duration
@@ -30,6 +30,11 @@ def after_stages(config: StreamConfig) -> dict[str, int]:
     return {name: duration(name.removeprefix(AFTER)) for name in names}
 
 
+def triples(entry: Sequence[Any], start: int) -> Iterator[tuple[int, int, Any]]:
+    """(model, ts, prediction) of a flat sequence from `start` on."""
+    return zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3])
+
+
 def made_by(predictions: Sequence[Any], end: int) -> dict[int, Any]:
     """By model: the last of its predictions with a time up to `end`; from flat triples, as for `views`.
 
@@ -37,7 +42,7 @@ def made_by(predictions: Sequence[Any], end: int) -> dict[int, Any]:
     {0: 'b'}
     """
     found: dict[int, tuple[int, Any]] = {}
-    for model, ts, prediction in zip(predictions[::3], predictions[1::3], predictions[2::3]):
+    for model, ts, prediction in triples(predictions, 0):
         if ts <= end and (model not in found or found[model][0] <= ts):
             found[model] = (ts, prediction)
     return {model: prediction for model, (_, prediction) in found.items()}
@@ -54,7 +59,7 @@ def views(predictions: Sequence[Any], t0: int, t1: int, bins: int) -> dict[int, 
     {0: ('a', 'b', 'a', 'b'), 1: ('c',)}
     """
     found: dict[int, list[tuple[int, Any]]] = {}
-    for model, ts, prediction in zip(predictions[::3], predictions[1::3], predictions[2::3]):
+    for model, ts, prediction in triples(predictions, 0):
         found.setdefault(model, []).append((ts, prediction))
     return {model: _view(made, t0, t1, bins) for model, made in found.items()}
 

@@ -12,10 +12,10 @@ from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
 from pipeline.core.columns import Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.join import EXPIRED, SETTLED, Entry
 from pipeline.core.latency import QUANTILES, Latencies
 from pipeline.core.model import Model
 from pipeline.core.periods import PeriodState
+from pipeline.core.remembering import EXPIRED, SETTLED, Entry
 from pipeline.core.sequence import Raised
 from topics.decoding import INSTANCES, LABELS
 from topics.outputs import Alarm, Metrics, Output, identity

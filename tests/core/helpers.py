@@ -27,9 +27,9 @@ from pipeline.config import Config, load_config
 from pipeline.core import bulk
 from pipeline.core import shard as shard_module
 from pipeline.core.arrays import Packed
-from pipeline.core.join import REPEATED, SETTLED, WAITING
 from pipeline.core.merge import Batch, Cut
 from pipeline.core.outcomes import NO_CLASS, Chunk, pack
+from pipeline.core.remembering import REPEATED, SETTLED, WAITING
 from pipeline.core.shard import Shard
 from pipeline.core.stream import Stream
 from topics.decoding import KINDS, decode

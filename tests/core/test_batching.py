@@ -55,7 +55,6 @@ from pipeline.core.dependence import RecentDependence
 from pipeline.core.detection import Detection
 from pipeline.core.fading import FadingCount, FadingSum
 from pipeline.core.increments import Increments
-from pipeline.core.join import SETTLED
 from pipeline.core.label_dependence import LabelDependence
 from pipeline.core.latency import Latencies
 from pipeline.core.measures import MeasureSet
@@ -67,6 +66,7 @@ from pipeline.core.outcomes import pack
 from pipeline.core.page_hinkley import PageHinkley
 from pipeline.core.pairs import Pairs
 from pipeline.core.periods import Periods
+from pipeline.core.remembering import SETTLED
 from pipeline.core.scores import Scores, score_number, score_probabilities
 from pipeline.core.segments import Segments
 from pipeline.core.selection import Selection
