@@ -31,7 +31,10 @@ class WaitingInstances(Generic[X]):
     age late). For fractions of an expected latency: `ages=[expected * b // 10 for b in range(1, 10)]`.
     The 2020 paper's algorithm 1 is `every_labels=1`.
 
-    At most `limit` instances wait: then the one that was added first leaves, counted in `dropped`.
+    At most `limit` instances wait: then the one that was added first leaves, counted in `dropped`. With a
+    `horizon` (ms; that of the evaluation, `label_horizon`) those that are older leave too, counted in
+    `expired`: their labels would be too late. They do so in the order in which they were added, when `due`
+    is asked.
     Times come in with the calls. No call sweeps over what waits: it costs the same however many do, and
     `due` as much again for each instance that it yields.
 
@@ -64,9 +67,14 @@ class WaitingInstances(Generic[X]):
     """
 
     def __init__(
-        self, *, every_labels: int | None = None, ages: Sequence[int] = (), limit: int = 100_000
+        self,
+        *,
+        every_labels: int | None = None,
+        ages: Sequence[int] = (),
+        limit: int = 100_000,
+        horizon: int | None = None,
     ) -> None:
-        for name, value in (("every_labels", every_labels), ("limit", limit)):
+        for name, value in (("every_labels", every_labels), ("limit", limit), ("horizon", horizon)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: expected at least 1")
         if any(age < 1 for age in ages):
@@ -74,8 +82,11 @@ class WaitingInstances(Generic[X]):
         self.every_labels = every_labels
         self.ages = tuple(sorted(ages))
         self.limit = limit
+        self.horizon = horizon
         #: Instances that left because more than `limit` waited.
         self.dropped = 0
+        #: Instances that left because they were older than `horizon`.
+        self.expired = 0
         self._labels = 0
         self._instances: OrderedDict[Hashable, _Instance[X]] = OrderedDict()  # as they were added
         self._turns: OrderedDict[Hashable, None] = OrderedDict()  # by latest prediction, oldest first
@@ -108,6 +119,7 @@ class WaitingInstances(Generic[X]):
 
         Nothing is lost where the caller stops early: what wasn't taken is still due.
         """
+        self._expire(now)
         while self._times and self._times[0] <= now:
             bucket = self._buckets[self._times[0]]
             if bucket:
@@ -119,6 +131,16 @@ class WaitingInstances(Generic[X]):
             if self._labels - self._instances[first].labels < self.every_labels:
                 return
             yield self._predicted(first, after=now)
+
+    def _expire(self, now: int) -> None:
+        if self.horizon is None:
+            return
+        while self._instances:
+            first = next(iter(self._instances))
+            if self._instances[first].ts + self.horizon >= now:
+                return
+            self._remove(first)
+            self.expired += 1
 
     def _predicted(self, instance_id: Hashable, after: int) -> tuple[Hashable, X]:
         """It is predicted now: put it in the places where it comes up next, in time that is `after`."""

@@ -229,3 +229,26 @@ class TestBounds:
     def test_refuses(self, arguments: dict[str, Any], sentence: str) -> None:
         with pytest.raises(ValueError, match=sentence):
             WaitingInstances[str](**arguments)
+
+
+def test_what_is_older_than_the_horizon_leaves() -> None:
+    """At 1,100 the horizon of 1,000 isn't over for what came at 100; at 1,101 it is."""
+    waiting: WaitingInstances[str] = WaitingInstances(every_labels=1, horizon=1_000)
+    for i, ts in enumerate((100, 200, 50)):  # the last one waits behind the others
+        waiting.add(i, "x", ts)
+    waiting.add("labelled", "x", 60)
+    waiting.label("labelled")
+    assert [i for i, _ in waiting.due(1_100)] == [0, 1, 2]
+    assert (len(waiting), waiting.expired) == (3, 0)
+    waiting.add("other", "x", 1_101)
+    waiting.label("other")
+    assert [i for i, _ in waiting.due(1_101)] == [1, 2]
+    assert (len(waiting), waiting.expired) == (2, 1)
+    assert waiting.label(0) is None
+    assert list(waiting.due(1_201)) == []
+    assert (len(waiting), waiting.expired, waiting.dropped) == (0, 3, 0)
+
+
+def test_a_horizon_is_above_0() -> None:
+    with pytest.raises(ValueError, match="horizon is 0: expected at least 1"):
+        WaitingInstances(horizon=0)
