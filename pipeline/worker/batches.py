@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import Message
 
 from pipeline.core.merge import Batch
 from topics.decoding import Decoder
+from topics.outputs import DeadLetter
 from topics.specs import INPUTS
 
 
@@ -24,9 +25,10 @@ def to_batch(kind: int, messages: list[Message], decoder: Decoder) -> Batch:
 
 
 class Originals:
-    """The messages behind batches that aren't processed yet, by kind."""
+    """The messages behind batches that aren't processed yet, by kind; and those of dead letters."""
 
     def __init__(self) -> None:
+        self._rejected: dict[tuple[int, int], Message] = {}  # by kind and offset
         self._messages: tuple[deque[list[Message]], ...] = (deque(), deque(), deque())
 
     def add(self, kind: int, messages: list[Message]) -> None:
@@ -39,6 +41,17 @@ class Originals:
             if messages[0].offset() <= offset <= messages[-1].offset():
                 return messages[bisect_left(messages, offset, key=Message.offset)]
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
+
+    def keep(self, letters: Iterable[DeadLetter]) -> None:
+        """Of what is processed, only the originals of dead letters are still needed."""
+        for letter in letters:
+            place = (letter.kind, letter.offset)
+            if place not in self._rejected:
+                self._rejected[place] = self.find(*place)
+
+    def take(self, letter: DeadLetter) -> Message:
+        """The original of a dead letter, which isn't kept any longer."""
+        return self._rejected.pop((letter.kind, letter.offset))
 
     def drop(self, cut: Sequence[int]) -> None:
         """Forget messages below a cut."""
