@@ -180,13 +180,19 @@ class StreamProducer(RecordProducer):
         ts: Time = None,
         version: int | None = None,
         segments: Mapping[str, str] | None = None,
+        label_propensity: float | None = None,
     ) -> None:
-        """An observation arrived; `segments` are its groups, such as `{"region": "north"}`."""
+        """An observation arrived.
+
+        `segments` are its groups, such as `{"region": "north"}`; `label_propensity` is the probability with
+        which it gets a label at all, where only some do.
+        """
         fields = {
             "instance_id": _identifier("instance_id", instance_id),
             "ts": _milliseconds(ts),
             "version": None if version is None else _integer("version", version),
             "segments": _segments(segments),
+            "label_propensity": _propensity(label_propensity),
         }
         self._say("instances", stream, fields)
 
@@ -321,6 +327,15 @@ def _segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
         _text("a segment's name", name): _text(f"segment {name!r}", value)
         for name, value in segments.items()
     }
+
+
+def _propensity(value: float | None) -> float | None:
+    if value is None:
+        return None
+    share = _plain(value)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+        raise ValueError(f"label_propensity is {_quoted(value)}: expected a number above 0 and up to 1")
+    return float(share)
 
 
 def _probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:

@@ -118,7 +118,9 @@ def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
 def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock) -> None:
     moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     mock.producer.instance("s", 17)
-    mock.producer.instance("s", "a", ts=5, version=2, segments={"region": "north"})
+    mock.producer.instance(
+        "s", "a", ts=5, version=2, segments={"region": "north"}, label_propensity=0.5
+    )
     mock.producer.prediction("s", "nb", 17, "UP")
     mock.producer.prediction(
         "s",
@@ -139,6 +141,7 @@ def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock)
             "ts": 5,
             "version": 2,
             "segments": {"region": "north"},
+            "label_propensity": 0.5,
         },
     ]
     assert [json.loads(record.value) for record in mock.received("predictions")] == [
@@ -219,6 +222,9 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         (lambda p: p.prediction("s", "m", 1, 1, model_version=1.5), r"model_version is 1\.5"),
         (lambda p: p.instance("s", 1, version="2"), "version is '2'"),
         (lambda p: p.instance("s", 1, segments={"region": 1}), "segment 'region' is 1"),
+        (lambda p: p.instance("s", 1, label_propensity=0), "label_propensity is 0: expected"),
+        (lambda p: p.instance("s", 1, label_propensity=1.5), "label_propensity is 1.5: expected"),
+        (lambda p: p.instance("s", 1, label_propensity=True), "label_propensity is True: expected"),
         (lambda p: p.instance("s", 1, segments={1: "north"}), "a segment's name is 1"),
     ],
 )
