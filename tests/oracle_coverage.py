@@ -35,9 +35,9 @@ class Account:
         return max(0, clock - min(begins)) if begins else 0
 
     def labelled(self, clock: int) -> dict[str, float]:
-        """Shares by age, anew when the clock is in another step."""
-        if clock // self.step != self.slot:
-            self.slot = clock // self.step
+        """Shares by age, anew when the clock is in another sixteen steps."""
+        if clock // (16 * self.step) != self.slot:
+            self.slot = clock // (16 * self.step)
             self.shares = {}
             for name, age in (*AGES.items(), ("horizon", self.horizon)):
                 if name != "horizon" and age >= self.horizon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,9 @@ from pipeline.core.latency import AGES, BOUNDS_MS
 #: Cohorts within one horizon, at most about this many.
 _COHORTS = 1024
 
+#: Steps after which shares are made anew: each time all cohorts are looked at.
+_STEPS = 16
+
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
 
@@ -22,6 +26,8 @@ _MOST = 8 * _COHORTS
 _WAITING, _MADE, _MET = range(3)
 
 _SIZE = _MET + len(BOUNDS_MS) + 1
+
+_EMPTY = [0] * _SIZE
 
 #: More than there are ages: cohort and age in one number.
 _AGES = 32
@@ -49,15 +55,16 @@ class Coverage:
         self._old = [0] * _SIZE  # the sum of those that nothing will happen to any more
         self._slot: int | None = None  # the step that the clock was in when `_shares` was made
         self._shares: dict[str, float] = {}
+        # Not part of the state: the newest answer to lookers-on, and numbers of cohorts that something may
+        # wait in, with each that it does.
+        self._looked: tuple[int | None, dict[str, float]] = (None, {})
+        self._first: list[int] = []
 
     # ---- predictions
 
     def wait(self, ts: int) -> None:
         """A prediction waits for its label."""
-        self.waiting += 1
-        cohort = self._cohort(ts // self._width)
-        cohort[_WAITING] += 1
-        cohort[_MADE] += 1
+        self._wait(ts // self._width, 1)
 
     def met(self, ts: int, t1: int) -> None:
         """One that waits met its label."""
@@ -80,11 +87,16 @@ class Coverage:
 
     def wait_many(self, ts: Ints) -> None:
         """`wait` for each."""
-        self.waiting += len(ts)
         for number, count in _counted(ts // self._width):
-            cohort = self._cohort(number)
-            cohort[_WAITING] += count
-            cohort[_MADE] += count
+            self._wait(number, count)
+
+    def _wait(self, number: int, count: int) -> None:
+        self.waiting += count
+        cohort = self._cohort(number)
+        if not cohort[_WAITING]:
+            heapq.heappush(self._first, number)
+        cohort[_WAITING] += count
+        cohort[_MADE] += count
 
     def met_many(self, ts: Ints, t1: Ints) -> None:
         """`met` for each."""
@@ -105,25 +117,23 @@ class Coverage:
 
     def oldest(self, clock: int) -> int:
         """Age of the oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
-        waiting = [number for number, cohort in self._cohorts.items() if cohort[_WAITING] > 0]
-        return max(0, clock - min(waiting) * self._width) if waiting else 0
+        first = self._first
+        while first and self._cohorts.get(first[0], _EMPTY)[_WAITING] <= 0:
+            heapq.heappop(first)
+        return max(0, clock - first[0] * self._width) if first else 0
 
     def labelled(self, clock: int) -> dict[str, float]:
         """The label maturity curve: by age, the share of predictions that had met their label by then.
 
         Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as
-        `horizon`. Made anew whenever the clock has moved by a step.
+        `horizon`. Made anew whenever the clock has moved by 1/64 of the horizon.
         """
-        slot = clock // self._width
+        slot = clock // (_STEPS * self._width)
         if slot != self._slot:
             self._slot = slot
             self._fold(clock)
-            self._shares = self.curve(clock)
+            self._shares = dict(self._curve(clock))
         return self._shares
-
-    def share_at_horizon(self) -> float | None:
-        """The share of predictions that get a label at all, by the newest curve; None as long as unknown."""
-        return self._shares.get("horizon")
 
     def _fold(self, clock: int) -> None:
         """Add up cohorts in which nothing happens any more, so that their number is bounded.
@@ -138,8 +148,11 @@ class Coverage:
                 self._old = [a + b for a, b in zip(self._old, cohort)]
 
     def curve(self, clock: int) -> dict[str, float]:
-        """`labelled` as it is now, whenever it is asked for: for lookers-on, who mustn't change anything."""
-        return dict(self._curve(clock))
+        """Likewise, for lookers-on: what they ask for and when mustn't change what messages say."""
+        slot = clock // (_STEPS * self._width)
+        if self._looked[0] != slot:
+            self._looked = slot, dict(self._curve(clock))
+        return self._looked[1]
 
     def _curve(self, clock: int) -> Iterator[tuple[str, float]]:
         numbers = np.fromiter(self._cohorts, np.int64, len(self._cohorts))
@@ -165,6 +178,7 @@ class Coverage:
         horizon, self.waiting, cohorts, self._old, self._slot, self._shares = state
         self._width = max(1, horizon // _COHORTS)
         self._cohorts = {number: counts for number, *counts in cohorts}
+        self._first = sorted(number for number, cohort in self._cohorts.items() if cohort[_WAITING])
 
 
 def _counted(values: Ints) -> Iterator[tuple[int, int]]:
