@@ -180,7 +180,7 @@ class Exporter:
         quantiles = GaugeMetricFamily(
             "prequential_label_latency_quantile_seconds",
             "Quantiles of the time from an instance to its label, to 1 %",
-            labels=("stream", "quantile"),
+            labels=("stream", "percentile"),  # "quantile" is reserved for summaries
         )
         by_class = GaugeMetricFamily(
             "prequential_labelled_by_class_ratio",
@@ -239,10 +239,10 @@ class Exporter:
                     psi.add_metric((*of_model, of), index)
                 for age, share in model.coverage.curve(stream.clock).items():
                     labelled.add_metric((*of_model, age), share)
-            for q in QUANTILES.values():
+            for percentile, q in QUANTILES.items():
                 value = stream.latency.quantile(q)
                 if value is not None:
-                    quantiles.add_metric((*name, str(q)), value / 1000)
+                    quantiles.add_metric((*name, percentile), value / 1000)
             without_predictions.add_metric(name, stream.instances_without_predictions)
             without_instance.add_metric(name, stream.predictions_without_instance)
             labels_waiting.add_metric(name, stream.waiting_labels)

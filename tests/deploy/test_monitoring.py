@@ -39,7 +39,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_labelled_ratio": ("gauge", ("stream", "model", "age")),
     "prequential_labelled_by_class_ratio": ("gauge", ("stream", "model", "class")),
     "prequential_selection_psi": ("gauge", ("stream", "model", "of")),
-    "prequential_label_latency_quantile_seconds": ("gauge", ("stream", "quantile")),
+    "prequential_label_latency_quantile_seconds": ("gauge", ("stream", "percentile")),
     "prequential_unmatched_labels_total": ("counter", ("stream",)),
     "prequential_instances_without_predictions_total": ("counter", ("stream",)),
     "prequential_predictions_without_instance_total": ("counter", ("stream",)),
@@ -85,7 +85,7 @@ VALUES = {
     "age": "1h",
     "class": "UP",
     "of": "prediction",
-    "quantile": "0.9",
+    "percentile": "p90",
     "alertname": "PrequentialDrift",
     "alertstate": "firing",
 }
