@@ -203,8 +203,6 @@ class Stream:
         if memory.state == "tombstone":
             self.count("duplicate")
             return
-        if memory.state == "waiting" and propensity is not None:
-            memory.propensity = propensity
         version = version or 0
         nothing_newer = memory.instance_ts and version <= max(memory.versions)
         if nothing_newer and (memory.state == "settled" or ts >= min(memory.instance_ts)):
@@ -212,6 +210,8 @@ class Stream:
             return
         memory.instance_ts.append(ts)
         memory.versions.append(version)
+        if memory.state == "waiting" and propensity is not None:
+            memory.propensity = propensity
         self.drop_waiting_label_if_late(memory)
 
     def drop_waiting_label_if_late(self, memory: Memory) -> None:

@@ -26,6 +26,9 @@ Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
 #: (ECMA-262, 21.4.1.1): wide enough for every clock, and safe to add durations to in 64 bits.
 Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_000_000_000_000)]
 
+#: Smallest probability of a label: its inverse is a weight, which is squared and added up.
+MIN_PROPENSITY = 1e-9
+
 #: Integers that are classes, with a bound: larger ones are rare, and `topics.decoding` counts their digits.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -48,7 +51,7 @@ class Instance(msgspec.Struct, gc=False):
     version: Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)] | None = None
     segments: dict[Name, Name] | None = None
     #: The probability with which it gets a label at all.
-    label_propensity: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    label_propensity: Annotated[float, msgspec.Meta(ge=MIN_PROPENSITY, le=1)] | None = None
 
 
 class Prediction(msgspec.Struct, gc=False):

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from topics.clients import KafkaConfig, plain_errors
 from topics.errors import WorkError
-from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
+from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY
 from topics.specs import INPUT_MESSAGE_BYTES
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
@@ -333,8 +333,10 @@ def _propensity(value: float | None) -> float | None:
     if value is None:
         return None
     share = _plain(value)
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-        raise ValueError(f"label_propensity is {_quoted(value)}: expected a number above 0 and up to 1")
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not MIN_PROPENSITY <= share <= 1:
+        raise ValueError(
+            f"label_propensity is {_quoted(value)}: expected a number from {MIN_PROPENSITY:g} to 1"
+        )
     return float(share)
 
 

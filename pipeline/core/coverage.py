@@ -110,6 +110,8 @@ class Coverage:
     def _cohort(self, number: int) -> list[int]:
         cohort = self._cohorts.get(number)
         if cohort is None:
+            if len(self._cohorts) > 4 * _COHORTS and len(self._cohorts) % _COHORTS == 0:
+                self._fold(number * self._width - 2 * self._horizon)  # nobody has asked for a long time
             cohort = self._cohorts[number] = [0] * _SIZE
         return cohort
 
@@ -169,15 +171,18 @@ class Coverage:
 
     def snapshot(self) -> list[object]:
         return [
-            self._horizon, self.waiting, [[number, *c] for number, c in self._cohorts.items()],
+            self._width, self.waiting, [[number, *c] for number, c in self._cohorts.items()],
             list(self._old), self._slot, dict(self._shares),
         ]  # fmt: skip
 
     def restore(self, state: Any) -> None:
-        """Take a snapshot over. Under another horizon cohorts keep the steps that they were made with."""
-        horizon, self.waiting, cohorts, self._old, self._slot, self._shares = state
-        self._width = max(1, horizon // _COHORTS)
-        self._cohorts = {number: counts for number, *counts in cohorts}
+        """Take a snapshot over. Under another horizon cohorts go to the new steps as a whole."""
+        width, self.waiting, cohorts, self._old, self._slot, self._shares = state
+        for number, *counts in cohorts:
+            cohort = self._cohort(number * width // self._width)
+            cohort[:] = (a + b for a, b in zip(cohort, counts))
+        if width != self._width:
+            self._slot = None
         self._first = sorted(number for number, cohort in self._cohorts.items() if cohort[_WAITING])
 
 

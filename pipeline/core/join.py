@@ -12,7 +12,7 @@ from pipeline.core.errors import Unusable
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.remembering import EXPIRED, LABELLED, REPEATED, SETTLED, WAITING, Entry, Remembering
-from pipeline.core.shadow import corrected
+from pipeline.core.shadow import SUFFIX, corrected
 from pipeline.core.stages import triples, views
 from topics.decoding import INSTANCES, LABELS
 from topics.messages import Instance, Label, Prediction
@@ -46,13 +46,13 @@ class Join(Remembering):
         if state == SETTLED:
             self.book[name] = (*entry[:2], version, *entry[3:])
             return
-        self._note_instance(record)
         place = 2 if state != LABELLED else 3
         known = entry[place]
         t0 = entry[1] - horizon if state != LABELLED else entry[2]
         if known is not None and ts >= t0 and version <= known:
             self.duplicates[INSTANCES] += 1
             return
+        self._note_instance(record)
         t0 = ts if known is None else min(t0, ts)
         version = version if known is None else max(version, known)
         if state != LABELLED:
@@ -314,6 +314,13 @@ class Join(Remembering):
         self.revisions += 1
 
     def _check_model(self, name: str) -> None:
+        baselines = self.config.baselines
+        if (
+            any(name == companion.name for companion in self.companions)
+            or (name.endswith("@random") and "random" in baselines)
+            or (name.endswith(SUFFIX) and self.labels is not None)
+        ):
+            raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
         if name not in self.models and len(self.by_code) >= self.limits.models_per_stream:
             raise Unusable(
                 f"model {name!r} is one too many: limits.models_per_stream is "

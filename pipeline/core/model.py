@@ -218,8 +218,12 @@ class Model:
         if self.labels is not None:
             self.labels.update_many((label & _LABEL).astype(np.int64))
         self._undetected.append(positions)
+        fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
+        first_label = int(fresh.min())
+        for sequence in (self.initial, self.final, *self.bins):
+            if sequence.outcomes and first_label < sequence.began:
+                sequence.began = first_label
         if self._remembered:
-            fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
             self._ordinals = np.concatenate((self._ordinals, fresh))[-self._remembered :]
         self.outcomes += len(positions)
         self.newest_ts = times[int(positions[-1])]
@@ -276,7 +280,8 @@ class Model:
             packed = seen[place if place < len(seen) else INITIAL]
             first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
             bits = (per == first_y) * 2 + (maj == first_y)
-            sequence.revise(age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
+            if ordinal >= sequence.began:  # else it began later, with another configuration
+                sequence.revise(age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
         self.revisions += 1
 
     # ---- snapshot
@@ -311,11 +316,12 @@ class Model:
         self.emitted = tuple(emitted)
         self.coverage.restore(state["coverage"])
         self.selection.restore(state["selection"])
-        if self.periods is not None and state["periods"] is not None:
-            self.periods.restore(state["periods"])
+        periods_missing = False
+        if self.periods is not None:
+            periods_missing = state["periods"] is None or not self.periods.restore(state["periods"])
         self._ordinals = np.frombuffer(state["ordinals"], dtype=np.int64)
         saved = state["sequences"]
-        missing = []
+        missing = ["periods"] if periods_missing else []
         found = {}
         for place, sequence in enumerate((self.initial, self.final)):
             stage = (self.stage or "initial", "final")[place]

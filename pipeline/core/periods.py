@@ -7,6 +7,7 @@ label as ever will; what comes later corrects it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ class Period:
     def __init__(self) -> None:
         self.predictions = 0
         self.labelled = 0
-        self.newest_ts = 0  # latest label time, ms
+        self.newest_ts = -(1 << 62)  # latest label time, ms
         #: Predictions, labels and revisions that came when it was final.
         self.corrections = 0
         self.revisions = 0
@@ -41,7 +42,7 @@ class Period:
         self.cells: dict[int, int] = {}
         self.sums: AllSums | None = None
         #: The state that was told; None: nothing yet.
-        self.told: tuple[int, int, int, bool] | None = None
+        self.told: tuple[int, int, int, int, bool] | None = None
 
     @property
     def share(self) -> float:
@@ -49,9 +50,9 @@ class Period:
         return self.labelled / self.predictions if self.predictions else 0.0
 
     @property
-    def state(self) -> tuple[int, int, int, bool]:
-        """What changes when there is something to be told."""
-        return self.predictions, self.labelled, self.revisions, self.final
+    def state(self) -> tuple[int, int, int, int, bool]:
+        """What changes when there is something to be told; never the same again once it has changed."""
+        return self.predictions, self.labelled, self.revisions, self.corrections, self.final
 
     def snapshot(self) -> list[object]:
         return [
@@ -119,6 +120,12 @@ class Periods:
         self._measures = measures
         self._periods: dict[int, Period] = {}
         self._first = -(1 << 62)  # number of the first one that isn't forgotten
+        self._dropped: set[int] = set()  # those of times to come that were forgotten: they were too many
+        # Not part of the state. What changed since `due` was asked, and the clock from which on time alone,
+        # or another expected share, makes a look at all periods necessary.
+        self._changed: set[int] = set()
+        self._next: float = -math.inf
+        self._expected: float | None = None
 
     def __len__(self) -> int:
         return len(self._periods)
@@ -155,20 +162,20 @@ class Periods:
     def revise(self, ts: int, outcome: int, old_y: int, new_y: int) -> None:
         """The label of one was revised; its outcome is packed as it was at first."""
         period = self._of(ts)
-        if period is None:
+        old, new = _cell(outcome, old_y), _cell(outcome, new_y)
+        if period is None or not period.cells.get(old):  # it met its label when there were no periods yet
             return
         period.revisions += 1
         period.corrections += period.final
-        old, new = _cell(outcome, old_y), _cell(outcome, new_y)
-        if period.cells.get(old):  # else it met its label when there were no periods yet
-            period.cells[old] -= 1
-            period.cells[new] = period.cells.get(new, 0) + 1
+        period.cells[old] -= 1
+        period.cells[new] = period.cells.get(new, 0) + 1
 
     def _of(self, ts: int) -> Period | None:
-        """The period of a time; None if it is forgotten already."""
+        """The period of a time, which changes now; None if it is forgotten already."""
         number = ts // self._width
-        if number < self._first:
+        if number < self._first or number in self._dropped:
             return None
+        self._changed.add(number)
         period = self._periods.get(number)
         if period is None:
             period = self._periods[number] = Period()
@@ -187,7 +194,12 @@ class Periods:
         # No label of a prediction before it can be in time, or be revised.
         forgotten = (clock - 2 * self._horizon - self._settle) // self._width
         many = len(self._periods) > _MANY * (2 + self._horizon // self._width)
-        for number in sorted(self._periods):
+        everything = all_news or many or clock >= self._next or expected != self._expected
+        numbers = sorted(self._periods if everything else self._changed & self._periods.keys())
+        self._changed.clear()
+        if everything:
+            self._next, self._expected = math.inf, expected
+        for number in numbers:
             period = self._periods[number]
             end = (number + 1) * self._width
             over = clock >= end
@@ -201,12 +213,22 @@ class Periods:
                 yield self._state(number, period, expected, capacity)
             if number < forgotten or (many and number * self._width > clock):
                 del self._periods[number]
+                if number >= forgotten:
+                    self._dropped.add(number)
+            elif clock < end:
+                self._next = min(self._next, end)
+            elif not period.final:
+                self._next = min(self._next, end + self._horizon + 1)
+            else:
+                self._next = min(self._next, end + 2 * self._horizon + self._settle)
         self._first = max(self._first, forgotten)
+        if everything:
+            self._dropped = {number for number in self._dropped if number >= self._first}
 
     def _is_news(self, period: Period) -> bool:
         if period.told is None:
             return period.labelled > 0 or period.final
-        _, labelled, revisions, _ = period.told
+        _, labelled, revisions, *_ = period.told
         if period.final:
             return True
         grown = period.labelled - labelled + period.revisions - revisions
@@ -222,23 +244,25 @@ class Periods:
         return PeriodState(
             number * self._width, (number + 1) * self._width, period.predictions, period.labelled,
             period.share, expected, "final" if period.final else "provisional", period.corrections,
-            period.newest_ts, period.revisions, values, undefined,
+            period.newest_ts if period.labelled else (number + 1) * self._width,
+            period.revisions, values, undefined,
         )  # fmt: skip
 
     # ---- snapshot
 
     def snapshot(self) -> list[object]:
         periods = [[number, period.snapshot()] for number, period in self._periods.items()]
-        return [self._width, self._first, periods]
+        return [self._width, self._first, sorted(self._dropped), periods]
 
-    def restore(self, state: Any) -> None:
-        """Take a snapshot over; periods of another width are forgotten."""
-        width, first, periods = state
+    def restore(self, state: Any) -> bool:
+        """Take a snapshot over, unless its periods have another width; returns whether they hadn't."""
+        width, first, dropped, periods = state
         if width == self._width:
-            self._first = first
+            self._first, self._dropped = first, set(dropped)
             for number, saved in periods:
                 self._periods[number] = Period()
                 self._periods[number].restore(saved, numbers=self._measures.regression)
+        return bool(width == self._width)
 
 
 def periods_of(config: StreamConfig, measures: MeasureSet) -> Periods | None:

@@ -51,6 +51,8 @@ class Sequence:
 
     def __init__(self, config: StreamConfig, measures: MeasureSet) -> None:
         self.outcomes = 0
+        #: The smallest number of a label that it has an outcome of.
+        self.began = 1 << 62
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
         #: Sums of scores by estimator, from the first outcome that has one.
         self.sums: dict[str, Sums] = {}
@@ -177,6 +179,7 @@ class Sequence:
         assert not self._undetected, "detect before taking a snapshot"
         return {
             "outcomes": self.outcomes,
+            "began": self.began,
             "capacity": self.capacity,
             "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
             "pairs": None if self.pairs is None else self.pairs.snapshot(),
@@ -190,6 +193,7 @@ class Sequence:
     def restore(self, state: Any) -> list[str]:
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
         self.outcomes = state["outcomes"]
+        self.began = state["began"]
         self.capacity = state["capacity"]
         missing = []
         memories: dict[str, list[object]] = state["memories"]

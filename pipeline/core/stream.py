@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import msgspec
 
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
-from pipeline.core.columns import Columns
+from pipeline.core.columns import NONE, Columns
 from pipeline.core.errors import Unusable
 from pipeline.core.latency import QUANTILES, Latencies
 from pipeline.core.model import Model
 from pipeline.core.periods import PeriodState
-from pipeline.core.remembering import EXPIRED, SETTLED, Entry
+from pipeline.core.remembering import EXPIRED, REPEATED, SETTLED, Entry
 from pipeline.core.sequence import Raised
+from pipeline.core.stages import triples
 from topics.decoding import INSTANCES, LABELS
 from topics.outputs import Alarm, Metrics, Output, identity
 
@@ -68,7 +69,7 @@ class Stream(BulkJoin):
 
     def remember(self, more: int) -> None:
         owner = self._owner
-        if owner.remembered + more > self.limits.instances_per_shard:
+        if more > 0 and owner.remembered + more > self.limits.instances_per_shard:
             raise Unusable(
                 "the shard remembers too many instances: limits.instances_per_shard is "
                 f"{self.limits.instances_per_shard}"
@@ -141,7 +142,9 @@ class Stream(BulkJoin):
             "corrections": state.corrections,
         }  # fmt: skip
         return Metrics(
-            identity(*about, state.predictions, state.labelled, state.revisions, state.status),
+            identity(
+                *about, state.predictions, state.labelled, state.revisions, state.corrections, state.status
+            ),
             *about, state.labelled, state.labelled, state.newest_ts, state.values, state.undefined,
             self.counts(model), self.config.digest, period=told,
         )  # fmt: skip
@@ -248,7 +251,7 @@ class Stream(BulkJoin):
             "models": [model.snapshot() for model in self.by_code],
             "labels": None if self.labels is None else self.labels.snapshot(),
             "shadows": [[code, shadow.snapshot()] for code, shadow in self.shadows.items()],
-            "propensities": None if self.propensities is None else list(self.propensities.items()),
+            "propensities": None if self.propensities is None else self.propensities.copy(),
             "segments": None if self.segments is None else self.segments.snapshot(),
             "segment_models": [
                 [code, segment, model.snapshot()]
@@ -321,6 +324,8 @@ class Stream(BulkJoin):
             entry = tuple(entry)
             if self.target.scored is not None:
                 entry = tuple(map(_as_tuples, entry))
+            else:  # what was scored under another configuration isn't any more
+                entry = tuple(part[0] if type(part) is list else part for part in entry)
             if moved and entry[0] != SETTLED:
                 factor = 2 if entry[0] == EXPIRED else 1
                 entry = (entry[0], entry[1] + factor * moved, *entry[2:])
@@ -336,8 +341,27 @@ class Stream(BulkJoin):
         self.columns.restore(part, self._moved)
         return len(self.columns) - before
 
+    def _begin_periods(self, codes: set[int]) -> None:
+        """Periods are new for these models: what waits is of them."""
+        found = [
+            (code, ts)
+            for entry in self.book.values()
+            if entry[0] <= REPEATED
+            for code, ts, _ in triples(entry, 3)
+        ]
+        if self.columns is not None:
+            found += _waiting_in(self.columns)
+        for code, ts in sorted(found):
+            periods = self.by_code[code].periods
+            if code in codes and periods is not None:
+                periods.wait(ts)
+                self.on_period()
+
     def restored(self) -> None:
-        """All parts are here: put what is settled in order of its deadlines."""
+        """All parts are here: put what is settled in order of its deadlines; periods may be new."""
+        begun = [model for model in self.by_code if model.periods is not None and not len(model.periods)]
+        if begun:
+            self._begin_periods({model.code for model in begun})
         settled = [(entry[1], name) for name, entry in self.book.items() if entry[0] == SETTLED]
         settled.sort()
         self._settled.extend(name for _, name in settled)
@@ -349,6 +373,14 @@ class Stream(BulkJoin):
             self._settled_until = min(self._settled_until, columns.settled_until)
             waiting = columns.waiting()
             self._expiry.add_many(columns.deadline[waiting], columns.names_of(waiting))
+
+
+def _waiting_in(columns: Columns) -> Iterator[tuple[int, int]]:
+    """(model, ts) of the predictions that wait in columns."""
+    for times in columns.ts[columns.waiting()].tolist():
+        for code, ts in enumerate(times):
+            if ts != NONE:
+                yield code, ts
 
 
 def _as_tuples(part: Any) -> Any:

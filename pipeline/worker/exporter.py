@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -156,11 +157,12 @@ class Exporter:
                         newest.add_metric(labels, model.newest_ts / 1000)
                 for stage, sequence in model.sequences():
                     outcomes.add_metric((*labels, stage), sequence.outcomes)
+                    raised: Counter[tuple[str, str]] = Counter()
                     for detection in sequence.detections:
                         config = detection.config
-                        alarms.add_metric(
-                            (*labels, stage, config.detector, config.signal), detection.alarms
-                        )
+                        raised[config.detector, config.signal] += detection.alarms
+                    for about, count in raised.items():
+                        alarms.add_metric((*labels, stage, *about), count)
         yield from (outcomes, newest, late, expired, alarms)
 
     def _streams(self, streams: list[Stream]) -> Iterator[Metric]:
@@ -230,13 +232,14 @@ class Exporter:
                 of_model = (stream.name, model.name)
                 waiting.add_metric(of_model, model.coverage.waiting)
                 oldest.add_metric(of_model, model.coverage.oldest(stream.clock) / 1000)
-                for label, share in model.selection.shares(stream.classes.names).items():
-                    by_class.add_metric((*of_model, label), share)
-                indices = model.selection.index_by_key(stream.segments.keys if stream.segments else ())
-                if (index := model.selection.index()) is not None:
-                    indices["prediction"] = index
-                for of, index in indices.items():
-                    psi.add_metric((*of_model, of), index)
+                if stream.config.task == "classification":
+                    for label, share in model.selection.shares(stream.classes.names).items():
+                        by_class.add_metric((*of_model, label), share)
+                    if (index := model.selection.index()) is not None:
+                        psi.add_metric((*of_model, "prediction"), index)
+                keys = stream.segments.keys if stream.segments else ()
+                for key, index in model.selection.index_by_key(keys).items():
+                    psi.add_metric((*of_model, f"segment:{key}"), index)
                 for age, share in model.coverage.curve(stream.clock).items():
                     labelled.add_metric((*of_model, age), share)
             for percentile, q in QUANTILES.items():

@@ -180,3 +180,49 @@ class TestByHand:
         periods.revise(20, 0, 0, 1)
         periods.late(20)
         assert self.told(periods, 2_151, None) == []
+
+    def test_nothing_is_said_twice(self) -> None:
+        """A prediction goes and another one comes: as many as before, and yet it is another message."""
+        periods = self.periods()
+        for ts in (1, 2, 3):
+            periods.wait(ts)
+        periods.met(1, 60, 0)
+        said = list(periods.due(100, 0.3, 2))
+        periods.late(2)
+        said += periods.due(110, 0.3, 2)
+        periods.wait(4)
+        said += periods.due(120, 0.3, 2)
+        assert [one.predictions for one in said] == [3, 2, 3]
+        assert [one.corrections for one in said] == [0, 1, 2]
+
+    def test_periods_to_come_that_were_too_many_never_begin_again(self) -> None:
+        periods = self.periods()
+        for number in range(200):
+            periods.wait(100_000 + 100 * number)
+        periods.wait(5)
+        assert len(periods) == 201
+        assert self.told(periods, 50, None) == []
+        assert len(periods) == 1
+        periods.wait(100_000)
+        periods.met(100_000, 100_001, 0)
+        assert len(periods) == 1
+
+    def test_what_didnt_change_is_looked_at_when_time_comes(self) -> None:
+        """At the end of a period, at the end of the labels' time, and when another share is expected."""
+        periods = self.periods()
+        for ts in (1, 2):
+            periods.wait(ts)
+        periods.met(1, 60, 0)
+        assert [one[3] for one in self.told(periods, 90, 0.6)] == ["provisional"]
+        assert self.told(periods, 99, 0.6) == []
+        assert [one[3] for one in self.told(periods, 100, 0.6)] == ["final"]
+        periods.wait(110)
+        assert self.told(periods, 300, 0.6) == []
+        assert [one[3] for one in self.told(periods, 1_201, 0.6)] == ["final"]
+        other = self.periods()
+        for ts in (1, 2):
+            other.wait(ts)
+        other.met(1, 60, 0)
+        assert [one[3] for one in self.told(other, 200, 0.9)] == ["provisional"]
+        assert self.told(other, 210, 0.9) == []
+        assert [one[3] for one in self.told(other, 220, 0.6)] == ["final"]

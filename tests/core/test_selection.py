@@ -99,7 +99,7 @@ def test_cuts_change_no_bit() -> None:
 
 @pytest.mark.parametrize(
     ("value", "usable"),
-    [("1", True), ("0.001", True), ("1.0", True), ("null", True),
+    [("1", True), ("0.001", True), ("1.0", True), ("null", True), ("1e-9", True), ("1e-10", False),
      ("0", False), ("-0.1", False), ("1.01", False), ('"0.5"', False), ("NaN", False), ("true", False)],
 )  # fmt: skip
 def test_a_propensity_is_above_0_and_up_to_1(value: str, usable: bool) -> None:

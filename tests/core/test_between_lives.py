@@ -1,0 +1,131 @@
+"""The configuration changes while things wait: another life goes on from a written snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from helpers import ENDED, batch_of, dead_letters_of, everything_in_columns, metrics_of, snapshot_of
+from oracle_cases import inst, lab, pred
+
+from pipeline.config import Config, Limits, StreamConfig
+from pipeline.core.shard import Shard
+from topics.decoding import KINDS
+from topics.outputs import Metrics, Output
+
+#: A message after each outcome.
+BASE = StreamConfig(
+    estimators=("all",), detectors=(), emit_outcomes=1, emit_every=None, label_horizon=10_000,
+    settle=10_000,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    with everything_in_columns() if request.param == "in columns" else nullcontext():
+        yield request.param
+
+
+class Lives:
+    """One shard after the other; `limits` may differ as well."""
+
+    def __init__(self, **changed: Any) -> None:
+        self.shard = Shard(self.config(**changed))
+        self.given = [0, 0, 0]
+        self.missing: list[str] = []
+
+    def config(self, limits: Limits | None = None, **changed: Any) -> Config:
+        return Config(defaults=replace(BASE, **changed), limits=limits or Limits())
+
+    def next(self, **changed: Any) -> None:
+        written = snapshot_of(self.shard)
+        self.shard = Shard(self.config(**changed))
+        self.missing = self.shard.restore(msgspec.msgpack.decode(part) for part in written)
+
+    def go(self, *records: Any) -> list[Output]:
+        for kind, obj, time in records:
+            place = KINDS.index(kind)
+            rows: list[Any] = [(0, b"")] * self.given[place] + [(time, obj)]
+            self.shard.add(batch_of(place, rows, self.given[place], self.given[place] + 1))
+            self.given[place] += 1
+            while self.shard.advance([ENDED] * 3, 1000):
+                pass
+        return self.shard.flush()[0]
+
+
+def by_stage(outputs: Iterable[Output]) -> dict[str, Metrics]:
+    return {message.stage: message for message in metrics_of(list(outputs))}
+
+
+def test_probabilities_that_nobody_asks_for_any_more() -> None:
+    lives = Lives()
+    lives.go(inst(1, 1_000), pred(1, 1_001, "a", y_proba={"a": 0.5, "b": 0.5}))
+    lives.next(measures=("accuracy",))
+    found = by_stage(lives.go(lab(1, 2_000, "a")))
+    assert found["final"].measures == {"accuracy": 1.0}
+
+
+def test_a_lower_limit_of_instances_is_reached_again() -> None:
+    """What is remembered beyond it is forgotten in time."""
+    lives = Lives(settle=100)
+    lives.go(*(record for i in range(30) for record in (pred(i, i, "a"), lab(i, i, "a"))))
+    lives.next(settle=100, limits=Limits(instances_per_shard=10))
+    refused = dead_letters_of(lives.go(pred(30, 40, "a")))
+    assert len(refused) == 1
+    assert dead_letters_of(lives.go(lab(0, 500, "a"), pred(31, 501, "a"))) == []
+    assert lives.shard.remembered <= 2
+
+
+@pytest.mark.parametrize("horizon", [100, 10_240_000])
+def test_coverage_survives_another_horizon_and_a_second_restart(horizon: int) -> None:
+    lives = Lives(label_horizon=1_024_000)
+    lives.go(*(pred(i, 1_000 * i, "a") for i in range(20)))
+    for _ in range(2):
+        lives.next(label_horizon=horizon)
+    stream = lives.shard.streams["s"]
+    coverage = stream.models["m"].coverage
+    assert coverage.waiting == 20
+    step = max(1, horizon // 1024, 1_000)
+    assert 19_000 <= coverage.oldest(stream.clock) <= 19_000 + step
+    if horizon > 1_000_000:
+        lives.go(*(lab(i, 20_000, "a") for i in range(20)))
+        assert (coverage.waiting, coverage.oldest(stream.clock)) == (0, 0)
+
+
+@pytest.mark.parametrize("estimator", ["all", "window:2"])
+@pytest.mark.parametrize("stage", ["final", "after:10ms", "bins"])
+def test_a_revision_doesnt_reach_a_stage_that_began_later(stage: str, estimator: str) -> None:
+    lives = Lives(stages=("initial",), estimators=(estimator,))
+    lives.go(pred("x", 0, "a"), pred("x", 20, "a"), lab("x", 50, "a"))
+    lives.next(stages=("initial", stage), estimators=(estimator,))
+    lives.go(pred("y", 60, "a"), pred("y", 65, "a"), lab("y", 90, "a"))
+    lives.go(lab("x", 95, "b"))
+    found = by_stage(lives.go(pred("z", 100, "a"), pred("z", 105, "a"), lab("z", 120, "a")))
+    added = found["bin:1" if stage == "bins" else stage]
+    assert (added.n, added.measures["accuracy"]) == (2, 1.0)
+    assert found["initial"].measures["accuracy"] == (1.0 if estimator == "window:2" else 2 / 3)
+
+
+@pytest.mark.parametrize("before", [None, 500])
+def test_periods_that_begin_know_what_waits(before: int | None) -> None:
+    lives = Lives(period=before, emit_every=1_000)
+    lives.go(*(pred(i, 1_000 + i, "a") for i in range(5)))
+    lives.next(period=10_000, emit_every=1_000)
+    assert lives.missing == ["s/m: periods"]
+    lives.go(pred(5, 1_010, "a"), *(lab(i, 2_000, "a") for i in range(3)))
+    outputs = lives.go(pred(6, 11_000, "a"))
+    periods: list[Any] = [m.period for m in metrics_of(outputs) if m.period is not msgspec.UNSET]
+    assert periods
+    assert {(told["predictions"], told["labelled"]) for told in periods} == {(6, 3)}
+
+
+@pytest.mark.parametrize("name", ["@persistent", "m@random"])
+def test_names_of_what_is_beside_models_are_taken(name: str) -> None:
+    lives = Lives(baselines=("persistent", "random"))
+    [letter] = dead_letters_of(lives.go(pred(1, 5, "a", model=name)))
+    assert letter.reason == f"model '{name}': the name is that of something evaluated beside models"
+    assert dead_letters_of(Lives().go(pred(1, 5, "a", model=name))) == []
