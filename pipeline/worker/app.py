@@ -56,6 +56,7 @@ class Worker:
         self.config = config
         self.runners: dict[int, ShardRunner] = {}
         self._rebuild = rebuild
+        self._rebuilt: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
         self._fetcher = Fetcher(config, self._on_partitions)
@@ -132,12 +133,14 @@ class Worker:
             self._open(partition)
 
     def _open(self, partition: int) -> None:
+        rebuild = self._rebuild and partition not in self._rebuilt
+        self._rebuilt.add(partition)  # what it holds from now on is good
         runner = ShardRunner(
             self.config,
             partition,
             self._fetcher,
             self._origin,
-            rebuild=self._rebuild,
+            rebuild=rebuild,
             on_lost=self._on_lost,
         )
         self.runners[partition] = runner

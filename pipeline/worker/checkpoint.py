@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 #: fewer, waiting for the next commit's time saves the broker many small transactions.
 _BACKLOG = 10_000
 
+#: Outputs that may wait for the commit before theirs.
+_MOST_OUTPUTS = 100_000
+
 #: A snapshot may take this share of a worker's time: the interval grows with its cost.
 _SNAPSHOT_SHARE = 0.05
 
@@ -79,6 +82,7 @@ class Checkpoint:
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
         self._changed = False  # processed anything since the last snapshot
+        self._ending = False  # whoever ends it commits what is left: nobody else begins
 
     @property
     def published(self) -> bool:
@@ -103,6 +107,8 @@ class Checkpoint:
 
     def begin_if_due(self) -> None:
         """Begin a commit, with a snapshot now and then, when it is time and none is under way."""
+        if self._ending:
+            return
         if self._committing is not None and self._committing.done():
             self._committing.result()  # an error ends the shard
             self._committing = None
@@ -113,7 +119,7 @@ class Checkpoint:
         self._backlog |= self._uncommitted >= _BACKLOG
         caught_up = not any(self._shard.merge.buffered)
         late = now - self._committed_at >= self._config.worker.commit_every / 1000
-        due = late or (self._backlog and caught_up)
+        due = late or (self._backlog and caught_up) or self.many_outputs
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self._shard.cuts or snapshot):
             self._committed_at = now
@@ -121,13 +127,22 @@ class Checkpoint:
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
 
+    @property
+    def many_outputs(self) -> bool:
+        """Whether so many outputs wait that no more should be made."""
+        return len(self._shard.outputs) + len(self._shard.letters) > _MOST_OUTPUTS
+
     async def committed(self) -> None:
         """Wait for the commit that is under way."""
         if self._committing is not None:
             await asyncio.wait([self._committing])
 
     async def end(self, *, last: bool) -> None:
-        """Finish what is under way; with `last`, publish what is left and take a last snapshot."""
+        """Finish what is under way; with `last`, publish what is left and take a last snapshot.
+
+        The shard must take nothing more.
+        """
+        self._ending = True
         if self._committing is not None:
             await self._committing
             self._committing = None
@@ -168,7 +183,8 @@ class Checkpoint:
         if messages:
             await self._publish_entry([], messages)  # step 4
         if parts is not None:
-            # Beside the transactions that follow: outputs don't wait for a large snapshot.
+            # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
+            # has begun since step 1, so the journal ends with this one.
             self._snapshot = asyncio.ensure_future(
                 self._write_snapshot(parts, cut, self._journal_number, self._journal_offset)
             )

@@ -221,8 +221,8 @@ class Fetcher:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise WorkError(
                 f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed "
-                "it, or the topic was made anew; `prequential worker --rebuild` starts from what "
-                "there is"
+                "it, or the topic was made anew; `prequential worker --rebuild` begins anew if the topic "
+                "and the journal are there from their beginnings on"
             )
         if error.retriable():
             log.warning("%s/%d: %s", topic, partition, error.str())

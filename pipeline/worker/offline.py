@@ -85,7 +85,8 @@ class _ShardReplay:
 
     def run(self, origin: Origin) -> None:
         known = read_known(
-            self._config, self._partition, origin, rebuild=True, stopped=lambda: False
+            self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
+            whole=False,
         )
         self._cuts.extend(cut for entry in known.journal for cut in entry.cuts)
         consumer = Consumer(

@@ -127,6 +127,9 @@ class Publisher:
                 except KafkaException as error:
                     if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                         raise WorkError(f"{topic}: a message is too large: {error}") from error
+                    if error.args[0].code() == KafkaError._STATE and self._lost is None:
+                        # The broker has aborted it while messages were still being handed over.
+                        raise _Aborted(error.args[0].str()) from error
                     self._checked(_raiser(error))
         try:
             self._patiently(

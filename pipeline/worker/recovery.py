@@ -9,18 +9,25 @@ from typing import Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from pipeline.config import Config
+from pipeline.core.merge import Cut
 from pipeline.worker.fetching import FETCH_SETTINGS
 from pipeline.worker.journal import JournalEntry, decode_entry
 from pipeline.worker.origin import Origin
-from pipeline.worker.snapshots import Manifest, SnapshotReader
+from pipeline.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 from topics.clients import KafkaConfig
 from topics.errors import WorkError
-from topics.specs import JOURNAL, SNAPSHOTS
+from topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
 #: Seconds without a record or the end of the partition after which reading is given up.
 _SILENCE_SECONDS = 60.0
+
+#: What can't be had without the beginnings.
+_GONE = (
+    "what was before is gone, and without it other things would be published under the same ids; begin "
+    "under a new kafka.prefix"
+)
 
 #: Name of the header that says to which snapshot a chunk belongs.
 GENERATION = "generation"
@@ -75,19 +82,30 @@ def read_partition(
 
 
 def read_known(
-    config: Config, partition: int, origin: Origin, rebuild: bool, stopped: Callable[[], bool]
+    config: Config,
+    partition: int,
+    origin: Origin,
+    rebuild: bool,
+    stopped: Callable[[], bool],
+    *,
+    whole: bool = True,
 ) -> Known:
     """Snapshot and journal of a shard, both read to their ends.
 
     Both must be of the present input topics (`origin`), or WorkError says what has changed. `rebuild`
-    passes over snapshots, and over journal entries of topics that are no more.
+    passes over snapshots, and over journal entries of topics that are no more. Without a snapshot the
+    journal and the inputs that it speaks of must be there from their beginnings on, or WorkError says what
+    is missing; with `whole` false that is a warning.
     """
     kafka = config.kafka
     reader = SnapshotReader()
     if not rebuild:
         topic = kafka.topic(SNAPSHOTS)
         for message in read_partition(kafka, topic, partition, OFFSET_BEGINNING, stopped):
-            if message.value() is not None:
+            if message.value() is None:
+                if message.key() == MANIFEST_KEY:
+                    reader.forget()
+            else:
                 headers = dict(message.headers() or ())
                 generation = int(headers.get(GENERATION, b"-1"))
                 reader.add(message.key() or b"", message.value(), generation)
@@ -97,6 +115,7 @@ def read_known(
         _check_origin(manifest.origin, origin, partition)
     start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
     journal: list[JournalEntry] = []
+    begins = 1  # number of the first entry
     journal_number = 0 if manifest is None else manifest.journal_number
     journal_offset = 0 if manifest is None else manifest.journal_offset
     for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
@@ -105,17 +124,38 @@ def read_known(
         journal_number = entry.number
         if rebuild and entry.origin.difference(origin):
             journal.clear()
+            begins = entry.number + 1
         elif manifest is None or entry.number > manifest.journal_number:
             _check_origin(entry.origin, origin, partition)
             journal.append(entry)
     if manifest is not None:
         last = manifest.journal_number
-    else:  # retention may have removed the journal's beginning, and the inputs' with it
-        last = journal[0].number - 1 if journal else 0
-        if last:
-            log.warning("shard %d: the journal begins at entry %d", partition, last + 1)
+    else:
+        last = begins - 1
+        if journal and journal[0].number != begins:
+            missing = f"the journal of shard {partition} begins at entry {journal[0].number}"
+            if whole:
+                raise WorkError(f"{missing}: {_GONE}")
+            log.warning(missing)
+            last = journal[0].number - 1
+        first = next((cut for entry in journal for cut in entry.cuts), None)
+        if first is not None and whole:
+            _check_inputs(kafka, partition, first)
     _check_numbers(journal, last, partition)
     return Known(manifest, parts, journal, journal_number, journal_offset)
+
+
+def _check_inputs(kafka: KafkaConfig, partition: int, first: Cut) -> None:
+    """The inputs must begin before the journal's first cut."""
+    consumer = Consumer(kafka.client(**{"group.id": "prequential-read"}))  # a name, never joined
+    try:
+        for name, end in zip(INPUTS, first):
+            part = TopicPartition(kafka.topic(name), partition)
+            low, _ = consumer.get_watermark_offsets(part, timeout=_SILENCE_SECONDS)
+            if low > end:
+                raise WorkError(f"{part.topic}/{partition} begins at offset {low}: {_GONE}")
+    finally:
+        consumer.close()
 
 
 def _check_origin(then: Origin, now: Origin, partition: int) -> None:

@@ -21,10 +21,12 @@ from pipeline.worker.batches import Originals, to_batch
 from pipeline.worker.checkpoint import Checkpoint
 from pipeline.worker.fetching import Fetched, Fetcher
 from pipeline.worker.origin import Origin
-from pipeline.worker.publisher import Publisher, ShardLost
+from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
 from pipeline.worker.recovery import Known, read_known
+from pipeline.worker.snapshots import MANIFEST_KEY
 from pipeline.worker.statistics import ShardStatistics
 from topics.decoding import Decoder
+from topics.specs import SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +42,6 @@ _PLENTY = 16_000
 #: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
 #: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
 _HOLD, _RESUME = 200_000, 50_000
-
-#: Outputs that may wait for the transaction before theirs.
-_MOST_OUTPUTS = 100_000
 
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
@@ -164,6 +163,9 @@ class ShardRunner:
             len(self._journal),
             monotonic() - started,
         )
+        if self._rebuild:  # a former snapshot is of another journal's order
+            tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
+            await self._in_thread(self._publisher.publish, [tombstone])
         self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
 
     def _speak_if_due(self) -> None:
@@ -185,10 +187,11 @@ class ShardRunner:
         while self._fed < _FULL_ROUND and (pause := until - monotonic()) > 0:
             await self._woken(pause)
         self._fed = 0
-        outputs = len(self.shard.outputs) + len(self.shard.letters)
-        if outputs > _MOST_OUTPUTS:
+        if self.checkpoint.many_outputs:
             # The broker takes nothing: neither do we, and what is fetched is bounded.
             await self.checkpoint.committed()
+        if self._stopping:
+            return
         processed = self._follow() if self._journal else self._advance()
         self._say_appetite()
         if processed:

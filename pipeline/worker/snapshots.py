@@ -89,25 +89,35 @@ class SnapshotReader:
     def __init__(self) -> None:
         self._chunks: dict[bytes, tuple[bytes, int]] = {}
         self._found: tuple[Manifest, list[tuple[bytes, int] | None]] | None = None
+        self._trouble: WorkError | None = None  # with the newest manifest
+
+    def forget(self) -> None:
+        """The newest manifest was taken back: there is no snapshot until the next one."""
+        self._found = self._trouble = None
 
     def add(self, key: bytes, value: bytes, generation: int) -> None:
         """A record of the topic."""
         if key != MANIFEST_KEY:
             self._chunks[key] = (value, generation)
             return
+        self.forget()
         try:
             manifest = msgspec.msgpack.decode(value, type=Manifest)
         except msgspec.MsgspecError as error:
-            raise WorkError(f"the snapshot's manifest can't be read ({error}): {_REBUILD}") from error
+            self._trouble = WorkError(f"the snapshot's manifest can't be read ({error}): {_REBUILD}")
+            return
         if manifest.format != FORMAT:
-            raise WorkError(
+            self._trouble = WorkError(
                 f"the snapshot has format {manifest.format}, this version reads {FORMAT}: {_REBUILD}"
             )
+            return
         keys = (chunk_key(manifest.generation, place) for place in range(manifest.chunks))
         self._found = manifest, [self._chunks.get(key) for key in keys]
 
     def newest(self) -> tuple[Manifest, Iterator[Any]] | None:
         """Manifest and parts; None if there is no snapshot. Raises WorkError for a damaged one."""
+        if self._trouble is not None:
+            raise self._trouble
         if self._found is None:
             return None
         manifest, found = self._found
