@@ -1,0 +1,147 @@
+"""What a shard's topics say about it: beginnings that are gone, manifests that were taken back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from pipeline.config import Config
+from pipeline.core.merge import Cut
+from pipeline.worker import recovery
+from pipeline.worker.journal import JournalEntry, encode_entry
+from pipeline.worker.origin import Origin
+from pipeline.worker.recovery import GENERATION, Known, read_known
+from pipeline.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
+from topics.errors import WorkError
+from topics.specs import JOURNAL, SNAPSHOTS
+
+ORIGIN, FORMER = Origin(1), Origin(2)
+
+
+class Written:
+    """A record of a topic."""
+
+    def __init__(
+        self, offset: int, value: bytes | None, key: bytes | None = None, generation: int = 0
+    ) -> None:
+        self._parts = offset, key, value, [(GENERATION, b"%d" % generation)]
+
+    def offset(self) -> int:
+        return self._parts[0]
+
+    def key(self) -> bytes | None:
+        return self._parts[1]
+
+    def value(self) -> bytes | None:
+        return self._parts[2]
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return self._parts[3]
+
+
+def entries(first: int, *cuts: list[Cut], origin: Origin = ORIGIN) -> list[Written]:
+    """Journal records, numbered from `first` on."""
+    numbered = enumerate(cuts, first)
+    return [Written(n - 1, encode_entry(JournalEntry(n, own, origin))) for n, own in numbered]
+
+
+def snapshot(generation: int, number: int, *, damaged: bool = False) -> list[Written]:
+    """A snapshot's records: chunks and manifest."""
+    writer = ChunkWriter()
+    chunks = list(writer.chunks_of(iter([{"state": generation}])))
+    manifest = Manifest(
+        -1 if damaged else FORMAT, generation, writer.chunks, writer.size, writer.checksum, (1, 1, 1), number,
+        number, "", ORIGIN,
+    )  # fmt: skip
+    return [
+        *(Written(0, chunk, chunk_key(generation, i), generation) for i, chunk in enumerate(chunks)),
+        Written(0, msgspec.msgpack.encode(manifest), MANIFEST_KEY, generation),
+    ]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Known]:
+    def known(
+        journal: list[Written],
+        snapshots: list[Written] | None = None,
+        *,
+        lows: tuple[int, int, int] = (0, 0, 0),
+        **options: Any,
+    ) -> Known:
+        topics = {JOURNAL: journal, SNAPSHOTS: snapshots or []}
+
+        def records(_: Any, topic: str, __: int, offset: int, ___: Any) -> Iterator[Written]:
+            return (record for record in topics[topic] if record.offset() >= offset)
+
+        left = list(lows)
+
+        class FakeConsumer:
+            def __init__(self, _: Any) -> None: ...
+
+            def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+                return left.pop(0), 100
+
+            def close(self) -> None: ...
+
+        monkeypatch.setattr(recovery, "read_partition", records)
+        monkeypatch.setattr(recovery, "Consumer", FakeConsumer)
+        rebuild = options.pop("rebuild", False)
+        return read_known(Config(), 0, ORIGIN, rebuild, lambda: False, **options)
+
+    return known
+
+
+class TestBeginnings:
+    @pytest.mark.parametrize("rebuild", [False, True])
+    def test_a_journal_without_its_beginning_is_refused(
+        self, read: Callable[..., Known], rebuild: bool
+    ) -> None:
+        with pytest.raises(WorkError, match=r"journal of shard 0 begins at entry 3: what was before is gone"):
+            read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
+
+    def test_a_replay_is_told(self, read: Callable[..., Known], caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING):
+            known = read(entries(3, [(5, 5, 5)]), lows=(9, 9, 9), rebuild=True, whole=False)
+        assert known.journal_number == 3
+        assert "the journal of shard 0 begins at entry 3" in caplog.text
+
+    def test_inputs_that_begin_after_the_first_cut_are_refused(self, read: Callable[..., Known]) -> None:
+        journal = entries(1, [], [(2, 3, 4)], [(5, 5, 5)])
+        assert len(read(journal, lows=(2, 3, 4), rebuild=True).journal) == 3
+        with pytest.raises(WorkError, match=r"predictions/0 begins at offset 4: what was before is gone"):
+            read(journal, lows=(0, 4, 0), rebuild=True)
+
+    def test_inputs_may_be_gone_where_there_is_a_snapshot(self, read: Callable[..., Known]) -> None:
+        known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(9, 9, 9))
+        assert known.manifest is not None
+        assert [entry.number for entry in known.journal] == [3]
+
+    def test_a_rebuild_passes_over_what_was_before_the_topics(self, read: Callable[..., Known]) -> None:
+        journal = [*entries(4, [(7, 7, 7)], origin=FORMER), *entries(5, [(1, 1, 1)])]
+        known = read(journal, rebuild=True)
+        assert ([entry.number for entry in known.journal], known.journal_number) == ([5], 5)
+
+
+class TestManifests:
+    def test_one_that_was_taken_back_is_none(self, read: Callable[..., Known]) -> None:
+        """As a rebuild does before its first entry."""
+        taken_back = Written(0, None, MANIFEST_KEY)
+        known = read(entries(1, [(1, 1, 1)]), [*snapshot(7, 9), taken_back])
+        assert known.manifest is None
+        assert len(known.journal) == 1
+        known = read(entries(1, [(1, 1, 1)], []), [*snapshot(7, 9), taken_back, *snapshot(1, 1)])
+        assert known.manifest is not None
+        assert (known.manifest.generation, list(known.parts)) == (1, [{"state": 1}])
+        assert [entry.number for entry in known.journal] == [2]
+
+    def test_one_that_cant_be_read_counts_until_the_next_one(self, read: Callable[..., Known]) -> None:
+        with pytest.raises(WorkError, match=r"has format -1, this version reads \d+: .*--rebuild"):
+            read([], [*snapshot(1, 0), *snapshot(2, 0, damaged=True)])
+        known = read([], [*snapshot(2, 0, damaged=True), *snapshot(3, 0)])
+        assert known.manifest is not None
+        assert known.manifest.generation == 3
+        assert read([], snapshot(2, 0, damaged=True), rebuild=True).manifest is None
