@@ -21,7 +21,7 @@ class Account:
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
-        self.step = max(1, horizon // 1024)
+        self.step = max(1, horizon // 128)
         self.predictions: list[Prediction] = []
         self.slot: int | None = None
         self.shares: dict[str, float] = {}
@@ -35,9 +35,9 @@ class Account:
         return max(0, clock - min(begins)) if begins else 0
 
     def labelled(self, clock: int) -> dict[str, float]:
-        """Shares by age, anew when the clock is in another sixteen steps."""
-        if clock // (16 * self.step) != self.slot:
-            self.slot = clock // (16 * self.step)
+        """Shares by age, anew when the clock is in another two steps."""
+        if clock // (2 * self.step) != self.slot:
+            self.slot = clock // (2 * self.step)
             self.shares = {}
             for name, age in (*AGES.items(), ("horizon", self.horizon)):
                 if name != "horizon" and age >= self.horizon:

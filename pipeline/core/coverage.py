@@ -12,11 +12,11 @@ import numpy as np
 from pipeline.core.arrays import Ints
 from pipeline.core.latency import AGES, BOUNDS_MS
 
-#: Cohorts within one horizon, at most about this many.
-_COHORTS = 1024
+#: Cohorts within one horizon, at most about this many: each takes some 300 bytes, in every model.
+_COHORTS = 128
 
 #: Steps after which shares are made anew: each time all cohorts are looked at.
-_STEPS = 16
+_STEPS = 2
 
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
@@ -34,7 +34,7 @@ _AGES = 32
 
 
 class Coverage:
-    """Predictions of one model by cohort, that is by their time, in steps of 1/1024 of the horizon.
+    """Predictions of one model by cohort, that is by their time, in steps of 1/128 of the horizon.
 
     The age of a prediction is counted from its `ts`; it meets its label at the age t1 - ts.
 
@@ -111,7 +111,7 @@ class Coverage:
         cohort = self._cohorts.get(number)
         if cohort is None:
             if len(self._cohorts) > 4 * _COHORTS and len(self._cohorts) % _COHORTS == 0:
-                self._fold(number * self._width - 2 * self._horizon)  # nobody has asked for a long time
+                self._fold(number * self._width - self._horizon)  # nobody has asked for a long time
             cohort = self._cohorts[number] = [0] * _SIZE
         return cohort
 
@@ -140,9 +140,9 @@ class Coverage:
     def _fold(self, clock: int) -> None:
         """Add up cohorts in which nothing happens any more, so that their number is bounded.
 
-        That is those older than two horizons, and, if there are very many, those of times to come.
+        That is those older than the horizon, and, if there are very many, those of times to come.
         """
-        first, last = (clock - 2 * self._horizon) // self._width, clock // self._width
+        first, last = (clock - self._horizon) // self._width - 1, clock // self._width
         many = len(self._cohorts) > _MOST
         for number, cohort in list(self._cohorts.items()):
             if (number < first or (many and number > last)) and not cohort[_WAITING]:
