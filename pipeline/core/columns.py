@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Ints, Packed
+from pipeline.core.stages import triples
 
 #: What a slot is: nothing; an instance whose predictions wait, or whose outcomes have been made; or
 #: one of the latter whose entry is in the book, until its time is over.
@@ -142,21 +143,20 @@ class Columns:
 
     def release(self, slots: Ints) -> None:
         """Nothing is known any more of what was in these slots; their names are forgotten already."""
-        self.state[slots] = FREE
-        self.deadline[slots] = FAR
-        self.version[slots] = NONE
-        self.newest[slots] = NONE
-        self.ts[slots] = NONE
+        self._clear(slots)
         self._free += slots.tolist()
 
     def _release_one(self, slot: int) -> None:
         """`release`, without numpy's cost for arrays of one."""
-        self.state[slot] = FREE
-        self.deadline[slot] = FAR
-        self.version[slot] = NONE
-        self.newest[slot] = NONE
-        self.ts[slot] = NONE
+        self._clear(slot)
         self._free.append(slot)
+
+    def _clear(self, which: Ints | int) -> None:
+        self.state[which] = FREE
+        self.deadline[which] = FAR
+        self.version[which] = NONE
+        self.newest[which] = NONE
+        self.ts[which] = NONE
 
     # ---- to and from the book
 
@@ -167,7 +167,7 @@ class Columns:
         self.state[slot] = WAITING
         self.deadline[slot] = deadline
         self.version[slot] = NONE if version is None else version
-        for code, ts, prediction in zip(predictions[::3], predictions[1::3], predictions[2::3]):
+        for code, ts, prediction in triples(predictions, 0):
             self.ts[slot, code] = ts
             self.code[slot, code] = prediction
         self.newest[slot] = max(predictions[1::3], default=NONE)

@@ -196,7 +196,7 @@ class Completing:
         config = replace(self._beside, baselines=())
         self.shadows[model.code] = Model(code, model.name + SUFFIX, config, self._measures)
 
-    def _score(self, y: Any, prediction: Any, propensity: float | None = None) -> Score | None:
+    def _score(self, y: Any, prediction: Any, propensity: float | None) -> Score | None:
         score = self.target.score(y, prediction) if type(prediction) is tuple else None
         if propensity is None:
             return score
