@@ -20,9 +20,10 @@ help: ## list the targets
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
 
-test: lint ## lint, types, doctests, the whole suite; the last lines say which brokers were used
+test: lint $(BENCH)/.ready ## lint, types, doctests, all tests; the last lines say which brokers were used
 	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS topics pipeline
-	$(TEST)/bin/python -m pytest $(ARGS)
+	$(BENCH)/bin/python -m pytest -q -m bench tests/bench
+	$(TEST)/bin/python -m pytest -m "not bench" $(ARGS)
 
 quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q \
@@ -62,7 +63,7 @@ $(TEST)/.ready: pyproject.toml
 
 $(BENCH)/.ready: pyproject.toml
 	$(call environment,$(BENCH))
-	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check -e '.[bench]'
+	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check -e '.[test-bench]'
 	@touch $@
 
 # An environment that git doesn't see; the one that is there is used again.

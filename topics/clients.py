@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from topics.errors import UsageError, WorkError
@@ -18,6 +18,12 @@ from topics.errors import UsageError, WorkError
 #: Seconds in which a broker must have answered: enough for one that is just starting (about 5 s)
 #: and for a TLS and SASL handshake over a slow line.
 REACH_SECONDS = 10.0
+
+#: Seconds in which a client that knows a broker has connected again: its pauses grow to 15 s.
+_RECONNECT_SECONDS = 20.0
+
+#: What a client says that finds no broker.
+_NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 
 #: A security setting whose name contains one of these holds a secret: its value is never shown.
 _SECRET_WORDS = ("password", "secret", "token", "key")
@@ -124,6 +130,22 @@ def connect(kafka: KafkaConfig, timeout: float = REACH_SECONDS) -> AdminClient:
                 f"within {timeout:g} s: {reason}"
             ) from error
     return admin
+
+
+def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
+    """Whether a client finds no broker, though the cluster has just answered a new one.
+
+    Such a client never comes back. A broker that shuts down may say, last of all, that there are no
+    brokers; librdkafka (2.10 to 2.16 at least) then forgets those that it knew, and depending on when
+    the connection ends it doesn't return to `bootstrap.servers` either
+    (https://github.com/confluentinc/librdkafka/issues/5301). Blocks for up to 20 s; `topic` is one that
+    exists.
+    """
+    try:
+        client.list_topics(topic, timeout=_RECONNECT_SECONDS)
+    except KafkaException as error:
+        return error.args[0].code() in _NO_BROKER
+    return False
 
 
 @contextmanager

@@ -75,7 +75,8 @@ class RecordProducer:
 
     Delivery goes on in the background. What fails is raised as DeliveryError by the next call, or
     by `flush`. Several threads may share one producer. `settings` are librdkafka's; they win over
-    the defaults.
+    the defaults. Where records time out although the cluster is well, make a new producer: librdkafka's
+    client may have lost its brokers for good (see `topics.clients.is_stranded`).
     """
 
     def __init__(self, kafka: KafkaConfig, **settings: Any) -> None:

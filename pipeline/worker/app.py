@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: Seconds that a clean end may take; then the process ends all the same.
 _STOP_SECONDS = 10.0
 
-#: Seconds between looks at whether the input topics are still the same.
+#: Seconds between looks at the cluster: are the input topics the same, do all clients reach it.
 _WATCH_SECONDS = 30.0
 
 #: Seconds within which the loop must answer for the worker to be alive and its metrics readable.
@@ -149,8 +149,12 @@ class Worker:
         task.add_done_callback(lambda done: self._on_done(f"shard {partition}", done))
 
     def _on_lost(self, partition: int, why: str) -> None:
-        """Fenced: another worker holds the shard. If the group says it is ours, take it anew."""
+        """Fenced: another worker holds the shard."""
         log.warning("shard %d: lost to another worker (%s)", partition, why)
+        self._let_go(partition)
+
+    def _let_go(self, partition: int) -> None:
+        """Let a shard go. If the group still says a little later that it is ours, take it anew."""
         runner = self.runners.pop(partition, None)
         if runner is not None:
             self._fetcher.close(partition)
@@ -201,12 +205,13 @@ class Worker:
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(self._crashed())
-        watching = asyncio.ensure_future(self._watch_topics())
-        watching.add_done_callback(lambda done: self._on_done("topics", done))
+        watching = asyncio.ensure_future(self._watch_cluster())
+        watching.add_done_callback(lambda done: self._on_done("the cluster", done))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
         self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
+        watching.cancel()
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await self.app.stop()
         self.endpoint.stop()
@@ -225,8 +230,11 @@ class Worker:
             raise WorkError(f"all topics must have the same number of partitions: {shown}")
         return present_origin(kafka)
 
-    async def _watch_topics(self) -> None:
-        """End when the input topics become others: offsets and shards mean nothing then."""
+    async def _watch_cluster(self) -> None:
+        """Look at the cluster now and then, with a client that is new each time.
+
+        The worker ends when the input topics become others: offsets and shards mean nothing then.
+        """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
@@ -239,6 +247,23 @@ class Worker:
                     f"{difference} while the worker ran; `prequential topics check` says what fits, "
                     "`prequential worker --rebuild` begins anew with the topics as they are"
                 )
+            await self._replace_stranded()
+
+    async def _replace_stranded(self) -> None:
+        """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
+        runners = dict(self.runners)
+        asked = [self._fetcher.stranded, *(runner.stranded for runner in runners.values())]
+        fetching, *publishing = await asyncio.gather(*map(asyncio.to_thread, asked))
+        if fetching:
+            log.warning("a fetching client has lost its brokers, though they answer: beginning anew")
+            self._assign(frozenset())
+            self._assigned = None  # until the group says otherwise
+            self._fetcher.renew()
+            return
+        for (partition, runner), stranded in zip(runners.items(), publishing):
+            if stranded and self.runners.get(partition) is runner:
+                log.warning("shard %d: its client has lost its brokers, though they answer", partition)
+                self._let_go(partition)
 
     # ---- HTTP, in threads of its own
 
@@ -302,15 +327,15 @@ class _Collected:
 
 def run_worker(config: Config, *, rebuild: bool = False) -> int:
     """Run a worker in this process until it is told to stop; returns the exit status."""
-    status = asyncio.run(_main(config, rebuild))
-    # Threads of clients may linger; everything that must be written has been.
-    return _exit(status)
+    return asyncio.run(_main(config, rebuild))
 
 
 async def _main(config: Config, rebuild: bool) -> int:
     # Before the worker's own clients, which would tell of a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
-    return await Worker(config, rebuild=rebuild).run()
+    status = await Worker(config, rebuild=rebuild).run()
+    # Threads may be waiting for a broker; everything that must be written has been.
+    return _exit(status)
 
 
 def _die(where: str, error: BaseException | None = None) -> None:

@@ -11,12 +11,14 @@ of its own, so no call here waits for the broker, but for `stop`.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from pipeline.config import Config
+from topics.clients import is_stranded
 from topics.errors import WorkError
 from topics.specs import INPUTS
 
@@ -57,10 +59,14 @@ class Fetcher:
     def __init__(
         self, config: Config, on_partitions: Callable[[frozenset[int] | None], None]
     ) -> None:
-        kafka = config.kafka
         self._config = config
         self._on_partitions = on_partitions
-        self._topics = tuple(map(kafka.topic, INPUTS))
+        self._topics = tuple(map(config.kafka.topic, INPUTS))
+        self._connect()
+
+    def _connect(self) -> None:
+        """New clients, out of the group, and no shard open."""
+        config, kafka = self._config, self._config.kafka
         self._member = Consumer(
             kafka.client(
                 **{
@@ -177,6 +183,21 @@ class Fetcher:
             for kind in kinds
             if kind not in missing and not any(plenty[kind] for plenty, _ in appetites)
         ]
+
+    def stranded(self) -> bool:
+        """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        return any(is_stranded(client, self._topics[0]) for client in (self._member, *self._readers))
+
+    def renew(self) -> None:
+        """Begin anew with new clients: join the group again, with no shard open.
+
+        The group misses the former member after its session timeout.
+        """
+        former = [self._member, *self._readers]
+        self._connect()
+        # The last references: whatever librdkafka does to end these, it keeps nobody waiting.
+        threading.Thread(target=former.clear, daemon=True).start()
+        self.subscribe()
 
     def stop(self) -> None:
         """Leave the group at once, so that others take over without waiting."""

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline.config import Config
+from topics.clients import is_stranded
 from topics.errors import WorkError
+from topics.specs import JOURNAL
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Publisher:
         self._partition = partition
         kafka = config.kafka
         self._id = f"{config.group}-shard-{partition}"
+        self._topic = kafka.topic(JOURNAL)
         self._producer = Producer(
             kafka.client(
                 **{
@@ -80,6 +83,10 @@ class Publisher:
             self._lost = error.str()
         else:
             log.warning("shard %d: Kafka: %s", self._partition, error.str())
+
+    def stranded(self) -> bool:
+        """Whether the client has lost its brokers for good; blocks, see `is_stranded`."""
+        return is_stranded(self._producer, self._topic)
 
     def take_over(self) -> None:
         """Fence whoever held the shard before, and abort what that had open."""

@@ -277,6 +277,10 @@ class ShardRunner:
 
     # ---- the end
 
+    def stranded(self) -> bool:
+        """Whether it can't publish any more, ever; blocks, see `is_stranded`."""
+        return self._publisher.stranded()
+
     async def close(self) -> None:
         """Publish what is processed, take a last snapshot, and let the shard go."""
         self._stopping = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from pathlib import Path
 
@@ -20,12 +21,19 @@ _FROZEN_SECONDS = {FREEZE: 9.0, DOZE: 2.0}
 #: with status 1; that is excused where the broker was away meanwhile, or some seconds before.
 _STOP_SECONDS, _EXCUSED_SECONDS = 20.0, 15.0
 
+#: Seconds after an absence of the broker in which clients that it has stranded are found and replaced. A
+#: worker that is told to stop in between can't publish any more, says so, and ends with status 1.
+_STRANDED_SECONDS = 75.0
+
 #: Workers at first, and at most: they, the broker and the stream share few cores.
 _FIRST, _MOST = 2, 3
 
 #: What a worker's log says once it takes part in its group, and if it couldn't reach the broker.
 _UP = "shards of this worker"
 _UNREACHABLE = "no Kafka broker answered"
+
+#: What it says last when it is told to stop and can't publish.
+_CANT_PUBLISH = re.compile(r"INFO .*: stopping\n(.*\n)*.*: can't commit yet .*: waiting")
 
 
 class Flock:
@@ -67,7 +75,7 @@ class Flock:
             if worker.status is None:
                 assert now < deadline, f"it is told to stop and doesn't:\n{worker.log}"
             else:
-                good = (0, 1) if worker in self._excused else (0,)
+                good = (0, 1) if worker in self._excused or self._stranded(worker, now) else (0,)
                 assert worker.status in good, f"it stopped with {worker.status}:\n{worker.log}"
                 del self._leaving[worker]
 
@@ -143,6 +151,9 @@ class Flock:
         return ""
 
     # ---- parts of them
+
+    def _stranded(self, worker: WorkerProcess, now: float) -> bool:
+        return now < self._back + _STRANDED_SECONDS and bool(_CANT_PUBLISH.search(worker.log))
 
     def _take(self, strike: Strike, among: list[WorkerProcess] | None = None) -> WorkerProcess:
         among = among or self.running

@@ -147,6 +147,10 @@ class WorkerProcess:
             self._process.kill()
         self._process.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def terminate(self) -> None:
         """SIGTERM, without waiting."""
         self._process.send_signal(signal.SIGTERM)

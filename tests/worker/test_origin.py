@@ -113,7 +113,7 @@ def test_a_running_worker_notices(
     async def watch() -> None:
         worker = app.Worker(Config(kafka=cluster))
         worker._origin = present_origin(cluster)._replace(**change)
-        await asyncio.wait_for(worker._watch_topics(), 30)
+        await asyncio.wait_for(worker._watch_cluster(), 30)
 
     with pytest.raises(WorkError, match=r"while the worker ran; `prequential topics check`"):
         asyncio.run(watch())

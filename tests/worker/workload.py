@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from topics.clients import KafkaConfig
+from topics.clients import KafkaConfig, connect, is_stranded
+from topics.errors import WorkError
 from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 
 #: Event time of the first instance, in epoch ms: some time ago, as on a day of catching up.
@@ -32,6 +33,12 @@ _LARGEST = 8 * MAX_VALUE_BYTES
 
 #: Bytes below which an unusable record is short, and the share of them in a spoiled stream.
 _SHORT, _SPOILT = 1_000, 0.001
+
+#: Most records that wait in a producer: it is soon noticed that it sends none.
+_QUEUE = 20_000
+
+#: Seconds without room in a producer's queue, or until it is empty, after which it may be stranded.
+_PATIENCE = 30.0
 
 #: Seconds that one look at a producer's clock and queue may be apart.
 _BREATH = 0.02
@@ -191,15 +198,20 @@ class Sender:
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
         self._failures: list[str] = []
+        self._purged: list[Record] = []
         self.sent: Counter[str] = Counter()
-        self._producer = Producer(
-            kafka.client(
+        self._producer = self._connected()
+
+    def _connected(self) -> Producer:
+        return Producer(
+            self._kafka.client(
                 **{
                     "partitioner": "murmur2_random",
                     "enable.idempotence": True,
                     "compression.type": "lz4",
                     "linger.ms": 5,
                     "message.max.bytes": _LARGEST,
+                    "queue.buffering.max.messages": _QUEUE,
                     "on_delivery": self._on_delivery,
                     "log_level": 0,  # a broker that restarts is part of the test
                 }
@@ -209,23 +221,51 @@ class Sender:
     def send(self, records: Iterable[Record]) -> None:
         """Queue records, and wait while the queue is full."""
         for topic, key, value in records:
-            while True:
-                try:
-                    self._producer.produce(self._kafka.topic(topic), value, key)
-                    break
-                except BufferError:
-                    self._producer.poll(_BREATH)
+            self._produce(self._kafka.topic(topic), key, value)
             self.sent[topic] += 1
             self._producer.poll(0)
 
     def flush(self) -> None:
         """Wait until all is delivered; AssertionError if something was not."""
-        left = self._producer.flush(60.0)
+        left = self._producer.flush(_PATIENCE)
+        if left and self._replaced():
+            left = self._producer.flush(_PATIENCE)
         assert not left, f"{left} records were not delivered"
         assert not self._failures, self._failures[:3]
 
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None) -> None:
+        since = time.monotonic()
+        while True:
+            try:
+                self._producer.produce(topic, value, key)
+                return
+            except BufferError:
+                self._producer.poll(_BREATH)
+                if time.monotonic() - since > _PATIENCE:
+                    self._replaced()
+                    since = time.monotonic()
+
+    def _replaced(self) -> bool:
+        """Whether the client has lost its brokers for good; then another sends what it didn't."""
+        try:
+            connect(self._kafka)
+        except WorkError:
+            return False  # nobody reaches them
+        if not is_stranded(self._producer, self._kafka.topic("instances")):
+            return False
+        self._producer.purge()
+        self._producer.flush(1.0)
+        self._producer, records, self._purged = self._connected(), self._purged, []
+        for topic, key, value in records:
+            self._produce(topic, key, value)
+        return True
+
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
+        if error is None:
+            return
+        if error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self._purged.append(Record(message.topic(), message.key(), message.value()))
+        else:
             self._failures.append(f"{message.topic()}: {error.str()}")
 
 
