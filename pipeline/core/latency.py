@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ class Latencies:
 
     >>> latencies = Latencies()
     >>> latencies.update(array("q", [50, 2000, -1]))
-    >>> latencies.counts[:4], latencies.total, latencies.quantile(0.5)
-    ([1, 0, 1, 0], 2050, 50)
+    >>> latencies.counts[:4], latencies.total, latencies.quantiles
+    ([1, 0, 1, 0], 2050, {'p50': 50, 'p90': 50, 'p99': 50})
     """
 
     def __init__(self) -> None:
@@ -45,9 +46,11 @@ class Latencies:
         self.total = 0
         self._none = 0  # latencies of 0, for which the sketch has no bin
         self._sketch = DenseStore()  # DDSketch: bins of equal relative width, in any order the same
+        self._quantiles: dict[str, int] | None = None  # unless a latency came since they were found
 
     def update(self, latencies: array[int]) -> None:
         """Latencies in ms; negative ones stand for nothing."""
+        self._quantiles = None
         if len(latencies) <= _FEW:
             for latency in latencies:
                 if latency >= 0:
@@ -69,15 +72,24 @@ class Latencies:
         for key in np.flatnonzero(keys).tolist():
             self._sketch.add(key, float(keys[key]))
 
-    def quantile(self, q: float) -> int | None:
-        """The latency in ms that a share `q` of labels had at most, to 1 %; None without labels."""
+    @property
+    def quantiles(self) -> dict[str, int]:
+        """The latency in ms that a share of `QUANTILES` of labels had at most, to 1 %; {} without labels."""
+        if self._quantiles is None:
+            self._quantiles = self._found()
+        return dict(self._quantiles)
+
+    def _found(self) -> dict[str, int]:
         count = sum(self.counts)
         if not count:
-            return None
-        rank = q * (count - 1)
-        if rank < self._none:
-            return 0
-        return round(_MAPPING.value(self._sketch.key_at_rank(rank - self._none)))
+            return {}
+        running = list(accumulate(self._sketch.bins))
+        found = {}
+        for name, q in QUANTILES.items():
+            rank = q * (count - 1)
+            key = self._sketch.offset + bisect_right(running, rank - self._none)
+            found[name] = 0 if rank < self._none else round(_MAPPING.value(key))
+        return found
 
     def snapshot(self) -> list[object]:
         bins = enumerate(self._sketch.bins, self._sketch.offset)

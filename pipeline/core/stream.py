@@ -12,7 +12,7 @@ from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
 from pipeline.core.columns import NONE, Columns
 from pipeline.core.errors import Unusable
-from pipeline.core.latency import QUANTILES, Latencies
+from pipeline.core.latency import Latencies
 from pipeline.core.model import Model
 from pipeline.core.periods import PeriodState
 from pipeline.core.remembering import EXPIRED, REPEATED, SETTLED, Entry
@@ -201,12 +201,11 @@ class Stream(BulkJoin):
         if model not in self.by_code:
             return None
         ledger = model.coverage
-        latencies = {name: self.latency.quantile(q) for name, q in QUANTILES.items()}
         told: dict[str, Any] = {
             "waiting": ledger.waiting,
             "oldest_waiting_ms": ledger.oldest(self.clock),
             "labelled": dict(ledger.labelled(self.clock)),
-            "label_latency_ms": {name: value for name, value in latencies.items() if value is not None},
+            "label_latency_ms": self.latency.quantiles,
             "unpredicted_labels": self.unmatched_label,
             "instances_without_predictions": self.instances_without_predictions,
             "predictions_without_instance": self.predictions_without_instance,

@@ -15,7 +15,7 @@ from prometheus_client.core import (
 
 from pipeline import __version__
 from pipeline.config import Config
-from pipeline.core.latency import BOUNDS, QUANTILES
+from pipeline.core.latency import BOUNDS
 from pipeline.core.stream import Stream
 from pipeline.worker.fetching import Fetcher
 from pipeline.worker.statistics import DURATION_BOUNDS, Durations
@@ -242,10 +242,8 @@ class Exporter:
                     psi.add_metric((*of_model, f"segment:{key}"), index)
                 for age, share in model.coverage.curve(stream.clock).items():
                     labelled.add_metric((*of_model, age), share)
-            for percentile, q in QUANTILES.items():
-                value = stream.latency.quantile(q)
-                if value is not None:
-                    quantiles.add_metric((*name, percentile), value / 1000)
+            for percentile, value in stream.latency.quantiles.items():
+                quantiles.add_metric((*name, percentile), value / 1000)
             without_predictions.add_metric(name, stream.instances_without_predictions)
             without_instance.add_metric(name, stream.predictions_without_instance)
             labels_waiting.add_metric(name, stream.waiting_labels)
