@@ -18,6 +18,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from pipeline.config import Config
+from pipeline.worker.complaints import TOLD
 from topics.clients import is_stranded
 from topics.errors import WorkError
 from topics.specs import INPUTS
@@ -75,7 +76,7 @@ class Fetcher:
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
                     "session.timeout.ms": config.worker.session_timeout,
-                    "error_cb": _note,
+                    **TOLD,
                 }
             )
         )
@@ -91,7 +92,7 @@ class Fetcher:
                         "enable.partition.eof": True,
                         # An offset that is gone must be noticed, not skipped.
                         "auto.offset.reset": "error",
-                        "error_cb": _note,
+                        **TOLD,
                     }
                 )
             )
@@ -287,7 +288,3 @@ def _run_end(partitions: list[int | None], start: int) -> int:
         if partitions[place] != partition:
             return place
     return len(partitions)
-
-
-def _note(error: KafkaError) -> None:
-    log.warning("Kafka: %s", error.str())

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline.config import Config
+from pipeline.worker.complaints import TOLD, complain
 from topics.clients import is_stranded
 from topics.errors import WorkError
 from topics.specs import JOURNAL
@@ -71,6 +72,7 @@ class Publisher:
                     "compression.type": "lz4",
                     "linger.ms": 5,
                     "message.max.bytes": _LARGEST_MESSAGE,
+                    **TOLD,
                     "error_cb": self._note,
                 }
             )
@@ -82,7 +84,7 @@ class Publisher:
         if error.fatal():
             self._lost = error.str()
         else:
-            log.warning("shard %d: Kafka: %s", self._partition, error.str())
+            complain(error)
 
     def stranded(self) -> bool:
         """Whether the client has lost its brokers for good; blocks, see `is_stranded`."""

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from pipeline.config import Config
 from pipeline.core.merge import Cut
+from pipeline.worker.complaints import TOLD
 from pipeline.worker.fetching import FETCH_SETTINGS
 from pipeline.worker.journal import JournalEntry, decode_entry
 from pipeline.worker.origin import Origin
@@ -51,6 +52,7 @@ def read_partition(
         kafka.client(
             **{
                 **FETCH_SETTINGS,
+                **TOLD,
                 "group.id": "prequential-read",  # needed by the client, never joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

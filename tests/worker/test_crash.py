@@ -16,7 +16,7 @@ from tests.kafka_jars import Unavailable
 from topics.specs import DEAD_LETTERS
 
 #: What the run follows from, and for how long it strikes; `make chaos` does it for longer.
-SEED, MINUTES = 7, 2.5
+SEED, MINUTES = 7, 2.0
 
 
 def test_the_plan_has_every_kind_of_strike_twice() -> None:

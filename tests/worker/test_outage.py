@@ -41,7 +41,8 @@ def test_a_broker_that_is_away_for_30_seconds(tmp_path: Path) -> None:
             time.sleep(OUTAGE_SECONDS)
             assert worker.status is None, worker.log
             assert worker.get("/live")[0] == 200
-            assert "WARNING" in worker.log  # it says so
+            assert 0 < worker.log.count("WARNING") < 100, worker.log  # it says so, and not all the time
+            assert worker.log.count("\n") < 150, worker.log
             broker.start_up()
             sender.send(everything[half:])
             sender.flush()
