@@ -60,7 +60,7 @@ def duration(text: str | int) -> int:
 class DetectorConfig:
     """One drift detector over one signal of every sequence."""
 
-    signal: str
+    signal: str = "error"
     detector: str = "page-hinkley"
     #: Magnitude of changes that are allowed (2013 paper, section 5.1: δ).
     delta: float = 0.005

@@ -161,8 +161,6 @@ class _Reader:
                 )
                 for key, value in parsed.items()
             }
-            if "signal" not in values:
-                self._fail(child, f"{where}[{place}] has no signal: expected e.g. signal: error")
             detector = DetectorConfig(**values)
             if detector in detectors:
                 self._fail(child, f"{where} has the detector on {detector.signal} twice")

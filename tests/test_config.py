@@ -261,7 +261,6 @@ WRONG = [
     ("defaults:\n  emit:\n    outcomes: 0", 3, ["defaults.emit.outcomes: 0", "an integer from 1"]),
     ("defaults: {emit: {every: 5}}", 1, ["defaults.emit.every: 5 is no duration", "1s"]),
     ("defaults: {detectors: [{detector: adwin, signal: error}]}", 1, ["'adwin'", "page-hinkley"]),
-    ("defaults: {detectors: [{detector: page-hinkley}]}", 1, ["no signal", "signal: error"]),
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
     ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),

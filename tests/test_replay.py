@@ -538,11 +538,29 @@ class TestExitStatus:
         assert main(["replay", "--from-topics", "--labels", str(folder / "labels")]) == 2
         assert "--from-topics and --labels exclude each other" in complaint(capfd)
 
-    def test_2_for_an_unknown_option(self, capfd: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (["replay", "--lables", "x"], "unrecognized arguments: --lables"),
+            (["bogus"], "invalid choice: 'bogus'"),
+            (["produce", "bogus", "x"], "invalid choice: 'bogus'"),
+            ([], "required: COMMAND"),
+        ],
+    )
+    def test_2_and_one_sentence_for_words_that_mean_nothing(
+        self, words: list[str], says: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         with pytest.raises(SystemExit) as raised:
-            main(["replay", "--lables", "x"])
+            main(words)
         assert raised.value.code == 2
-        assert "--lables" in capfd.readouterr().err
+        said = capfd.readouterr().err
+        assert said.startswith("prequential: ")
+        assert says in said
+        assert said.count("\n") == 1
+
+    def test_2_for_standard_input_twice(self, capfd: pytest.CaptureFixture[str]) -> None:
+        assert main(["replay", "--predictions", "-", "--labels", "-"]) == 2
+        assert "standard input (-) can be only one of the files" in complaint(capfd)
 
 
 def test_dead_letters_of_the_engine_name_offset_and_kind() -> None:

@@ -102,6 +102,11 @@ def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdent
     return {name: found[name] for name in names}
 
 
+def present(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
+    """Those of the topics that exist, by full name; raises WorkError if the cluster can't be reached."""
+    return set(_described(kafka, connect(kafka), names))
+
+
 def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]:
     """The number of partitions of each topic, by full name; raises as `identities` does."""
     return {name: topic.partitions for name, topic in identities(kafka, names).items()}

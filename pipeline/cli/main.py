@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 from pipeline import __version__
 from topics.errors import UsageError, WorkError
@@ -16,9 +17,16 @@ _COMMANDS = ("demo", "worker", "topics", "broker", "produce", "replay", "watch",
 _INTERRUPTED = 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line as everything else that is wrong: in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"prequential: {message}; `{self.prog} --help` says what there is\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status: 0 done, 1 the work failed, 2 wrong usage."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="prequential",
         description="Live evaluation of streaming machine learning: how good are the predictions, "
         "although labels come late, classes are imbalanced and the data drift?",

@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--from-topics and --{given[0]} exclude each other")
     if not args.from_topics and not {"predictions", "labels"} <= set(given):
         raise UsageError("expected --predictions and --labels (or --from-topics)")
+    if [getattr(args, kind) for kind in given].count("-") > 1:
+        raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
     try:
         return _replay(args, config, given)

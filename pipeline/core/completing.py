@@ -165,6 +165,7 @@ class Completing:
         if self.segments is None:
             return
         found = self.segments.take(name, model.code)
+        self.segments.keep(name, model.code, found)
         model.selection.segment(found, labelled=True)
         for segment in found:
             if (model.code, segment) not in self.segment_models:
@@ -231,7 +232,7 @@ class Completing:
         for stage in self.after_stages:
             self.after_models[model.code, stage] = model.at(stage, FIRST_AFTER + len(self.after_models))
 
-    def _revise_outcomes(self, entry: tuple[Any, ...], y: Any) -> None:
+    def _revise_outcomes(self, name: str, entry: tuple[Any, ...], y: Any) -> None:
         """Move the outcomes of a settled entry (see `pipeline.core.remembering`) to another label."""
         _, _, _, t1, first_y, old_y, baselines, ordinal, t0, *made = entry
         bits = self.target.bits
@@ -251,7 +252,11 @@ class Completing:
                 periods.revise(ts, prediction & ~0xFFFF | first_label(prediction), old_y, y)
                 self.on_period()
         for code, view in views(made, t0, t1, self._bins).items():
-            move(self.by_code[code], _judged(view, first_label(view[0]), baselines))
+            judged = _judged(view, first_label(view[0]), baselines)
+            move(self.by_code[code], judged)
+            for segment in () if self.segments is None else self.segments.of_outcome(name, code):
+                if (code, segment) in self.segment_models:  # else its key isn't configured any more
+                    move(self.segment_models[code, segment], judged)
         # The lead is among those that the label met at once.
         met = [part for triple in triples(made, 0) if not triple[2] & 0xFFFF for part in triple]
         lead = _lead(met)

@@ -309,7 +309,7 @@ class Join(Remembering):
 
     def _revise(self, name: str, entry: Entry, y: Any) -> None:
         """A different label within `settle`: move the outcomes, keep what baselines saw."""
-        self._revise_outcomes(entry, y)
+        self._revise_outcomes(name, entry, y)
         self.book[name] = (*entry[:5], y, *entry[6:])
         self.revisions += 1
 

@@ -34,6 +34,7 @@ class Segments:
         self._values: dict[str, list[str]] = {key: [] for key in self.keys}
         self._of_instances: dict[str, Flat] = {}
         self._of_predictions: dict[str, Flat] = {}  # by model and instance
+        self._of_outcomes: dict[str, dict[int, list[str]]] = {}  # that may be revised
 
     def note_instance(self, instance: str, segments: dict[str, str] | None) -> None:
         """An instance record came; what an earlier one said of other keys stays."""
@@ -52,6 +53,15 @@ class Segments:
         found |= _pairs(self._of_predictions.pop(_key(instance, model), ()))
         return [f"{key}={self._bounded(key, found[key])}" for key in self.keys if key in found]
 
+    def keep(self, instance: str, model: int, found: list[str]) -> None:
+        """The segments that an outcome was evaluated in, for the case that its label is revised."""
+        if found:
+            self._of_outcomes.setdefault(instance, {})[model] = found
+
+    def of_outcome(self, instance: str, model: int) -> list[str]:
+        """The segments that the model's outcome of the instance was evaluated in."""
+        return self._of_outcomes.get(instance, {}).get(model, [])
+
     def drop_prediction(self, instance: str, model: int) -> None:
         """The model's predictions for the instance won't make an outcome any more."""
         self._of_predictions.pop(_key(instance, model), None)
@@ -59,6 +69,7 @@ class Segments:
     def drop_instance(self, instance: str) -> None:
         """The instance is forgotten."""
         self._of_instances.pop(instance, None)
+        self._of_outcomes.pop(instance, None)
 
     def _flat(self, segments: dict[str, str] | None) -> Flat:
         """The configured ones of a record's segments."""
@@ -79,14 +90,19 @@ class Segments:
             [[key, list(values)] for key, values in self._values.items()],
             [[name, *flat] for name, flat in self._of_instances.items()],
             [[key, *flat] for key, flat in self._of_predictions.items()],
+            [
+                [name, [[model, list(found)] for model, found in outcomes.items()]]
+                for name, outcomes in self._of_outcomes.items()
+            ],
         ]
 
     def restore(self, state: Any) -> None:
         """Take a snapshot over; keys that aren't configured any more are forgotten."""
-        values, instances, predictions = state
+        values, instances, predictions, outcomes = state
         self._values |= {key: list(known) for key, known in values if key in self._values}
         self._of_instances = {name: tuple(flat) for name, *flat in instances}
         self._of_predictions = {key: tuple(flat) for key, *flat in predictions}
+        self._of_outcomes = {name: dict(by_model) for name, by_model in outcomes}
 
 
 def _key(instance: str, model: int) -> str:

@@ -22,10 +22,10 @@ from pipeline.worker.fetching import Fetched, Fetcher
 from pipeline.worker.http import TEXT, Answer, Endpoint, exposition
 from pipeline.worker.origin import Origin, present_origin
 from pipeline.worker.runner import ShardRunner
-from topics.admin import partition_counts
-from topics.clients import connect
+from topics.admin import create, partition_counts, present
+from topics.clients import KafkaConfig, connect
 from topics.errors import WorkError
-from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS, topic_specs
 
 log = logging.getLogger(__name__)
 
@@ -223,6 +223,7 @@ class Worker:
 
     def _check_topics(self) -> Origin:
         kafka = self.config.kafka
+        _create_own(kafka)
         names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
         counts = partition_counts(kafka, [kafka.topic(name) for name in names])
         if len(set(counts.values())) > 1:
@@ -308,6 +309,21 @@ class Worker:
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
         return ready, "".join(lines) or "no shards\n"
+
+
+def _create_own(kafka: KafkaConfig) -> None:
+    """Create journal and snapshots where all else is there: nothing but the worker needs these.
+
+    Only if both are missing: where one of them is, its loss must be noticed.
+    """
+    specs = topic_specs(kafka)
+    others = {spec.name for spec in specs if spec.role not in ("journal", "snapshots")}
+    if present(kafka, [spec.name for spec in specs]) != others:
+        return
+    try:
+        log.info("created %s", ", ".join(create(kafka, specs).created))
+    except WorkError as why:  # without these topics the worker ends with a sentence anyway
+        log.warning("%s", why)
 
 
 #: Seconds after which a shard that was lost, though the group still says that it is ours, is taken

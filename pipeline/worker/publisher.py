@@ -18,7 +18,7 @@ from pipeline.config import Config
 from pipeline.worker.complaints import TOLD, complain
 from topics.clients import is_stranded
 from topics.errors import WorkError
-from topics.specs import JOURNAL
+from topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Publisher:
         self._partition = partition
         kafka = config.kafka
         self._id = f"{config.group}-shard-{partition}"
-        self._topic = kafka.topic(JOURNAL)
+        self._topic = kafka.topic(INPUTS[0])  # one that is sure to exist
         self._producer = Producer(
             kafka.client(
                 **{

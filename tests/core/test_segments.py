@@ -62,6 +62,43 @@ def test_segments_divide_the_outcomes() -> None:
     assert compared > 20
 
 
+def test_a_segment_that_holds_everything_is_the_stream_once_more() -> None:
+    """Revisions and all."""
+    compared = revised = 0
+    for seed in range(8):
+        world = world_of(seed)
+        for kind in (0, 1):
+            for _, row in world.topics[kind]:
+                assert isinstance(row, dict)
+                row["segments"] = {"arm": "A"}
+        newest = {}
+        for m in metrics_of(catch_up(world).outputs):
+            newest[m.segment, m.stream, m.model, m.stage, m.estimator] = m
+        for (segment, *about), m in newest.items():
+            if segment is not None:
+                whole = newest[None, about[0], about[1], about[2], about[3]]
+                assert (m.outcomes, m.n, m.measures, m.undefined) == (
+                    whole.outcomes, whole.n, whole.measures, whole.undefined,
+                )  # fmt: skip
+                compared += 1
+                revised += m.counts["revisions"] > 0
+    assert compared > 50
+    assert revised > 20
+
+
+def test_a_revision_moves_the_outcome_in_its_segments() -> None:
+    found = evaluated(
+        StreamConfig(segments=("arm",)),
+        inst(1, 0, 0, segments={"arm": "A"}), pred(1, 1, "x", 1), lab(1, 2, "x", 2),
+        inst(2, 3, 3, segments={"arm": "B"}), pred(2, 4, "x", 4), lab(2, 5, "x", 5),
+        lab(1, 6, "y", 6),
+        inst(1, 7, 7, segments={"arm": "B"}),  # redelivered, with something else in it
+        lab(1, 8, "z", 8), lab(1, 9, "x", 9), lab(1, 10, "y", 10),
+    )  # fmt: skip
+    right = {segment: message.measures["accuracy"] for (_, segment), message in found.items()}
+    assert right == {None: 0.5, "arm=A": 0.0, "arm=B": 1.0}
+
+
 def evaluated(config: StreamConfig, *records: Any) -> dict[tuple[str, str | None], Metrics]:
     """The final messages about `all`, by model and segment."""
     shard = Shard(Config(defaults=config))
@@ -123,4 +160,4 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         pass
     segments = shard.streams["s"].segments
     assert segments is not None
-    assert segments.snapshot()[1:] == [[], []]
+    assert segments.snapshot()[1:] == [[], [], []]

@@ -12,8 +12,9 @@ from processes import WorkerProcess, await_ready, eventually, prequential, write
 
 from pipeline.broker import pick_port
 from tests.brokers import Broker
+from topics.admin import check, present
 from topics.clients import KafkaConfig
-from topics.specs import INPUTS
+from topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 
 pytestmark = pytest.mark.kafka
 
@@ -30,6 +31,31 @@ def test_missing_topics(kafka: Broker, tmp_path: Path) -> None:
     assert status == 1
     assert re.fullmatch(r"prequential: .*`prequential topics create` makes what is missing\n", said), said
     assert all(name in said for name in INPUTS)
+
+
+def delete(cluster: KafkaConfig, *names: str) -> None:
+    """Delete topics, and wait until the broker shows it."""
+    admin = AdminClient(cluster.client())
+    topics = [cluster.topic(name) for name in names]
+    for done in admin.delete_topics(topics).values():
+        done.result()
+    eventually("the broker shows it", lambda: not present(cluster, topics))
+
+
+def test_the_workers_own_topics_are_made_where_nobody_has(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """With as many partitions as the inputs have, whatever the configuration says."""
+    delete(cluster, JOURNAL, SNAPSHOTS)
+    with WorkerProcess(write_config(tmp_path, replace(cluster, partitions=7))) as worker:
+        await_ready(worker)
+        assert f"created {cluster.topic(JOURNAL)}, {cluster.topic(SNAPSHOTS)}" in worker.log
+    assert check(cluster, topic_specs(cluster)) == []
+
+
+def test_a_lost_journal_is_not_replaced(cluster: KafkaConfig, tmp_path: Path) -> None:
+    delete(cluster, JOURNAL)
+    status, said = refusal(write_config(tmp_path, cluster))
+    assert status == 1
+    assert re.search(rf"prequential: no topic '{re.escape(cluster.topic(JOURNAL))}' at .*\n$", said), said
 
 
 def test_inputs_that_differ_in_partitions(cluster: KafkaConfig, tmp_path: Path) -> None:
