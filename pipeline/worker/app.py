@@ -321,7 +321,8 @@ def _create_own(kafka: KafkaConfig) -> None:
     if present(kafka, [spec.name for spec in specs]) != others:
         return
     try:
-        log.info("created %s", ", ".join(create(kafka, specs).created))
+        for name in create(kafka, specs).created:
+            log.info("created topic %s", name)
     except WorkError as why:  # without these topics the worker ends with a sentence anyway
         log.warning("%s", why)
 
