@@ -186,7 +186,7 @@ class Stream:
                         self.predictions_without_instance += not memory.instance_ts
                     self.unpredicted_instances += not memory.waiting
                     memory.waiting = []
-                    memory.until = memory.deadline(horizon) + horizon  # t0 + 2 horizons
+                    memory.until = self.clock + horizon
                     memory.state = "tombstone"
                     continue
                 if memory.state == "waiting":

@@ -106,11 +106,21 @@ class TestHorizon:
         )  # fmt: skip
         assert baselines(result, "initial") == [(None, None)]
 
-    def test_a_tombstone_is_forgotten_after_a_second_horizon(self) -> None:
-        at_its_end = evaluate(pred(1, 0, "a"), tick(2000), lab(1, 2000, "a"))
+    def test_a_tombstone_is_forgotten_a_horizon_after_it_was_set(self) -> None:
+        at_its_end = evaluate(pred(1, 0, "a"), tick(1001), tick(2001), lab(1, 2001, "a"))
         assert at_its_end.counts["s", None] == Counter(late_label=1)
-        after = [pred(1, 0, "a"), tick(2001), lab(1, 2001, "a"), pred(1, 2001, "a")]
+        after = [pred(1, 0, "a"), tick(1001), tick(2002), lab(1, 2002, "a"), pred(1, 2002, "a")]
         assert classes(evaluate(*after)) == [("m", "1", "a", "a")]
+
+    def test_a_label_that_itself_shows_how_late_it_is_counts_as_late(self) -> None:
+        found = evaluate(pred(1, 0, "a"), lab(1, 50_000, "b"), pred(2, 50_001, "a"), lab(2, 50_002, "a"))
+        assert found.counts["s", None] == Counter(late_label=1)
+        assert classes(found) == [("m", "2", "a", "a")]
+
+    def test_a_prediction_doesnt_make_an_instance_anew_that_it_shows_to_be_over(self) -> None:
+        found = evaluate(inst(1, 1000), pred(1, 3500, "a"), lab(1, 3600, "a"))
+        assert classes(found) == []
+        assert found.counts["s", None] == Counter(late_label=1)
 
     def test_what_comes_overdue_expires_at_once(self) -> None:
         result = evaluate(tick(5000), pred(1, 3500, "a", at=5000))

@@ -9,7 +9,7 @@ its state and with the event time after which it runs out:
     LABELLED   deadline=t1+horizon, t0, version, t1, y, baselines   predictions are awaited
     SETTLED    deadline, version, t1, first y, y, baselines, ordinal, t0, (model, ts, prediction)*
                (t1 in place of t0 where one prediction of a model counts in every stage)
-    EXPIRED    deadline=t0+2*horizon   the label's time is over
+    EXPIRED    deadline=clock when it expired+horizon   the label's time is over
 
 `version` is None where no instance record has come. A `prediction` is the class code and the
 baselines at the time when it was processed, packed as in `pipeline.core.outcomes`; its low 16 bits are
@@ -163,7 +163,7 @@ class Remembering(Completing):
             elif entry[2] is None:
                 self.predictions_without_instance += len(entry) // 3 - 1
             self._forget(name, entry[3::3])
-            deadline = entry[1] + self.config.label_horizon
+            deadline = self.clock + self.config.label_horizon
             self.book[name] = (EXPIRED, deadline)
             self._expiry.add(deadline, name)
             return

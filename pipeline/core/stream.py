@@ -15,7 +15,7 @@ from pipeline.core.errors import Unusable
 from pipeline.core.latency import Latencies
 from pipeline.core.model import Model
 from pipeline.core.periods import PeriodState
-from pipeline.core.remembering import EXPIRED, REPEATED, SETTLED, Entry
+from pipeline.core.remembering import REPEATED, SETTLED, Entry
 from pipeline.core.sequence import Raised
 from pipeline.core.stages import triples
 from topics.decoding import INSTANCES, LABELS
@@ -326,8 +326,7 @@ class Stream(BulkJoin):
             else:  # what was scored under another configuration isn't any more
                 entry = tuple(part[0] if type(part) is list else part for part in entry)
             if moved and entry[0] != SETTLED:
-                factor = 2 if entry[0] == EXPIRED else 1
-                entry = (entry[0], entry[1] + factor * moved, *entry[2:])
+                entry = (entry[0], entry[1] + moved, *entry[2:])
             book[name] = entry
             if entry[0] != SETTLED:
                 add(entry[1], name)
