@@ -87,15 +87,15 @@ class Flock:
             self._excused.add(worker)
 
     def settle(self) -> None:
-        """No more strikes: thaw all, and wait for those that leave."""
+        """No more strikes: thaw all, and wait until those that leave have left, and the others are up."""
         for worker in list(self._frozen):
             self._thaw(worker)
 
         def settled() -> bool:
-            self.look()
-            return not self._leaving
+            self.look()  # whoever found no broker when it started is started again
+            return not self._leaving and all(_UP in worker.log for worker in self.running)
 
-        eventually("those that were told to stop have stopped", settled)
+        eventually("all that were told to stop have stopped, and the others are up", settled)
 
     def __enter__(self) -> Flock:
         return self
