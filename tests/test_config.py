@@ -310,6 +310,11 @@ def test_a_mistake_is_told_with_line_offender_and_expectation(
         assert word in sentence, sentence
 
 
+def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
+    config = load(file, "defaults: {detectors: [{detector: page-hinkley, delta: 0.1, lambda: 5}]}")
+    assert config.defaults.detectors == (DetectorConfig("error", "page-hinkley", 0.1, 5.0),)
+
+
 def test_all_of_the_contract_can_be_computed() -> None:
     assert {*KNOWN_MEASURES, *MORE_MEASURES} == set(MEASURES)
 

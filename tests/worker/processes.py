@@ -153,7 +153,7 @@ class WorkerProcess:
 
     def terminate(self) -> None:
         """SIGTERM, without waiting."""
-        self._process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
 
     def wait(self, seconds: float = HANGS) -> int:
         """Wait for its end; the exit status."""
@@ -169,11 +169,11 @@ class WorkerProcess:
 
     def freeze(self) -> None:
         """SIGSTOP: it does nothing any more, not even heartbeats."""
-        self._process.send_signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT: it goes on as if nothing had been."""
-        self._process.send_signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
 
 def await_ready(*workers: WorkerProcess, seconds: float = HANGS) -> None:
