@@ -17,7 +17,7 @@ from topics.clients import KafkaConfig
 from topics.errors import UsageError
 
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 
 #: All measures of the message contract, in its order.
 KNOWN_MEASURES = (

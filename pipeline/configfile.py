@@ -11,12 +11,10 @@ from typing import Any
 import yaml
 
 from pipeline.config import (
-    AFTER,
     BASELINES,
     DETAILS,
     KNOWN_MEASURES,
     MORE_MEASURES,
-    STAGES,
     TASKS,
     Config,
     ConfigError,
@@ -27,16 +25,27 @@ from pipeline.config import (
     WorkerConfig,
     duration,
 )
+from pipeline.confignames import (
+    canonical,
+    parse_estimator,
+    parse_signal,
+    parse_stage,
+    signal_of_other_task,
+    stage_key,
+    stage_without_outcomes,
+)
 from pipeline.core.measures import MEASURES
-from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import MAX_CLASSES
 from pipeline.core.scores import LOSSES
-from pipeline.core.signals import build_signal
 from topics.clients import KafkaConfig
 from topics.errors import UsageError
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
+
+#: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
+#: enough.
+_ALPHAS = 1e-6, 1e6
 
 #: Largest number in a configuration: no parameter of a method makes sense near it.
 _LARGEST = 1e15
@@ -136,7 +145,21 @@ class _Reader:
         config = replace(base, **changes)
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)
+        self._check_names(children, config, where)
         return config
+
+    def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
+        """What can be seen only of all settings together, whichever section each comes from."""
+        for key, other, wrong in (
+            ("stages", "label_horizon", stage_without_outcomes(config)),
+            ("detectors", "task", signal_of_other_task(config)),
+        ):
+            place = children.get(key, children.get(other))
+            if place is None or wrong is None:
+                continue  # all of it was checked where it stands
+            entry, problem = wrong
+            node = children[key].value[entry] if key in children else place
+            self._fail(node, f"{where}.{key}[{entry}]: {problem}")
 
     def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
         assert config.period is not None
@@ -152,7 +175,7 @@ class _Reader:
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
         if not isinstance(node, yaml.SequenceNode):
             self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
-        detectors = []
+        detectors: list[DetectorConfig] = []
         for place, child in enumerate(node.value):
             parsed = self._mapping(child, f"{where}[{place}]", tuple(_DETECTOR))
             values = {
@@ -162,7 +185,8 @@ class _Reader:
                 for key, value in parsed.items()
             }
             detector = DetectorConfig(**values)
-            if detector in detectors:
+            same = replace(detector, signal=canonical(detector.signal))
+            if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
                 self._fail(child, f"{where} has the detector on {detector.signal} twice")
             detectors.append(detector)
         return tuple(detectors)
@@ -254,6 +278,13 @@ def _number(least: float, strictly: bool) -> Parser:
     return parse
 
 
+def _alpha(value: Any) -> float:
+    least, most = _ALPHAS
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise _expected(value, f"a number from {least:g} to {most:g}")
+    return float(value)
+
+
 def _positive_share(value: Any) -> float:
     share = _number(0, strictly=True)(value)
     if share > 1:
@@ -272,13 +303,20 @@ def _optional(parser: Parser) -> Parser:
     return lambda value: None if value is None else parser(value)
 
 
-def _list_of(parser: Parser, empty: bool = False) -> Parser:
+def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
+    """A list of what `parser` makes, without two that `key` says are the same."""
+
     def parse(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not (value or empty):
             raise _expected(value, "a list with at least one entry")
         if len(set(map(str, value))) < len(value):
             raise _expected(value, "a list without repeats")
-        return tuple(parser(entry) for entry in value)
+        found: dict[Any, Any] = {}
+        for entry in map(parser, value):
+            other = found.setdefault(key(entry), entry)
+            if other is not entry:
+                raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
+        return tuple(found.values())
 
     return parse
 
@@ -303,25 +341,11 @@ def _class(value: Any) -> str:
     raise _expected(value, "a class: a string, an integer or a boolean")
 
 
-def _estimator(value: Any) -> str:
-    build_memory(_text(value))
-    return str(value)
-
-
 def _measure(value: Any) -> str:
     if value not in MEASURES:
         known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
         raise ValueError(f"unknown measure {value!r}; known: {known}")
     return str(value)
-
-
-def _stage(value: Any) -> str:
-    if value in STAGES:
-        return str(value)
-    if isinstance(value, str) and value.startswith(AFTER):
-        duration(value.removeprefix(AFTER))
-        return value
-    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}, and e.g. {AFTER}10m")
 
 
 def _flag(value: Any) -> bool:
@@ -339,11 +363,6 @@ def _baseline(value: Any) -> str:
 def _detail(value: Any) -> str:
     if value not in DETAILS:
         raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
-    return str(value)
-
-
-def _signal(value: Any) -> str:
-    build_signal(_text(value))
     return str(value)
 
 
@@ -385,20 +404,21 @@ _WORKER: dict[str, Parser] = {
 _MOST_PERIODS = 10_000
 
 _STREAM: dict[str, Parser] = {
-    "task": _task, "loss": _loss, "positive_class": _optional(_class), "estimators": _list_of(_estimator),
-    "measures": _list_of(_measure), "stages": _list_of(_stage),
+    "task": _task, "loss": _loss, "positive_class": _optional(_class),
+    "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
+    "stages": _list_of(parse_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
     "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
-    "bins": _integer(1, 10_000), "alpha": _number(0, strictly=True),
+    "bins": _integer(1, 10_000), "alpha": _alpha,
     "label_horizon": _duration, "settle": _duration,
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
 
 _DETECTOR: dict[str, Parser] = {
-    "detector": _detector, "signal": _signal, "delta": _number(0, strictly=False),
+    "detector": _detector, "signal": parse_signal, "delta": _number(0, strictly=False),
     "lambda": _number(0, strictly=True), "min_outcomes": _integer(1),
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -50,9 +50,22 @@ class Source:
         return self.order[offset] + 1
 
 
-def read_lines(stream: IO[bytes]) -> list[bytes]:
-    """The lines of a stream, without their ends."""
-    return [line.rstrip(b"\r\n") for line in stream]
+def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
+
+    >>> list(lines_of([b"\\xef\\xbb\\xbf{}\\n", b"[]"])), list(lines_of([b"\\xef\\xbb\\xbf"]))
+    ([b'{}\\n', b'[]'], [])
+    """
+    lines = iter(stream)
+    first = next(lines, b"").removeprefix(BOM_UTF8)
+    if first:
+        yield first
+    yield from lines
+
+
+def read_lines(stream: Iterable[bytes]) -> list[bytes]:
+    """The lines of a stream, without their ends and without a byte order mark at its beginning."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream)]
 
 
 def _times(kind: int, lines: list[bytes]) -> Iterator[int]:

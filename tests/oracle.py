@@ -243,7 +243,8 @@ class Stream:
         if memory.label is not None:
             self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
-        if any(new.says_the_same(old) for old in memory.waiting):
+        before = [old for old in memory.waiting if (old.model, old.ts) == (new.model, new.ts)]
+        if before and new.says_the_same(before[-1]):
             self.count("duplicate", new.model)
             return
         memory.waiting.append(new)

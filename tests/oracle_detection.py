@@ -66,7 +66,9 @@ class Signal:
 
 
 class MeasureSignal:
-    """`ESTIMATOR:MEASURE`: 1 - measure; revisions never reach it."""
+    """`ESTIMATOR:MEASURE`: what points to worse; revisions never reach it."""
+
+    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
 
     def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
         self.estimator, self.measure = Estimator(estimator, settings), measure
@@ -75,7 +77,9 @@ class MeasureSignal:
         """The signal after this outcome, or None where the measure has no value."""
         self.estimator.add(outcome)
         value = self.estimator.measures(revised=False)[0].get(self.measure)
-        return None if value is None else 1.0 - value
+        if value is None or self.measure in self.LESS_IS_BETTER:
+            return value
+        return 1.0 - value
 
 
 class PageHinkley:

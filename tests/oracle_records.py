@@ -24,6 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TASKS = ("classification", "regression")
 LOSSES = ("absolute", "squared")
 STAGES = ("initial", "final", "bins", "intermediate")
+MOST_PROBABILITY = 1.001  # of all classes together: models in half precision
 LARGEST_NUMBER = 1e100  # of a target in regression; the square of a difference is still finite
 
 DEFAULTS: dict[str, Any] = {  # contract, section 5
@@ -183,3 +184,23 @@ def number(value: object) -> float:
     if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
         raise ValueError(f"bad number {value!r}; expected at most {LARGEST_NUMBER} either way")
     return float(value)
+
+
+def probabilities(value: object) -> dict[str, float]:
+    """The probabilities of classes that a prediction may carry.
+
+    >>> probabilities({"a": 1, "b": 0.001}), probabilities(None)
+    ({'a': 1, 'b': 0.001}, {})
+    >>> probabilities({"a": 1, "b": 0.0011})
+    Traceback (most recent call last):
+    ...
+    ValueError: bad probabilities {'a': 1, 'b': 0.0011}; expected 0 to 1 each, at most 1.001 together
+    """
+    found = value or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"bad probabilities {value!r}; expected an object")
+    if not all(0 <= p <= 1 for p in found.values()) or math.fsum(found.values()) > MOST_PROBABILITY:
+        raise ValueError(
+            f"bad probabilities {value!r}; expected 0 to 1 each, at most {MOST_PROBABILITY} together"
+        )
+    return found

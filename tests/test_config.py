@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +25,9 @@ from pipeline.config import (
     duration,
     load_config,
 )
-from pipeline.core.measures import MEASURES
+from pipeline.core.measures import MEASURES, MeasureSet
+from pipeline.core.memories import build_memory
+from pipeline.core.sums import build_sums
 from topics.clients import KafkaConfig
 from topics.errors import UsageError
 
@@ -114,7 +118,7 @@ class TestDefaults:
                        segments_per_key: 3,
                        stages: [final], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
-                       detectors: [{signal: "all:kappa", delta: 0, lambda: 1, min_outcomes: 7}]}
+                       detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5}
             http: {host: 0.0.0.0, port: 0}
@@ -130,7 +134,7 @@ class TestDefaults:
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
-            detectors=(DetectorConfig("all:kappa", "page-hinkley", 0.0, 1.0, 7),),
+            detectors=(DetectorConfig("all:mae", "page-hinkley", 0.0, 1.0, 7),),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5)
@@ -239,6 +243,49 @@ WRONG = [
     ("defaults: {estimators: ['fading:nan']}", 1, ["'fading:nan'", "0 < A <= 1"]),
     ("defaults: {estimators: ['fading:1e-310']}", 1, ["'fading:1e-310'", "fading:A"]),
     ("defaults: {estimators: [5]}", 1, ["5", "expected a string"]),
+    ("defaults: {estimators: ['window:9999999999999']}", 1,
+     ["'window:9999999999999'", "at most 1099511627776"]),
+    ("defaults:\n  estimators: [all, 'fading:0.9', 'fading:0.90']", 2,
+     ["defaults.estimators: 'fading:0.9' and 'fading:0.90' are the same", "without repeats"]),
+    ("defaults: {estimators: ['fading:1', 'fading:1e0']}", 1,
+     ["'fading:1' and 'fading:1e0'", "without repeats"]),
+    ("defaults:\n  stages:\n  - after:60s\n  - after:1m", 3,
+     ["defaults.stages: 'after:60s' and 'after:1m' are the same", "without repeats"]),
+    ("defaults: {stages: ['after:1h', final, 'after:60m']}", 1,
+     ["'after:1h' and 'after:60m'", "without repeats"]),
+    ("defaults: {stages: ['after: 5m']}", 1, ["stage 'after: 5m'", "neither blanks nor leading zeros"]),
+    ("defaults: {stages: ['after:05m']}", 1, ["stage 'after:05m'", "neither blanks nor leading zeros"]),
+    ("defaults: {stages: ['after:5 m']}", 1, ["stage 'after:5 m'", "neither blanks nor leading zeros"]),
+    ("defaults: {stages: ['after:\u0665m']}", 1, ["is no duration", "5m"]),
+    ("defaults: {settle: \u0665m}", 1, ["is no duration", "5m"]),
+    # A stage beyond the horizon, wherever either comes from
+    ("defaults:\n  stages: [final, 'after:30d']", 2,
+     ["defaults.stages[1]: stage 'after:30d' never has outcomes", "up to after:7d"]),
+    ("defaults:\n  label_horizon: 1h\n  stages:\n  - final\n  - after:60m\n  - after:3600001ms", 6,
+     ["defaults.stages[2]: stage 'after:3600001ms' never", "up to after:1h"]),
+    ("defaults: {label_horizon: 2h}\nstreams:\n  a: {}\n  b: {stages: ['after:3h']}", 4,
+     ["streams.b.stages[0]: stage 'after:3h' never", "up to after:2h"]),
+    ("defaults: {stages: ['after:3h']}\nstreams:\n  a: {}\n  b:\n    bins: 2\n    label_horizon: 90m", 6,
+     ["streams.b.stages[0]: stage 'after:3h' never", "up to after:90m"]),
+    # Signals of the other task, wherever either comes from, and signals that never have a value
+    ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: 'all:mae'}", 4,
+     ["defaults.detectors[1]: signal 'all:mae' never has a value with task classification", "kappa"]),
+    ("defaults:\n  task: regression\n  detectors:\n  - {signal: 'all:kappa'}", 4,
+     ["defaults.detectors[0]: signal 'all:kappa' never has a value with task regression", "mae, mse, rmse"]),
+    ("defaults: {task: regression, detectors: [{signal: 'window:5:error'}]}", 1, ["'window:5:error'", "mae"]),
+    ("defaults: {detectors: [{signal: 'all:kappa'}]}\nstreams:\n  a: {}\n  b:\n    task: regression", 5,
+     ["streams.b.detectors[0]: signal 'all:kappa'", "task regression"]),
+    ("defaults: {task: regression}\nstreams:\n  a: {}\n  b: {detectors: [{signal: 'all:ece'}]}", 4,
+     ["streams.b.detectors[0]: signal 'all:ece'", "task regression"]),
+    ("defaults: {detectors: [{signal: 'all:auc'}]}", 1,
+     ["signal: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc"]),
+    ("defaults: {detectors: [{signal: 'fading:0.99:auc'}]}", 1,
+     ["'fading:0.99:auc'", "only windows have auc"]),
+    ("defaults: {task: regression, detectors: [{signal: 'window:9:auc'}]}", 1, ["'window:9:auc'", "mae"]),
+    ("defaults:\n  detectors:\n  - {signal: 'fading:0.9:ece'}\n  - {signal: 'fading:0.90:ece'}", 4,
+     ["detector on fading:0.90:ece twice"]),
+    ("defaults:\n  detectors:\n  - {signal: 'fading:.5/fading:1'}\n  - {signal: 'fading:0.5/fading:1.0'}", 4,
+     ["detector on fading:0.5/fading:1.0 twice"]),
     ("defaults: {stages: [last]}", 1, ["unknown stage 'last'", "known: initial, final"]),
     ("defaults: {stages: []}", 1, ["defaults.stages: []", "at least one"]),
     ("defaults: {measures: [f2]}", 1, ["unknown measure 'f2'", "known: error, accuracy"]),
@@ -246,11 +293,15 @@ WRONG = [
     ("defaults: {bins: 2.5}", 1, ["defaults.bins: 2.5", "an integer from 1"]),
     ("defaults: {bins: true}", 1, ["defaults.bins: True", "an integer from 1"]),
     ("defaults: {bins: '3'}", 1, ["defaults.bins: '3'", "an integer from 1"]),
-    ("defaults: {alpha: 0}", 1, ["defaults.alpha: 0", "a number above 0"]),
-    ("defaults: {alpha: .inf}", 1, ["defaults.alpha: inf", "a number above 0"]),
-    ("defaults: {alpha: .nan}", 1, ["defaults.alpha: nan", "a number above 0"]),
-    ("defaults: {alpha: x}", 1, ["defaults.alpha: 'x'", "a number above 0"]),
-    ("defaults:\n  alpha: 1" + "0" * 400, 2, ["defaults.alpha", "a number above 0"]),
+    ("defaults: {alpha: 0}", 1, ["defaults.alpha: 0", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: .inf}", 1, ["defaults.alpha: inf", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: .nan}", 1, ["defaults.alpha: nan", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: x}", 1, ["defaults.alpha: 'x'", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: 1.0e-320}", 1, ["defaults.alpha: 1e-320", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: 9.99e-7}", 1, ["defaults.alpha: 9.99e-07", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: 1000001}", 1, ["defaults.alpha: 1000001", "a number from 1e-06 to 1e+06"]),
+    ("defaults: {alpha: true}", 1, ["defaults.alpha: True", "a number from 1e-06 to 1e+06"]),
+    ("defaults:\n  alpha: 1" + "0" * 400, 2, ["defaults.alpha", "a number from 1e-06 to 1e+06"]),
     ("defaults: {label_horizon: 7}", 1, ["7 is no duration", "7d"]),
     ("defaults: {label_horizon: 7 days}", 1, ["'7 days' is no duration", "500ms"]),
     ("defaults: {label_horizon: 0s}", 1, ["'0s'", "a duration above 0"]),
@@ -308,6 +359,85 @@ def test_a_mistake_is_told_with_line_offender_and_expectation(
     assert f"line {line}:" in sentence or f"line {line} " in sentence, sentence
     for word in words:
         assert word in sentence, sentence
+
+
+#: What Python takes for a number, and what is none of ours.
+NO_PARAMETERS = {
+    "window": (
+        "1_000", "+5", " 5", "5 ", "05", "00", "0", "-5", "", "5.0", "1e3", "\u0665", "\uff15", "\u00b2",
+        "5\n", "x", "nan", "inf", "0x10", "1" * 5000,
+    ),
+    "fading": (
+        "1_0", "0.9_9", "nan", "inf", "-inf", " 0.5", "0.5 ", "+0.5", "-0.5", "-0", "00.5", "01", "1.", ".",
+        "", "e5", "1e", "1e-", "0.\u0665", "\u0661", "0.5\n", "infinity", "0x1p-1", "1e-400", "1.0000001",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [f"{kind}:{text}" for kind, texts in NO_PARAMETERS.items() for text in texts], ids=ascii
+)
+def test_what_is_no_parameter_of_an_estimator(file: Path, name: str) -> None:
+    """Neither as an estimator, nor in any signal."""
+    shown = json.dumps(name)
+    signals = (name, f"{name}:error", f"{name}/all", f"all/{name}")
+    for text in (
+        f"estimators: [{shown}]", *(f"detectors: [{{signal: {json.dumps(signal)}}}]" for signal in signals)
+    ):
+        sentence = complaint(file, f"defaults:\n  {text}")
+        assert "line 2:" in sentence
+        assert repr(name)[1:-1] in sentence
+        assert "expected" in sentence
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "window:1", "window:1000", "window:1099511627776", "fading:0.999", "fading:.5", "fading:1",
+        "fading:1.0", "fading:9e-1", "fading:1E-05", "fading:1e-30",
+    ],
+)  # fmt: skip
+def test_parameters_of_estimators_and_their_signals(file: Path, name: str) -> None:
+    signals = (name, f"{name}:error", f"{name}/all", f"all/{name}")
+    detectors = ", ".join(f"{{signal: {json.dumps(signal)}}}" for signal in signals)
+    config = load(file, f"defaults: {{estimators: [{json.dumps(name)}], detectors: [{detectors}]}}").defaults
+    assert config.estimators == (name,)
+    assert tuple(detector.signal for detector in config.detectors) == signals
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_measure_is_a_signal_where_its_task_can_have_it(file: Path, task: str, measure: str) -> None:
+    """As the engine computes it: what is no measure of the task is never in `measures`."""
+    labels = np.arange(8) % 2
+    memory, sums = build_memory("window:9"), build_sums("window:9", numbers=task == "regression")
+    memory.update(3 * labels)
+    with np.errstate(invalid="ignore"):  # nothing is scored: which measures there are is all that matters
+        _, undefined = MeasureSet((measure,), None, task == "regression").of(memory, sums)
+    text = f"defaults: {{task: {task}, detectors: [{{signal: 'window:9:{measure}'}}]}}"
+    if undefined.get(measure) in ("not_regression", "not_classification"):
+        assert f"'window:9:{measure}' never has a value with task {task}" in complaint(file, text)
+    else:
+        assert load(file, text).defaults.detectors[0].signal == f"window:9:{measure}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "defaults: {stages: ['after:7d', 'after:0s']}",
+        "defaults: {label_horizon: 30d, stages: ['after:30d']}",
+        "defaults: {label_horizon: 30d}\nstreams: {a: {stages: ['after:8d']}}",
+        "defaults: {label_horizon: 1h, stages: ['after:1h']}\nstreams: {a: {label_horizon: 2h}, b: {}}",
+        "defaults: {label_horizon: 1d}\nstreams: {a: {label_horizon: 9d, stages: ['after:9d', 'after:8d']}}",
+        "defaults: {detectors: [{signal: 'all:kappa'}]}\n"
+        "streams: {a: {task: regression, detectors: [{signal: 'all:mae'}, {signal: all}]}, b: {bins: 3}}",
+        "defaults: {detectors: [{signal: 'fading:0.9', delta: 0.1}, {signal: 'fading:0.90', delta: 0.2}]}",
+        "defaults: {detectors: [{signal: 'window:100:auc'}], alpha: 1.0e-6}",
+        "defaults: {alpha: 1000000}\nstreams: {a: {alpha: 1}}",
+    ],
+)
+def test_what_goes_together(file: Path, text: str) -> None:
+    load(file, text)
 
 
 def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:

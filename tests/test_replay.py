@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -437,6 +438,27 @@ class TestCommand:
         compressed = {kind: folder / f"{kind}.gz" for kind in KINDS}
         assert run(folder, **compressed, metrics_out=folder / "metrics.gz") == 0
         assert gzip.decompress((folder / "metrics.gz").read_bytes()) == wanted
+
+    @pytest.mark.parametrize("way", ["plain", "gz", "-"])
+    def test_a_byte_order_mark_is_no_part_of_the_first_record(
+        self, folder: Path, way: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of any of the files; one that holds nothing else has no record."""
+        assert run(folder) == 0
+        wanted = (folder / "metrics").read_bytes()
+        for kind in KINDS:
+            content = codecs.BOM_UTF8 + (folder / kind).read_bytes()
+            path = folder / f"{kind}.bom{'.gz' if way == 'gz' else ''}"
+            path.write_bytes(gzip.compress(content) if way == "gz" else content)
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+            given = {kind: "-" if way == "-" else path}
+            assert run(folder, **given, dead_letters_out=folder / "letters") == 0
+            assert (folder / "letters").read_bytes() == b""
+            assert (folder / "metrics").read_bytes() == wanted
+        assert read_lines(io.BytesIO(codecs.BOM_UTF8)) == []
+        assert read_lines(io.BytesIO(codecs.BOM_UTF8 + b"\n{}")) == [b"", b"{}"]
+        inside = b"{}\n" + codecs.BOM_UTF8 + b"{}"
+        assert read_lines(io.BytesIO(inside)) == inside.split(b"\n"), "only at the beginning of a file"
 
     def test_standard_streams(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]

@@ -7,7 +7,8 @@ unusable, each record by itself. So bad input and rare forms cost nothing where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Union
 
 import msgspec
@@ -15,14 +16,18 @@ import msgspec
 from topics.messages import (
     MAX_NAME_BYTES,
     MAX_VALUE_BYTES,
+    SUM_SURELY_WITHIN,
     Instance,
     Label,
     Prediction,
+    Probabilities,
     Record,
     Whole,
     WireInstance,
     WireLabel,
     WirePrediction,
+    check_probabilities,
+    is_sum_too_large,
 )
 from topics.times import milliseconds
 
@@ -46,6 +51,8 @@ _LENIENT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
 )
 
+_probabilities = msgspec.json.Decoder(Probabilities).decode
+
 #: What decoding foreign bytes may raise; anything else is a bug and must end the process.
 #: (`MsgspecError` for JSON and types, TypeError for a record without a value.)
 _UNUSABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
@@ -66,11 +73,13 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
     {0: 'object missing required field `y_true`', 1: 'the record has no value'}
     """
-    records = _all(_STRICT[kind], values)
+    records = _all(kind, _STRICT[kind], values)
     if records is not None:
         return Decoded(records, {})
     try:
-        return Decoded([_lenient(kind, value) for value in values], {})
+        records = [_lenient(kind, value) for value in values]
+        if kind != PREDICTIONS or not _any_sum_too_large(records):
+            return Decoded(records, {})
     except _UNUSABLE:
         pass
     records = []
@@ -78,7 +87,10 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
     for index, value in enumerate(values):
         record = None
         try:
-            record = _lenient(kind, value)
+            lenient = _lenient(kind, value)
+            if kind == PREDICTIONS:
+                check_probabilities(_y_proba(lenient) or {})
+            record = lenient
         except _UNUSABLE as error:
             reasons[index] = _sentence(error)
         records.append(record)
@@ -103,7 +115,7 @@ class Decoder:
         """Decode the values of one topic's records."""
         familiar = self._familiar[kind]
         if familiar is not None:
-            records = _all(familiar, values)
+            records = _all(kind, familiar, values)
             if records is not None:
                 return Decoded(records, {})
         decoded = decode(kind, values)
@@ -130,7 +142,13 @@ class Decoder:
         self._familiar[kind] = msgspec.json.Decoder(struct).decode
 
 
-def _all(decoder: Callable[..., Any], values: Sequence[bytes | None]) -> list[Record | None] | None:
+#: A prediction's probabilities: a function in C, because most predictions have none.
+_y_proba: Callable[[Any], dict[str, float] | None] = attrgetter("y_proba")
+
+
+def _all(
+    kind: int, decoder: Callable[..., Any], values: Sequence[bytes | None]
+) -> list[Record | None] | None:
     """All of a batch; None if one of them can't be decoded so, or can't be used."""
     try:
         records: list[Record | None] = [decoder(value) for value in values]
@@ -140,7 +158,17 @@ def _all(decoder: Callable[..., Any], values: Sequence[bytes | None]) -> list[Re
                 _check_name_lengths(record)  # type: ignore[arg-type]
     except _UNUSABLE:
         return None
+    if kind == PREDICTIONS and _any_sum_too_large(records):
+        return None
     return records
+
+
+def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
+    """Whether some prediction's probabilities sum to too much (that each is one, their type says)."""
+    for y_proba in filter(None, map(_y_proba, predictions)):
+        if sum(y_proba.values()) > SUM_SURELY_WITHIN and is_sum_too_large(y_proba):
+            return True
+    return False
 
 
 def _plain(values: Sequence[bytes | None]) -> bool:
@@ -154,11 +182,19 @@ def _plain(values: Sequence[bytes | None]) -> bool:
 
 
 def _lenient(kind: int, value: bytes | None) -> Record:
-    """Decode one value in any allowed form, and bring ids and times to the pipeline's form."""
+    """Decode one value in any allowed form, and bring ids and times to the pipeline's form.
+
+    The sum of probabilities is left to the caller, who looks at a whole batch faster.
+    """
     if value is None:
         raise ValueError("the record has no value")
     _check_value(value)
-    record: Record = _LENIENT[kind](value)
+    try:
+        record: Record = _LENIENT[kind](value)
+    except msgspec.ValidationError as error:
+        if kind == PREDICTIONS and "`$.y_proba" in str(error):  # which doesn't say of which class
+            check_probabilities(_probabilities(value).y_proba or {})
+        raise
     if type(record.instance_id) is not str:
         record.instance_id = str(record.instance_id)
     if isinstance(record.ts, str):

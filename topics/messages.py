@@ -8,6 +8,8 @@ structs are never part of a reference cycle, so the garbage collector needn't kn
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Union
 
 import msgspec
@@ -31,6 +33,19 @@ MIN_PROPENSITY = 1e-9
 
 #: Integers that are classes, with a bound: larger ones are rare, and `topics.decoding` counts their digits.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+#: A predicted probability.
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+#: Largest sum of one prediction's probabilities: above 1, as models in half precision round them.
+MAX_PROBABILITY_SUM = 1.001
+
+#: Sums below it are surely within the limit: what rounding adds to the sum of as many probabilities as a
+#: value of `MAX_VALUE_BYTES` can hold is below 1e-10.
+SUM_SURELY_WITHIN = MAX_PROBABILITY_SUM - 1e-9
+
+#: Longest excerpt of a class in an error, in characters.
+_QUOTED = 24
 
 #: A class (string, integer, boolean) or, for regression, a number.
 Target = Union[Name, Whole, bool, float]
@@ -64,7 +79,7 @@ class Prediction(msgspec.Struct, gc=False):
     instance_id: Name
     y_pred: Target
     ts: Milliseconds | None = None
-    y_proba: dict[Name, float] | None = None
+    y_proba: dict[Name, Probability] | None = None
     segments: dict[Name, Name] | None = None
     model_version: Union[Name, int, None] = None
 
@@ -95,6 +110,12 @@ class WirePrediction(Prediction, gc=False):
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
 
 
+class Probabilities(msgspec.Struct, gc=False):
+    """What a prediction says of probabilities, with whatever numbers: to find the one that is wrong."""
+
+    y_proba: dict[Name, float] | None = None
+
+
 class WireLabel(Label, gc=False):
     """`Label` as it may be written."""
 
@@ -104,3 +125,35 @@ class WireLabel(Label, gc=False):
 
 
 Record = Union[Instance, Prediction, Label]
+
+
+def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:
+    """Whether probabilities (of 0 to 1) sum to more than `MAX_PROBABILITY_SUM`.
+
+    Near the limit the sum is exact, so that it depends neither on the order of the classes nor on how
+    this version of Python adds.
+
+    >>> is_sum_too_large({"UP": 0.5, "DOWN": 0.501}), is_sum_too_large({"UP": 0.5, "DOWN": 0.502})
+    (False, True)
+    """
+    values = y_proba.values()
+    return sum(values) > SUM_SURELY_WITHIN and math.fsum(values) > MAX_PROBABILITY_SUM
+
+
+def check_probabilities(y_proba: Mapping[str, float]) -> None:
+    """Raise ValueError, in one sentence, if these are no probabilities of one prediction.
+
+    >>> check_probabilities({"UP": 0.8, "DOWN": -0.2})
+    Traceback (most recent call last):
+    ...
+    ValueError: y_proba of 'DOWN' is -0.2: expected a probability from 0 to 1
+    """
+    for name, share in y_proba.items():
+        if not 0 <= share <= 1:
+            shown = repr(name) if len(name) <= _QUOTED else f"{name[:_QUOTED]!r}…"
+            raise ValueError(f"y_proba of {shown} is {share!r}: expected a probability from 0 to 1")
+    if is_sum_too_large(y_proba):
+        raise ValueError(
+            f"y_proba sums to {math.fsum(y_proba.values())!r} over {len(y_proba)} classes: "
+            f"expected at most {MAX_PROBABILITY_SUM}"
+        )

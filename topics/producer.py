@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from topics.clients import KafkaConfig, plain_errors
 from topics.errors import WorkError
-from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY
+from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, check_probabilities
 from topics.specs import INPUT_MESSAGE_BYTES
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
@@ -163,7 +163,8 @@ class StreamProducer(RecordProducer):
 
     All methods return at once (see `RecordProducer` for when and how errors show) and raise
     ValueError, quoting the argument, for what would end in dead-letters: an id or name of more than
-    256 bytes, NaN or infinity, a time without offset. Where `ts` (epoch milliseconds or an aware
+    256 bytes, NaN or infinity, a time without offset, probabilities out of 0 to 1 or with a sum above
+    1.001. Where `ts` (epoch milliseconds or an aware
     datetime) is None, the time at which Kafka takes the record counts. numpy's scalars are
     understood.
 
@@ -352,8 +353,11 @@ def _probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | No
         if (
             isinstance(share, bool)
             or not isinstance(share, (int, float))
-            or not math.isfinite(share)
+            or not 0 <= share <= 1  # NaN, too
         ):
-            raise ValueError(f"y_proba of {label!r} is {_quoted(value)}: expected a finite number")
+            raise ValueError(
+                f"y_proba of {_quoted(label)} is {_quoted(value)}: expected a probability from 0 to 1"
+            )
         written[label] = float(share)
+    check_probabilities(written)
     return written

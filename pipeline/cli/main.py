@@ -26,6 +26,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status: 0 done, 1 the work failed, 2 wrong usage."""
+    # For this process and those that it starts, before the commands import numpy. No matrix is multiplied
+    # anywhere here: BLAS's threads would only wait, and busily. Who imports the library decides themselves.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _Parser(
         prog="prequential",
         description="Live evaluation of streaming machine learning: how good are the predictions, "

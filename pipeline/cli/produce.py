@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from pipeline.cli.common import add_kafka_options, kafka_from, open_input
+from pipeline.files import lines_of
 from topics.admin import partition_counts
 from topics.clients import KafkaConfig
 from topics.errors import WorkError
@@ -44,7 +45,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "produce",
         help="send JSON lines to a topic",
-        description="Send every line of a file to a topic, byte for byte, keyed by its stream.",
+        description="Send every line of a file to a topic, byte for byte, keyed by its stream "
+        "(without a byte order mark at the beginning of the file).",
     )
     parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     kafka = kafka_from(args)
     with open_input(args.file) as (lines, below):
         partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
-        sent = _send(kafka, args, _shown(args.file, lines, below))
+        sent = _send(kafka, args, _shown(args.file, lines_of(lines), below))
     print(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
@@ -111,7 +113,7 @@ def _key(value: bytes, raw: bool) -> bytes | None:
     return key
 
 
-def _shown(path: str, lines: IO[bytes], below: IO[bytes]) -> Iterator[bytes]:
+def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:
     """The lines, with a bar on standard error while they are read, if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -25,25 +25,31 @@ class Classes:
         #: Class name to code; callers on the hot path look here first.
         self.codes: dict[Any, int] = {}
 
+    def check(self, value: str | int | bool | float) -> None:
+        """Raise Unusable where `code` would; nothing is added."""
+        name = value if type(value) is str else class_name(value)
+        if name not in self.codes and len(self.names) >= self.limit:
+            raise Unusable(f"class {name!r} is one too many: limits.classes_per_stream is {self.limit}")
+
     def code(self, value: str | int | bool | float) -> int:
         """The code of a class as it stands in a message; raises Unusable."""
         name = value if type(value) is str else class_name(value)
         code = self.codes.get(name)
-        return self._add(name) if code is None else code
+        if code is not None:
+            return code
+        self.check(name)
+        return self.add(name)
 
     @property
     def capacity(self) -> int:
         """Room for classes in confusion matrices: the next power of two, at least 2."""
         return max(2, 1 << (len(self.names) - 1).bit_length())
 
-    def _add(self, name: str) -> int:
-        code = len(self.names)
-        if code >= self.limit:
-            raise Unusable(
-                f"class {name!r} is one too many: limits.classes_per_stream is {self.limit}"
-            )
-        self.names.append(name)
-        self.codes[name] = code
+    def add(self, name: str) -> int:
+        """The code of a class name, whatever the limit."""
+        code = self.codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
         return code
 
     def snapshot(self) -> list[str]:

@@ -36,6 +36,9 @@ FIRST_SEGMENT = 1 << 34
 #: … and then models' stages at an age.
 FIRST_AFTER = 1 << 35
 
+#: Those of the companions come last.
+FIRST_AFTER_OF_COMPANIONS = 1 << 36
+
 
 class Companion(Model):
     """`@persistent` or `@majority` as a model of a stream; detectors don't watch it."""

@@ -12,7 +12,13 @@ from typing import Any
 
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.classes import Classes
-from pipeline.core.companions import FIRST_AFTER, FIRST_SEGMENT, FIRST_SHADOW, companions_of
+from pipeline.core.companions import (
+    FIRST_AFTER,
+    FIRST_AFTER_OF_COMPANIONS,
+    FIRST_SEGMENT,
+    FIRST_SHADOW,
+    companions_of,
+)
 from pipeline.core.measures import OF_WEIGHTS, MeasureSet
 from pipeline.core.measures.matrix import PositiveClass
 from pipeline.core.model import Model
@@ -229,8 +235,9 @@ class Completing:
 
     def _add_after(self, model: Model) -> None:
         """Let a model have its stages at an age."""
+        first = FIRST_AFTER_OF_COMPANIONS if model in self.companions else FIRST_AFTER
         for stage in self.after_stages:
-            self.after_models[model.code, stage] = model.at(stage, FIRST_AFTER + len(self.after_models))
+            self.after_models[model.code, stage] = model.at(stage, first + len(self.after_models))
 
     def _revise_outcomes(self, name: str, entry: tuple[Any, ...], y: Any) -> None:
         """Move the outcomes of a settled entry (see `pipeline.core.remembering`) to another label."""

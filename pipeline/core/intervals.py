@@ -33,9 +33,10 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     >>> wilson(0.5, 100)
     (0.4038..., 0.5961...)
     """
-    center = share + _Z * _Z / (2 * n)
-    half = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
-    whole = 1 + _Z * _Z / n
+    # Multiplied by n throughout: faded weights may be so small that their squares are 0.
+    center = share * n + _Z * _Z / 2
+    half = _Z * math.sqrt(share * (1 - share) * n + _Z * _Z / 4)
+    whole = n + _Z * _Z
     return max(0.0, (center - half) / whole), min(1.0, (center + half) / whole)
 
 

@@ -11,7 +11,16 @@ from pipeline.core.completing import bare
 from pipeline.core.errors import Unusable
 from pipeline.core.model import Model
 from pipeline.core.outcomes import H_MASK, H_SHIFT
-from pipeline.core.remembering import EXPIRED, LABELLED, REPEATED, SETTLED, WAITING, Entry, Remembering
+from pipeline.core.remembering import (
+    CLOCK_TOLERANCE,
+    EXPIRED,
+    LABELLED,
+    REPEATED,
+    SETTLED,
+    WAITING,
+    Entry,
+    Remembering,
+)
 from pipeline.core.shadow import SUFFIX, corrected
 from pipeline.core.stages import triples, views
 from topics.decoding import INSTANCES, LABELS
@@ -68,20 +77,29 @@ class Join(Remembering):
         model = self.models.get(record.model)
         target = self.target
         h = target.known(record.y_pred)
-        if model is None or h is None:
-            self._check_model(record.model)  # before anything is added: a dead letter leaves no trace
-            h = target.code(record.y_pred, "y_pred")
-            model = self.models.get(record.model) or self._add_model(record.model)
+        ts = time if record.ts is None else record.ts
+        name = record.instance_id
+        entry = self.book.get(name) or self._spilled(name)
+        # Everything is checked before anything is added: a dead letter leaves no trace.
+        if model is None:
+            self._check_model(record.model)
+        if h is None:
+            target.check(record.y_pred, "y_pred")
+        if entry is not None and len(entry) >= self._full and entry[0] <= REPEATED:
+            self._check_predictions(entry, record, ts, time)
+        if ts > self.clock:
+            self._advance(ts, time)
+            entry = self.book.get(name) or self._spilled(name)
+        if entry is None:
+            self.remember(1)
+        if h is None:
+            h = target.code(record.y_pred)
+        if model is None:
+            model = self._add_model(record.model)
         scored = None if target.scored is None else target.scored(record)
         if scored is not None and self.labels is not None:
             scored = (*scored, corrected(scored, self.classes, self.labels))
-        ts = time if record.ts is None else record.ts
-        if ts > self.clock:
-            self._advance(ts, time)
-        name = record.instance_id
-        entry = self.book.get(name) or self._spilled(name)
         if entry is None:
-            self.remember(1)
             if self.segments is not None:
                 self.segments.note_prediction(name, model.code, record.segments)
             deadline = ts + self.config.label_horizon
@@ -108,6 +126,8 @@ class Join(Remembering):
             self._wait(model, ts)
             if self.segments is not None:
                 self.segments.note_prediction(name, model.code, record.segments)
+        elif self._repeats(entry, model, ts, h, scored):
+            model.duplicate += 1
         else:
             self._further_prediction(name, entry, model, ts, h, scored)
             if self.segments is not None:
@@ -115,12 +135,15 @@ class Join(Remembering):
 
     def label(self, record: Label, time: int) -> None:
         """Process a label record with record time `time` (ms)."""
-        y = self.target.label(record.y_true)
+        self.target.check(record.y_true, "y_true")
         t1 = time if record.ts is None else record.ts
         if t1 > self.clock:
             self._advance(t1, time)
         name = record.instance_id
         entry = self.book.get(name) or self._spilled(name)
+        if entry is None:
+            self.remember(1)
+        y = self.target.label(record.y_true)
         if entry is None or entry[0] <= REPEATED:
             self._first_label(name, entry, y, t1)
         elif entry[0] == EXPIRED:
@@ -141,15 +164,6 @@ class Join(Remembering):
         """A prediction where others wait: of the same model, or without an instance record."""
         _, deadline, version, *waiting = entry
         horizon = self.config.label_horizon
-        for code, other_ts, other in triples(entry, 3):
-            if code == model.code and other_ts == ts and self._same(other, h, scored):
-                model.duplicate += 1
-                return
-        if len(waiting) >= 3 * self.limits.predictions_per_instance:
-            raise Unusable(
-                f"instance {name!r} has {len(waiting) // 3} predictions waiting: "
-                f"limits.predictions_per_instance is {self.limits.predictions_per_instance}"
-            )
         earlier = version is None and ts + horizon < deadline
         deadline = ts + horizon if earlier else deadline
         state = REPEATED if entry[0] == REPEATED or model.code in waiting[::3] else WAITING
@@ -160,6 +174,25 @@ class Join(Remembering):
         self._wait(model, ts)
         if earlier:
             self._run_out(deadline, name)
+
+    def _check_predictions(self, entry: Entry, record: Prediction, ts: int, time: int) -> None:
+        """Raise Unusable if the instance has as many predictions as it may, and will go on waiting."""
+        if entry[1] < max(self.clock, min(ts, time + CLOCK_TOLERANCE)):
+            return  # it expires first
+        model, h = self.models.get(record.model), self.target.known(record.y_pred)
+        if model is not None and h is not None:
+            scored = None if self.target.scored is None else self.target.scored(record)
+            if self._repeats(entry, model, ts, h, scored):
+                return
+        raise Unusable(
+            f"instance {record.instance_id!r} has {len(entry) // 3 - 1} predictions waiting: "
+            f"limits.predictions_per_instance is {self.limits.predictions_per_instance}"
+        )
+
+    def _repeats(self, entry: Entry, model: Model, ts: int, h: int, scored: Any) -> bool:
+        """Whether it says what the model's latest prediction of this time says; before it others may have."""
+        same_time = [made for code, at, made in triples(entry, 3) if (code, at) == (model.code, ts)]
+        return bool(same_time) and self._same(same_time[-1], h, scored)
 
     def _same(self, made: Any, h: int, scored: Any) -> bool:
         """Whether a waiting prediction says the same class, or number."""
@@ -190,7 +223,7 @@ class Join(Remembering):
                 self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
                 self._complete_one(model, y, made)
                 self._complete_afters(y, (model.code, ts, made), entry[8], t1, lead=False)
-                self._complete_segments(model, name, y, (code,))
+                self._complete_segments(model, name, y, (made,))
             return
         _, _, t0, version, t1, y, baselines = entry
         if ts > t1:
@@ -222,7 +255,6 @@ class Join(Remembering):
         horizon = self.config.label_horizon
         baselines = self.baselines.packed
         if entry is None:
-            self.remember(1)
             t0 = version = None
             waiting: Entry = ()
         else:
@@ -301,8 +333,8 @@ class Join(Remembering):
         # Usual instances, which may come from columns, have no arrival any more: see `Columns.spill`.
         arrival = t1 if single and not self.after_stages else t0
         self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, arrival) + waiting  # noqa: RUF005
-        if not self._settled:
-            self._settled_until = deadline
+        # What the columns hold may be due before this one, also where nothing else is in the book.
+        self._settled_until = min(self._settled_until, deadline)
         self._settled.append(name)
         latency = t1 - t0 if t1 > t0 else 0
         self._log(name, t1, latency, ordinal, baselines | self.target.bits(y))

@@ -41,7 +41,10 @@ class LabelDependence:
         repeats = {name: self._transitions.repeat(code) for code, name in enumerate(names)}
         found["repeat"] = {name: value for name, value in repeats.items() if value is not None}
         known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
-        found["increments"] = {name: self._increments.of(code) for code, name in known}
+        increments = {name: self._increments.of(code) for code, name in known}
+        # What isn't defined yet are the highest orders: of the class, so many in a row haven't been seen.
+        defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
+        found["increments"] = {name: some for name, some in defined.items() if some}
         test = self._recent.test()
         if test is not None:
             found["recent"] = test._asdict()

@@ -207,22 +207,20 @@ class Model:
         first = np.frombuffer(self.first, dtype=np.uint64) & _WITHOUT_LABEL
         if self._bins and not self.bins and self.views:
             self._part()
+        fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
         if self._needs[INITIAL]:
-            self.initial.update(self._outcome(first | (label & _LABEL)), capacity, self._scores(INITIAL))
+            self.initial.update(
+                self._outcome(first | (label & _LABEL)), capacity, self._scores(INITIAL), fresh
+            )
         if self._needs[FINAL]:
             last = self._seen(first, FINAL) & _PREDICTION
-            self.final.update(self._outcome(last | label), capacity, self._scores(FINAL))
+            self.final.update(self._outcome(last | label), capacity, self._scores(FINAL), fresh)
         for place, sequence in enumerate(self.bins, FIRST_BIN):
             seen = self._seen(first, place) & _WITHOUT_LABEL
-            sequence.update(self._outcome(seen | (label & _LABEL)), capacity, self._scores(place))
+            sequence.update(self._outcome(seen | (label & _LABEL)), capacity, self._scores(place), fresh)
         if self.labels is not None:
             self.labels.update_many((label & _LABEL).astype(np.int64))
         self._undetected.append(positions)
-        fresh = np.frombuffer(ordinals, dtype=np.int64)[positions]
-        first_label = int(fresh.min())
-        for sequence in (self.initial, self.final, *self.bins):
-            if sequence.outcomes and first_label < sequence.began:
-                sequence.began = first_label
         if self._remembered:
             self._ordinals = np.concatenate((self._ordinals, fresh))[-self._remembered :]
         self.outcomes += len(positions)
@@ -280,8 +278,7 @@ class Model:
             packed = seen[place if place < len(seen) else INITIAL]
             first_y, per, maj = packed & 0xFFFF, packed >> 32 & 0xFFFF, packed >> 48
             bits = (per == first_y) * 2 + (maj == first_y)
-            if ordinal >= sequence.began:  # else it began later, with another configuration
-                sequence.revise(age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
+            sequence.revise(ordinal, age, old_y, new_y, (packed & H_MASK) >> H_SHIFT, bits, room)
         self.revisions += 1
 
     # ---- snapshot
@@ -307,8 +304,16 @@ class Model:
             "ordinals": self._ordinals.tobytes(),
         }  # fmt: skip
 
-    def restore(self, state: Any) -> list[str]:
-        """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
+    def begin(self, labels: int) -> None:
+        """A new configuration brought it when so many labels had met predictions."""
+        for sequence in (self.initial, self.final, *self.bins):
+            sequence.begin(labels)
+
+    def restore(self, state: Any, labels: int = 0) -> list[str]:
+        """Take a snapshot over, taken when `labels` had met predictions.
+
+        Returns what the configuration has and the snapshot hasn't.
+        """
         (
             self.outcomes, self.revisions, self.newest_ts, self.late, self.expired,
             self.duplicate, *emitted,
@@ -326,17 +331,19 @@ class Model:
         for place, sequence in enumerate((self.initial, self.final)):
             stage = (self.stage or "initial", "final")[place]
             if state["needs"][place]:
-                found[stage] = sequence.restore(saved[place])
+                found[stage] = sequence.restore(saved[place], labels)
             elif self._needs[place]:
+                sequence.begin(labels)
                 missing.append(f"stage {stage}")
         if self._bins and self._bins == state["bins"]:
-            if len(saved) > FIRST_BIN:
-                self._part()
+            self.bins = [Sequence(self._config, self._measures) for _ in saved[FIRST_BIN:]]
             for b, sequence in enumerate(self.bins, 1):
-                found[f"bin:{b}"] = sequence.restore(saved[FIRST_BIN + b - 1])
+                found[f"bin:{b}"] = sequence.restore(saved[FIRST_BIN + b - 1], labels)
         elif self._bins:
             # Whether an instance had several predictions before isn't known: they begin empty.
             self.bins = [Sequence(self._config, self._measures) for _ in range(self._bins)]
+            for sequence in self.bins:
+                sequence.begin(labels)
             missing += [f"stage bin:{b}" for b in range(1, self._bins + 1)]
         missing += [f"{stage} {what}" for stage, whats in found.items() for what in whats]
         self.worse = {(stage, estimator, name): since for stage, estimator, name, since in state["worse"]}

@@ -72,11 +72,6 @@ class Remembering(Completing):
         """The book has `more` entries; raises Unusable when the shard remembers as many as it may."""
         raise NotImplementedError
 
-    @property
-    def unused(self) -> bool:
-        """Whether no record has been taken yet."""
-        return self.clock == -NEVER
-
     def _note_instance(self, record: Instance) -> None:
         """Keep what an instance says beside its time, as long as it waits."""
         if self.segments is not None:

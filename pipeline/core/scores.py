@@ -43,8 +43,8 @@ LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 WIDTH = 10
 SIDE = 6
 
-#: The positive class where none is configured, if it is among the probabilities.
-_USUAL = ("true", "1")
+#: The positive class where none is configured, by the label: of booleans, and of 0 and 1.
+_USUAL = {"true": "true", "false": "true", "1": "1", "0": "1"}
 
 #: (places, values)
 Score = tuple[tuple[int, ...], tuple[float, ...]]
@@ -80,7 +80,7 @@ def score_probabilities(
     confidence = float(given.get(h, 0.0))
     place = min(ECE_BINS - 1, max(0, math.ceil(confidence * ECE_BINS) - 1))
     if positive is None:
-        positive = next((name for name in _USUAL if name in given), None)
+        positive = _USUAL.get(y) or next((name for name in ("true", "1") if name in given), None)
     side = OF_POSITIVES if y == positive else OF_NEGATIVES
     return (
         (SCORED, LOG_LOSS, BRIER, IN_BIN + place, CONFIDENCE + place, RIGHT + place, side, *_WEIGHTS),

@@ -7,6 +7,7 @@ The values of a key are bounded in number; what comes beyond is the segment `key
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.config import StreamConfig
@@ -103,6 +104,15 @@ class Segments:
         self._of_instances = {name: tuple(flat) for name, *flat in instances}
         self._of_predictions = {key: tuple(flat) for key, *flat in predictions}
         self._of_outcomes = {name: dict(by_model) for name, by_model in outcomes}
+
+
+def key_of(segment: str, keys: Sequence[str]) -> str:
+    """The key of `key=value`: the longest that fits, since either may contain the sign; "" if none does.
+
+    >>> key_of("a=b=c", ["a", "a=b"]), key_of("x=1", ["a"])
+    ('a=b', '')
+    """
+    return max((key for key in keys if segment.startswith(f"{key}=")), key=len, default="")
 
 
 def _key(instance: str, model: int) -> str:

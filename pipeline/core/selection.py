@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.core.arrays import Ints
+from pipeline.core.segments import key_of
 
 #: Added to every count, so that a group that lacks a value has a finite index.
 _SMOOTHING = 0.5
@@ -92,7 +93,7 @@ class Selection:
         """The stability index of the segments of each key, where it has one."""
         keys, found = tuple(keys), {}
         for key in keys:
-            own = [pair for name, pair in self._segments.items() if _key(name, keys) == key]
+            own = [pair for name, pair in self._segments.items() if key_of(name, keys) == key]
             index = stability_index([some for some, _ in own], [others for _, others in own])
             if index is not None:
                 found[key] = index
@@ -110,11 +111,6 @@ class Selection:
     def restore(self, state: Any) -> None:
         self._met, self._expired, segments = state
         self._segments = {name: [some, others] for name, some, others in segments}
-
-
-def _key(segment: str, keys: Sequence[str]) -> str:
-    """The key of `key=value`: the longest that fits, since either may contain the sign."""
-    return max((key for key in keys if segment.startswith(f"{key}=")), key=len, default="")
 
 
 def _room(counts: list[int], code: int) -> None:

@@ -17,6 +17,7 @@ from pipeline.core.memories import Memory, build_memory
 from pipeline.core.outcomes import Chunk, place, tally
 from pipeline.core.pairs import Pairs, pair_places
 from pipeline.core.scores import LOSSES, Scores
+from pipeline.core.since import Since
 from pipeline.core.sums import Sums, build_sums
 
 
@@ -51,9 +52,9 @@ class Sequence:
 
     def __init__(self, config: StreamConfig, measures: MeasureSet) -> None:
         self.outcomes = 0
-        #: The smallest number of a label that it has an outcome of.
-        self.began = 1 << 62
         self.memories: dict[str, Memory] = {name: build_memory(name) for name in config.estimators}
+        #: Which labels' outcomes each memory has seen.
+        self.since: dict[str, Since] = {name: Since() for name in config.estimators}
         #: Sums of scores by estimator, from the first outcome that has one.
         self.sums: dict[str, Sums] = {}
         #: Neighbouring outcomes, where a detail needs them.
@@ -70,9 +71,21 @@ class Sequence:
         self._before: bool | None = None
         self._undetected: list[Chunk] = []
 
-    def update(self, packed: Packed, capacity: int, scores: Scores | None = None) -> None:
-        """Evaluate consecutive outcomes; `capacity` is the room for classes that they need."""
+    def begin(self, number: int) -> None:
+        """Nothing was seen before the label of this number."""
+        self.since = {name: Since(number) for name in self.since}
+
+    def update(
+        self, packed: Packed, capacity: int, scores: Scores | None = None, numbers: Ints | None = None
+    ) -> None:
+        """Evaluate consecutive outcomes; `capacity` is the room for classes that they need.
+
+        `numbers` are those of their labels, where revisions may come.
+        """
         self.grow(capacity)
+        if numbers is not None:
+            for since in self.since.values():
+                since.update(numbers)
         if self._loss is not None:
             assert scores is not None, "a number has an error"
             nowhere = np.zeros(len(packed), dtype=np.int64)
@@ -100,7 +113,7 @@ class Sequence:
         """Another one that has seen the same."""
         twin = Sequence(self._config, self._measures)
         undetected, self._undetected = self._undetected, []
-        twin.restore(self.snapshot())
+        twin.restore(self.snapshot(), 0)
         self._undetected = undetected
         twin._undetected = list(undetected)
         return twin
@@ -167,19 +180,22 @@ class Sequence:
                 memory.grow(capacity)
             self.capacity = capacity
 
-    def revise(self, age: int, old_y: int, new_y: int, h: int, bits: int, capacity: int) -> None:
-        """Move the outcome `age` outcomes back to another label where memories allow it."""
+    def revise(
+        self, number: int, age: int, old_y: int, new_y: int, h: int, bits: int, capacity: int
+    ) -> None:
+        """Move the outcome of a label, `age` outcomes back, where memories have seen it and allow it."""
         self.grow(capacity)
         old = place(old_y, h, bits, self.capacity)
         new = place(new_y, h, bits, self.capacity)
-        for memory in self.memories.values():
-            memory.revise(age, old, new)
+        for name, memory in self.memories.items():
+            if number in self.since[name]:
+                memory.revise(age, old, new)
 
     def snapshot(self) -> dict[str, object]:
         assert not self._undetected, "detect before taking a snapshot"
         return {
             "outcomes": self.outcomes,
-            "began": self.began,
+            "since": {name: since.snapshot() for name, since in self.since.items()},
             "capacity": self.capacity,
             "memories": {name: memory.snapshot() for name, memory in self.memories.items()},
             "pairs": None if self.pairs is None else self.pairs.snapshot(),
@@ -190,10 +206,12 @@ class Sequence:
             ],
         }
 
-    def restore(self, state: Any) -> list[str]:
-        """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
+    def restore(self, state: Any, labels: int = 0) -> list[str]:
+        """Take a snapshot over, taken when `labels` had met predictions.
+
+        Returns what the configuration has and the snapshot hasn't.
+        """
         self.outcomes = state["outcomes"]
-        self.began = state["began"]
         self.capacity = state["capacity"]
         missing = []
         memories: dict[str, list[object]] = state["memories"]
@@ -204,10 +222,12 @@ class Sequence:
         for name, memory in self.memories.items():
             if name in memories:
                 memory.restore(memories[name])
+                self.since[name].restore(state["since"][name])
                 if name in state["sums"]:
                     self.sums[name].restore(state["sums"][name])
             else:
                 memory.grow(self.capacity)
+                self.since[name] = Since(labels)
                 missing.append(f"estimator {name}")
         self._before, alarm_pairs = state["alarm_pairs"]
         self._alarm_pairs = np.array(alarm_pairs, dtype=np.int64)

@@ -185,17 +185,20 @@ class Shard:
         places = order.tolist()
         records = map(taken.records.__getitem__, places)
         for record, time, place in zip(records, taken.times[order].tolist(), places):
+            if record is None:
+                self._unusable(taken, place, None)
+                continue
+            stream = streams.get(record.stream)
+            new = stream is None
             try:
-                if record is None:
-                    self._unusable(taken, place, None)
-                    continue
-                stream = streams.get(record.stream)
                 if stream is None:
+                    self._check_streams(record.stream)
                     stream = self._add_stream(record.stream)
                 take[record.KIND](stream, record, time)
             except Unusable as reason:
                 self._unusable(taken, place, str(reason))
-                self._forget_unused()
+                if new and stream is not None:  # one whose first record is a dead letter isn't a stream
+                    del streams[self._by_index.pop().name]
 
     def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
@@ -205,22 +208,17 @@ class Shard:
             why = batch.reasons[index] if reason is None else reason
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
+    def _check_streams(self, name: str) -> None:
+        most = self.config.limits.streams_per_shard
+        if len(self.streams) >= most:
+            raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {most}")
+
     def _add_stream(self, name: str) -> Stream:
         limits = self.config.limits
-        if len(self.streams) >= limits.streams_per_shard:
-            raise Unusable(
-                f"stream {name!r} is one too many: limits.streams_per_shard is "
-                f"{limits.streams_per_shard}"
-            )
         stream = Stream(len(self._by_index), name, self.config.stream(name), limits, self)
         self.streams[name] = stream
         self._by_index.append(stream)
         return stream
-
-    def _forget_unused(self) -> None:
-        """A stream whose first record was a dead letter isn't one."""
-        if self._by_index and self._by_index[-1].unused:
-            del self.streams[self._by_index.pop().name]
 
     def _evaluate(self) -> None:
         for stream in self.touched:
@@ -291,7 +289,7 @@ class Shard:
             self._next_tick = head["next_tick"]
         self.dead_letters = list(head["dead_letters"])
         missing = []
-        for state in head["streams"]:
+        for state in head["streams"]:  # a limit that was lowered refuses further ones, not these
             missing += self._add_stream(state["name"]).restore(state)
         for index, entries, slots in parts:
             if entries is None:

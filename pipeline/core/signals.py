@@ -14,11 +14,17 @@ import numpy.typing as npt
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.fading import FadingCount, FadingSum
-from pipeline.core.measures import MEASURES, OF_NUMBERS, OF_PROBABILITIES, OF_WEIGHTS, MeasureSet
+from pipeline.core.measures import AUC, MEASURES, OF_NUMBERS, OF_PROBABILITIES, OF_WEIGHTS, MeasureSet
 from pipeline.core.memories import build_memory
 from pipeline.core.outcomes import Chunk
 from pipeline.core.scores import Scores
 from pipeline.core.sums import build_sums
+
+#: A ratio beyond it is taken for this: detectors add values up.
+_LARGEST = 1e200
+
+#: Measures of which less is better: these are signals as they are.
+_LOSSES = frozenset(("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse"))
 
 
 class Signal(Protocol):
@@ -136,7 +142,8 @@ class Ratio:
         outcome = self._seen + np.arange(1, len(long) + 1)
         self._seen += len(long)
         places = np.flatnonzero((long > 0) & (outcome >= self._min_outcomes))
-        return short[places] / long[places], places
+        with np.errstate(over="ignore"):
+            return np.minimum(short[places] / long[places], _LARGEST), places
 
     def snapshot(self) -> object:
         return [self._seen, self._short.snapshot(), self._long.snapshot()]
@@ -148,7 +155,9 @@ class Ratio:
 
 
 class MeasureSignal:
-    """`ESTIMATOR:MEASURE`: 1 - measure after each outcome; outcomes where it has no value are skipped.
+    """`ESTIMATOR:MEASURE`: what grows when the model gets worse; outcomes without a value are skipped.
+
+    That is 1 - measure, where less is better the measure itself, and of `bias` its size.
 
     A measure is not a running sum, so this one works outcome by outcome: some 20 µs each.
     """
@@ -157,7 +166,7 @@ class MeasureSignal:
         self._memory = build_memory(estimator)
         self._measure = measure
         self._measures = measures._replace(names=(measure,))
-        needs_sums = measure in (*OF_PROBABILITIES, *OF_WEIGHTS, *OF_NUMBERS)
+        needs_sums = measure in (*OF_PROBABILITIES, *OF_WEIGHTS, AUC, *OF_NUMBERS)
         self._sums = build_sums(estimator, numbers=measures.regression) if needs_sums else None
 
     def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
@@ -172,7 +181,7 @@ class MeasureSignal:
                 sums.update(scores.between(i, i + 1))
             measured, _ = self._measures.of(memory, sums)
             if measured:
-                values.append(1.0 - measured[self._measure])
+                values.append(_worse(self._measure, measured[self._measure]))
                 places.append(i)
         return np.array(values), np.array(places, dtype=np.int64)
 
@@ -183,6 +192,17 @@ class MeasureSignal:
         self._memory.restore(state[0])
         if self._sums is not None:
             self._sums.restore(state[1])
+
+
+def _worse(measure: str, value: float) -> float:
+    """A measure's value, turned so that it grows when the model gets worse.
+
+    >>> _worse("kappa", 0.75), _worse("log_loss", 0.75), _worse("bias", -0.75)
+    (0.25, 0.75, 0.75)
+    """
+    if measure == "bias":
+        return abs(value)
+    return value if measure in _LOSSES else 1.0 - value
 
 
 def build_signal(

@@ -11,11 +11,13 @@ import msgspec
 from pipeline.config import Limits, StreamConfig
 from pipeline.core.bulk import BulkJoin
 from pipeline.core.columns import NONE, Columns
+from pipeline.core.companions import NOTHING
 from pipeline.core.errors import Unusable
 from pipeline.core.latency import Latencies
 from pipeline.core.model import Model
 from pipeline.core.periods import PeriodState
 from pipeline.core.remembering import REPEATED, SETTLED, Entry
+from pipeline.core.segments import key_of
 from pipeline.core.sequence import Raised
 from pipeline.core.stages import triples
 from topics.decoding import INSTANCES, LABELS
@@ -44,6 +46,8 @@ class Stream(BulkJoin):
         self.latency = Latencies()
         self._owner = owner
         self._unpublished: dict[Model, None] = {}
+        #: Messages since the log began, by row of the log, 0 (alarms) or 1 (metrics), and code of the model.
+        self._pending: list[tuple[tuple[int, int, int], Output]] = []
 
     @property
     def waiting(self) -> int:
@@ -53,9 +57,10 @@ class Stream(BulkJoin):
     # ---- what the join calls
 
     def on_full(self, model: Model) -> None:
+        row = model.positions[-1]
         self._evaluate(model)
         if model.emission_due:
-            self._emit(model)
+            self._pending += (((row, 1, model.code), message) for message in self._emit(model))
 
     def on_completions(self) -> None:
         self._owner.touched.append(self)
@@ -85,8 +90,14 @@ class Stream(BulkJoin):
                 self._evaluate(model)
             for outcome, stage, raised, row in model.detect():
                 if not self._owner.silent:
-                    self._alarm(model, stage, outcome, raised, row)
+                    alarm = self._alarm(model, stage, outcome, raised, row)
+                    self._pending.append(((row, 0, model.code), alarm))
         self.dirty.clear()
+        # A function of the log, however it was cut; where keys are equal (stages, detectors) order is kept.
+        self._owner.outputs += (
+            message for _, message in sorted(self._pending, key=lambda pending: pending[0])
+        )
+        self._pending.clear()
         self.latency.update(self.log_latencies)
         self.log_names = []
         self.log_times, self.log_latencies, self.log_ordinals = array("q"), array("q"), array("q")
@@ -104,7 +115,7 @@ class Stream(BulkJoin):
         self.flush()
         for model in sorted(self._unpublished, key=lambda model: model.code):
             if (model.outcomes, model.revisions) != model.emitted:
-                self._emit(model, covered=True)
+                self._owner.outputs += self._emit(model, covered=True)
         self._unpublished.clear()
         self._tell_periods()
 
@@ -113,7 +124,7 @@ class Stream(BulkJoin):
         self.flush()
         for model in self.every_model:
             if model.outcomes:
-                self._emit(model, covered=True)
+                self._owner.outputs += self._emit(model, covered=True)
         self._tell_periods(all_news=True)
 
     @property
@@ -149,16 +160,15 @@ class Stream(BulkJoin):
             self.counts(model), self.config.digest, period=told,
         )  # fmt: skip
 
-    def _emit(self, model: Model, *, covered: bool = False) -> None:
-        """Put out the model's messages; with `coverage` where all records up to now are accounted for."""
+    def _emit(self, model: Model, *, covered: bool = False) -> list[Metrics]:
+        """The model's messages; with `coverage` where all records up to now are accounted for."""
         model.emitted = (model.outcomes, model.revisions)
         self._unpublished.pop(model, None)
         if "worse_than_baseline" in self.config.details:
             model.note_worse()
         wanted = covered and model.told and self.config.coverage
         coverage = self.coverage(model) if wanted else None
-        if not self._owner.silent:
-            self._owner.outputs.extend(self.metrics(model, coverage))
+        return [] if self._owner.silent else list(self.metrics(model, coverage))
 
     def metrics(self, model: Model, coverage: dict[str, Any] | None = None) -> Iterable[Metrics]:
         """The model's metrics messages in its present state."""
@@ -217,18 +227,16 @@ class Stream(BulkJoin):
             told["segment_psi"] = model.selection.index_by_key(self.segments.keys)
         return told
 
-    def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> None:
+    def _alarm(self, model: Model, stage: str, outcome: int, raised: Raised, row: int) -> Alarm:
         _, statistic, detection, autocorrelation = raised
         config = detection.config
         about = (self.name, model.name, model.segment, stage, config.detector)
-        self._owner.outputs.append(
-            Alarm(
-                identity(*about, config.signal, detection.params, outcome),
-                *about, config.signal, outcome, self.log_names[row], self.log_times[row],
-                statistic, config.threshold, detection.params,
-                msgspec.UNSET if autocorrelation is None else autocorrelation,
-            )
-        )
+        return Alarm(
+            identity(*about, config.signal, detection.params, outcome),
+            *about, config.signal, outcome, self.log_names[row], self.log_times[row],
+            statistic, config.threshold, detection.params,
+            msgspec.UNSET if autocorrelation is None else autocorrelation,
+        )  # fmt: skip
 
     # ---- snapshot
 
@@ -267,6 +275,8 @@ class Stream(BulkJoin):
         """Take a snapshot over; returns what the configuration has and the snapshot hasn't."""
         self.clock = state["clock"]
         self.classes.restore(state["classes"])
+        if self.companions:
+            self.classes.add(NOTHING)
         self.baselines.restore(state["baselines"])
         (
             self.waiting_labels, self.late_label, self.unmatched_label, self.revisions,
@@ -277,34 +287,37 @@ class Stream(BulkJoin):
         missing = []
         for saved in state["models"]:
             model = self._add_model(saved["name"])
-            missing += [f"{self.name}/{model.name}: {what}" for what in model.restore(saved)]
+            missing += [f"{self.name}/{model.name}: {what}" for what in model.restore(saved, self._completed)]
         saved_companions = {saved["name"]: saved for saved in state["companions"]}
         for companion in self.companions:
             if companion.name in saved_companions:
-                found = companion.restore(saved_companions[companion.name])
+                found = companion.restore(saved_companions[companion.name], self._completed)
                 missing += [f"{self.name}/{companion.name}: {what}" for what in found]
             elif state["models"]:
+                companion.begin(self._completed)
                 missing.append(f"{self.name}/{companion.name}")
         if self.labels is not None and state["labels"] is not None:
             self.labels.restore(state["labels"])
             for code, saved in state["shadows"]:
                 self.add_shadow(self.by_code[code])
-                found = self.shadows[code].restore(saved)
+                found = self.shadows[code].restore(saved, self._completed)
                 missing += [f"{self.name}/{saved['name']}: {what}" for what in found]
         if self.segments is not None and state["segments"] is not None:
             self.segments.restore(state["segments"])
             for code, segment, saved in state["segment_models"]:
-                if segment.partition("=")[0] in self.segments.keys:
-                    found = self.add_segment(self.by_code[code], segment).restore(saved)
+                if key_of(segment, self.segments.keys):
+                    added = self.add_segment(self.by_code[code], segment)
+                    found = added.restore(saved, self._completed)
                     missing += [f"{self.name}/{saved['name']} {segment}: {what}" for what in found]
         if self.propensities is not None and state["propensities"] is not None:
             self.propensities = dict(state["propensities"])
         saved_afters = {(name, stage): saved for name, stage, saved in state["afters"]}
         for model in self.after_models.values():
             if (model.name, model.stage) in saved_afters:
-                found = model.restore(saved_afters[model.name, model.stage])
+                found = model.restore(saved_afters[model.name, model.stage], self._completed)
                 missing += [f"{self.name}/{model.name}: {what}" for what in found]
             elif state["models"]:
+                model.begin(self._completed)
                 model.started_empty = [f"stage {model.stage}"]
                 missing.append(f"{self.name}/{model.name}: stage {model.stage}")
         by_name = {(model.name, model.segment, model.stage): model for model in self.every_model}
@@ -314,6 +327,7 @@ class Stream(BulkJoin):
         if self.open_periods:
             self.on_period()
         self._moved = self.config.label_horizon - state["horizon"]
+        self._corrections_missing = self.labels is not None and state["labels"] is None
         return missing
 
     def restore_entries(self, entries: Iterable[tuple[str, Entry]]) -> None:
@@ -323,6 +337,8 @@ class Stream(BulkJoin):
             entry = tuple(entry)
             if self.target.scored is not None:
                 entry = tuple(map(_as_tuples, entry))
+                if self._corrections_missing:  # what waits was predicted when nothing was corrected
+                    entry = tuple((p[0], (*p[1], None)) if type(p) is tuple else p for p in entry)
             else:  # what was scored under another configuration isn't any more
                 entry = tuple(part[0] if type(part) is list else part for part in entry)
             if moved and entry[0] != SETTLED:

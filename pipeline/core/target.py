@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pipeline.config import StreamConfig
 from pipeline.core.classes import Classes
 from pipeline.core.errors import Unusable
-from pipeline.core.measures import OF_PROBABILITIES
+from pipeline.core.measures import AUC, OF_PROBABILITIES
 from pipeline.core.outcomes import H_MASK, H_SHIFT
 from pipeline.core.scores import Score, score_number, score_probabilities
 from topics.messages import Prediction
@@ -30,12 +30,16 @@ class Target(Protocol):
     #: Whether what is scored is corrected, too (see `pipeline.core.shadow`).
     shadowed: bool
 
-    def code(self, value: Any, field: str) -> int:
-        """The class code of a prediction; raises Unusable."""
+    def check(self, value: Any, field: str) -> None:
+        """Raise Unusable for a value that `code` and `label` can't take; nothing is added."""
+        ...
+
+    def code(self, value: Any) -> int:
+        """The class code of a prediction that was checked."""
         ...
 
     def label(self, value: Any) -> Any:
-        """A label as the join keeps it; raises Unusable."""
+        """A label that was checked, as the join keeps it."""
         ...
 
     def bits(self, y: Any) -> int:
@@ -62,7 +66,10 @@ class ClassTarget:
         self.scored = _probabilities if probabilities or shadowed else None
         self.shadowed = shadowed
 
-    def code(self, value: Any, field: str) -> int:
+    def check(self, value: Any, field: str) -> None:
+        self._classes.check(value)
+
+    def code(self, value: Any) -> int:
         return self._classes.code(value)
 
     def label(self, value: Any) -> int:
@@ -86,7 +93,7 @@ class NumberTarget:
     >>> target = NumberTarget()
     >>> target.label(3)
     3.0
-    >>> target.label("UP")
+    >>> target.check("UP", "y_true")
     Traceback (most recent call last):
     ...
     pipeline.core.errors.Unusable: y_true 'UP': expected a number up to 1e+100 (task: regression)
@@ -101,15 +108,16 @@ class NumberTarget:
         self.known = _number_known
         self.scored = lambda record: float(record.y_pred)
 
-    def code(self, value: Any, field: str) -> int:
+    def check(self, value: Any, field: str) -> None:
         if self.known(value) is None:
             raise Unusable(
                 f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)"
             )
+
+    def code(self, value: Any) -> int:
         return 0
 
     def label(self, value: Any) -> float:
-        self.code(value, "y_true")
         return float(value)
 
     def bits(self, y: float) -> int:
@@ -128,7 +136,7 @@ def build_target(config: StreamConfig, classes: Classes) -> Target:
     """The target of a stream's task."""
     if config.task == "regression":
         return NumberTarget()
-    probabilities = not measured_by(config).isdisjoint(OF_PROBABILITIES)
+    probabilities = not measured_by(config).isdisjoint((*OF_PROBABILITIES, AUC))
     return ClassTarget(classes, config.positive_class, probabilities, config.temporal_correction)
 
 

@@ -350,7 +350,6 @@ def _add_details(
         elif name == "increments":
             for of, increments in value.items():
                 for order, increment in enumerate(increments, 1):
-                    if increment is not None:
-                        families["increment"].add_metric((*labels, of, str(order)), increment)
+                    families["increment"].add_metric((*labels, of, str(order)), increment)
         elif name in families:
             families[name].add_metric(labels, value)

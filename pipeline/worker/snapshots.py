@@ -18,7 +18,7 @@ from pipeline.worker.origin import Origin
 from topics.errors import WorkError
 
 #: Format of what snapshots hold: another one can't be read.
-FORMAT = 3
+FORMAT = 4
 
 #: Bytes of a chunk, at most: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000

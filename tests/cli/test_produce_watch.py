@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import gzip
 import io
 import json
@@ -263,6 +264,22 @@ class TestTopics:
         assert f"created {place[-1]}labels\n" in capsys.readouterr().out
         assert run("topics", "check", *place) == 0
         assert capsys.readouterr().out == "all 8 topics fit\n"
+
+
+@pytest.mark.parametrize("way", ["plain", "gz", "-"])
+@pytest.mark.parametrize("options", [[], ["--raw"]])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    way: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, bytes | None, bytes]] = []
+    monkeypatch.setattr(produce, "partition_counts", lambda *_: None)
+    monkeypatch.setattr(RecordProducer, "send", lambda _, *record: sent.append(record))
+    content = codecs.BOM_UTF8 + b'{"stream":"a"}\n{"stream":"b"}\n'
+    path = tmp_path / ("lines.gz" if way == "gz" else "lines")
+    path.write_bytes(gzip.compress(content) if way == "gz" else content)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    assert run("produce", "labels", "-" if way == "-" else str(path), *options) == 0
+    assert sent == [("labels", b"a", b'{"stream":"a"}'), ("labels", b"b", b'{"stream":"b"}')]
 
 
 @pytest.mark.kafka

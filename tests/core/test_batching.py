@@ -24,7 +24,6 @@ from helpers import (
     Life,
     Topics,
     World,
-    alarms_of,
     batch_of,
     by_sequence,
     catch_up,
@@ -73,9 +72,11 @@ from pipeline.core.selection import Selection
 from pipeline.core.sequence import Sequence as OutcomeSequence
 from pipeline.core.shard import Shard
 from pipeline.core.signals import build_signal
+from pipeline.core.since import Since
 from pipeline.core.sums import Spread, build_sums
 from pipeline.core.transitions import Transitions
 from topics.decoding import LABELS, PREDICTIONS
+from topics.outputs import Alarm, DeadLetter, Metrics
 
 SEEDS = range(8)
 
@@ -674,6 +675,13 @@ STATEFUL: dict[str, Stateful] = {
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
     "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),
+    "Since": Stateful(
+        lambda: Since(10),
+        lambda since, rng: (
+            since.update(np.array([rng.randrange(20) for _ in range(4)])),
+            [number in since for number in range(20)],
+        ),
+    ),
     "LabelDependence": Stateful(lambda: LabelDependence(2), use_labels),
     "FadingCount": Stateful(
         lambda: FadingCount(0.9), lambda count, rng: count.update(rng.choice([1, 700])).tolist()
@@ -776,17 +784,42 @@ def test_the_limit_of_predictions_holds_for_several_models_too(way: str) -> None
     assert "limits.predictions_per_instance is 2" in letters[0].reason
 
 
+def in_order_by_stream(life: Life) -> dict[str, list[tuple[str, str, int]]]:
+    """What a stream's messages are about, in their order."""
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for output in life.outputs:
+        if not isinstance(output, DeadLetter):
+            count = output.outcome if isinstance(output, Alarm) else output.outcomes
+            found.setdefault(output.stream, []).append((type(output).__name__, output.id, count))
+    return found
+
+
+@pytest.mark.parametrize("segments", [[], ["arm"]])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_models_alarms_come_in_one_order(seed: int) -> None:
-    """Over all stages and detectors, however the stream is cut."""
-
-    def by_model(life: Life) -> dict[tuple[str, str], list[str]]:
-        found: dict[tuple[str, str], list[str]] = {}
-        for alarm in alarms_of(life.outputs):
-            found.setdefault((alarm.stream, alarm.model), []).append(alarm.id)
-        return found
-
+def test_a_streams_messages_come_in_one_order(seed: int, segments: list[str]) -> None:
+    """Over all models, segments, stages and detectors, however the stream is cut."""
     world = world_of(seed)
-    whole = by_model(catch_up(world))
+    settings = {**world.settings, "defaults": {**world.settings["defaults"], "segments": segments}}
+    for _, row in world.topics[1] if segments else ():
+        if isinstance(row, dict):
+            row["segments"] = {"arm": "AB"[int(row["instance_id"]) % 2]}
+    world = World(settings, world.topics)
+    whole = in_order_by_stream(catch_up(world))
     for life in range(3):
-        assert by_model(live(world, random.Random(life))) == whole
+        assert in_order_by_stream(live(world, random.Random(life))) == whole
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_alarm_comes_before_metrics_that_contain_its_outcome(seed: int) -> None:
+    compared = 0
+    outputs = live(world_of(seed), random.Random(seed)).outputs
+    told: dict[tuple[object, ...], int] = {}
+    for output in outputs:
+        if isinstance(output, Metrics) and output.period is msgspec.UNSET:
+            key = output.stream, output.model, output.segment, output.stage
+            told[key] = max(told.get(key, 0), output.outcomes)
+        elif isinstance(output, Alarm):
+            key = output.stream, output.model, output.segment, output.stage
+            assert output.outcome > told.get(key, 0), output
+            compared += 1
+    assert compared or not any(isinstance(output, Alarm) for output in outputs)

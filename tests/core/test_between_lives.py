@@ -129,3 +129,60 @@ def test_names_of_what_is_beside_models_are_taken(name: str) -> None:
     [letter] = dead_letters_of(lives.go(pred(1, 5, "a", model=name)))
     assert letter.reason == f"model '{name}': the name is that of something evaluated beside models"
     assert dead_letters_of(Lives().go(pred(1, 5, "a", model=name))) == []
+
+
+@pytest.mark.parametrize("window", [(), ("window:1",), ("window:50",)])
+def test_a_revision_doesnt_reach_an_estimator_that_began_later(window: tuple[str, ...]) -> None:
+    lives = Lives(estimators=("fading:0.9", *window))
+    lives.go(*(record for i in range(5) for record in (pred(i, i, "a"), lab(i, i, "a"))))
+    lives.next(estimators=("fading:0.9", *window, "all", "window:3"))
+    lives.go(*(record for i in range(5, 10) for record in (pred(i, i, "a"), lab(i, i, "a"))))
+    lives.go(lab(0, 20, "b"), lab(4, 20, "b"), lab(9, 20, "b"))
+    # The label of 3 came before, this model's prediction of it afterwards.
+    lives.go(pred(3, 3, "b", model="n"), lab(3, 21, "b"))
+    outputs = metrics_of(lives.go(pred(11, 30, "a"), lab(11, 30, "a")))
+    found = {m.estimator: m for m in outputs if (m.model, m.stage) == ("m", "final")}
+    assert (found["all"].n, found["all"].measures["accuracy"]) == (6, 5 / 6)
+    assert found["window:3"].measures["accuracy"] == 2 / 3
+    if window == ("window:50",):
+        assert found["window:50"].measures["accuracy"] == 7 / 11
+
+
+@pytest.mark.parametrize("what", [{"baselines": ("persistent",)}, {"stages": ("final", "after:1ms")}])
+def test_a_revision_doesnt_reach_what_began_later(what: dict[str, Any]) -> None:
+    lives = Lives()
+    lives.go(pred(1, 0, "a"), lab(1, 5, "a"))
+    lives.next(**what)
+    lives.go(lab(1, 6, "b"))
+    outputs = metrics_of(lives.go(pred(2, 10, "a"), lab(2, 15, "a")))
+    [added] = [m for m in outputs if m.model == "@persistent" or m.stage == "after:1ms"][:1]
+    assert (added.n, added.outcomes) == (1, 1)
+    assert min(added.measures["accuracy"], added.measures["error"]) == 0
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(streams_per_shard=1),
+        Limits(models_per_stream=1),
+        Limits(classes_per_stream=2),
+        Limits(predictions_per_instance=1),
+        Limits(instances_per_shard=1),
+    ],
+)
+def test_limits_lower_than_what_a_snapshot_holds(limits: Limits) -> None:
+    """What is there goes on; what would be new is refused."""
+    lives = Lives()
+    for stream in ("s", "t"):
+        lives.go(
+            *(pred(1, 1, y, model=f"m{y}", stream=stream) for y in "abc"),
+            lab(2, 2, "a", stream=stream),
+        )
+    lives.next(limits=limits)
+    assert lives.missing == []
+    outputs = lives.go(*(lab(1, 10, "a", stream=stream) for stream in ("s", "t")))
+    assert {(m.stream, m.model) for m in metrics_of(outputs)} == {
+        (stream, model) for stream in ("s", "t") for model in ("ma", "mb", "mc")
+    }
+    lives.next(limits=limits)
+    assert len(metrics_of(lives.go(lab(1, 11, "b", stream="s")))) == 0

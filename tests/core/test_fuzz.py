@@ -1,4 +1,7 @@
-"""Poison: for a while, records that nobody should send. `FUZZ_SECONDS=600` for longer (`make fuzz`)."""
+"""Poison: for a while, records that nobody should send, and all extremes that anybody may send.
+
+`FUZZ_SECONDS=600` for longer (`make fuzz`).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,37 @@ import math
 import os
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from time import monotonic
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
-from helpers import ENDED, by_sequence, everything_in_columns
+from helpers import (
+    ENDED,
+    Feed,
+    Life,
+    World,
+    alarms_of,
+    by_sequence,
+    catch_up,
+    cut,
+    dead_letters_of,
+    everything_in_columns,
+    live,
+    snapshot_of,
+)
+from worlds import extreme_settings, extreme_world
 
 from pipeline.config import Config, Limits, StreamConfig
 from pipeline.core.merge import Batch
 from pipeline.core.shard import Shard
 from topics.decoding import KINDS, decode
-from topics.outputs import DeadLetter, Metrics, Output
+from topics.outputs import Alarm, DeadLetter, Metrics, Output
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "15"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 
 #: Where a run begins; a failure names its seed.
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
@@ -93,7 +114,7 @@ def topics_of(rng: random.Random) -> Topics:
     return topics
 
 
-def live(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
+def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
     """A shard's life on them, in batches as chance has it."""
     shard, outputs = Shard(CONFIG), []
     given = [0, 0, 0]
@@ -129,12 +150,13 @@ def check_decoding(topics: Topics) -> list[Counter[int]]:
     return unusable
 
 
-def check(seed: int) -> tuple[int, int]:
+def check(seed: int) -> tuple[int, int, int]:
+    """One world; returns how many records it had, dead letters and messages."""
     topics = topics_of(random.Random(seed))
     unusable = check_decoding(topics)
-    shard, outputs = live(topics, random.Random(seed))
+    shard, outputs = poisoned(topics, random.Random(seed))
     with everything_in_columns():
-        _, again = live(topics, random.Random(seed + 1))
+        _, again = poisoned(topics, random.Random(seed + 1))
     assert by_sequence(again) == by_sequence(outputs)
     letters = Counter((o.kind, o.offset) for o in outputs if isinstance(o, DeadLetter))
     assert max(letters.values(), default=1) == 1
@@ -149,19 +171,170 @@ def check(seed: int) -> tuple[int, int]:
     for stream in shard.streams.values():
         assert len(stream.by_code) <= limits.models_per_stream
         assert len(stream.classes.names) <= limits.classes_per_stream
-    return len(letters), len(metrics)
+    return sum(map(len, topics)), len(letters), len(metrics)
 
 
-@pytest.mark.slow
-def test_nothing_stops_the_shard() -> None:
-    until = monotonic() + SECONDS
-    seed, letters, metrics = SEED, 0, 0
-    while monotonic() < until or seed < SEED + 20:
+# ---- what is well formed, however extreme
+
+#: What may be null: a segment is the whole stream, and shares that nothing is known of.
+_NULLABLE = (("segment",), ("coverage", "prediction_psi"), ("period", "expected_share"))
+
+#: Measures that are shares, whatever they are made of.
+_SHARES = (
+    "error", "accuracy", "p_per", "p_maj", "p_ran", "balanced_accuracy", "g_mean", "precision", "recall",
+    "specificity", "f1", "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "auc", "ipw_accuracy",
+)  # fmt: skip
+
+
+def numbers_in(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What of a message is no object, list or text, with its path."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from numbers_in((*path, key), part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from numbers_in(path, part)
+    elif not isinstance(value, str):
+        yield path, value
+
+
+def check_sound(outputs: Sequence[Output]) -> None:
+    """Every message is JSON, and every number in it is one."""
+    for output in outputs:
+        for path, value in numbers_in((), msgspec.to_builtins(output)):
+            if value is None:
+                assert path in _NULLABLE, (path, output)
+            else:
+                assert math.isfinite(value), (path, output)
+        json.loads(msgspec.json.encode(output))
+        if isinstance(output, Metrics):
+            assert output.measures.keys().isdisjoint(output.undefined), output
+            assert all(output.undefined.values()), output
+            for name in output.measures.keys() & _SHARES:
+                assert -1e-9 <= output.measures[name] <= 1 + 1e-9, (name, output)
+        elif isinstance(output, Alarm):
+            assert output.statistic > output.threshold, output
+        else:
+            assert output.reason.strip(), output
+            assert "\n" not in output.reason, output
+
+
+def alarms_by_stream(outputs: Sequence[Output]) -> dict[str, list[str]]:
+    """The ids of each stream's alarms, over all models, stages and segments, in their order."""
+    found: dict[str, list[str]] = {}
+    for alarm in alarms_of(outputs):
+        found.setdefault(alarm.stream, []).append(alarm.id)
+    return found
+
+
+def check_alarms_come_first(outputs: Sequence[Output]) -> None:
+    """No message about a state that contains an alarm's outcome comes before the alarm."""
+    told: Counter[tuple[object, ...]] = Counter()
+    for output in outputs:
+        if isinstance(output, DeadLetter):
+            continue
+        about = (output.stream, output.model, output.segment, output.stage)
+        if isinstance(output, Alarm):
+            assert output.outcome > told[about], output
+        elif output.stage != "period":
+            told[about] = max(told[about], output.outcomes)
+
+
+def check_same(ours: Sequence[Output], theirs: Sequence[Output]) -> None:
+    """Two lives put out the same."""
+    mine, others = by_sequence(ours), by_sequence(theirs)
+    assert mine.keys() == others.keys()
+    for key, messages in mine.items():
+        assert messages == others[key], key
+    assert alarms_by_stream(ours) == alarms_by_stream(theirs)
+
+
+def lives(world: World, configs: Sequence[Config], stops: Sequence[int], rng: random.Random) -> list[Output]:
+    """One life after the other, each under its own configuration and from the snapshot of the one before.
+
+    All but the last end after so many records (`stops`, ascending); the rest is as chance has it.
+    """
+    life = Life(Shard(configs[0]))
+    feed = Feed(life.shard, world.topics)
+    for kind, rows in enumerate(world.topics):
+        for part in cut(rng, len(rows), rng.choice([(1, 7), (100_000,)])):
+            feed.give(kind, part.stop - part.start)
+    timed = [(time, kind) for kind, times in enumerate(feed.times) for time in times]
+    kinds = [kind for _, kind in sorted(timed)]
+    sizes = rng.choice([(1, 5, 300), (7,), (100_000,)])
+    places = zip((0, *stops), (*stops, len(kinds)))
+    for config, (start, stop) in zip((*configs[1:], None), places):
+        for part in cut(rng, stop - start, sizes):
+            taken = Counter(kinds[: start + part.stop])
+            life.shard.follow((taken[0], taken[1], taken[2]))
+            if rng.random() < 0.1:
+                life.flush()
+        if config is not None:
+            life.flush()
+            written = snapshot_of(life.shard)
+            life.shard = Shard(config)
+            life.shard.restore(msgspec.msgpack.decode(part) for part in written)
+            feed.hand_over(life.shard)
+    return life.end().outputs
+
+
+def check_extremes(seed: int) -> tuple[int, int, int]:
+    """One world; returns how many records it had, and what came of it."""
+    rng = random.Random(seed)
+    world = extreme_world(rng, rng.choice([10, 100, 500]))
+    whole = catch_up(world).outputs
+    check_sound(whole)
+    check_alarms_come_first(whole)
+    with everything_in_columns(rng.choice([1, 4, 16])):
+        check_same(live(world, rng, takeovers=rng.random() < 0.5, most=(1, 30, 1000)).outputs, whole)
+    check_same(live(world, rng, most=(70, 1000)).outputs, whole)
+    settings = [world.settings]
+    for _ in range(2):
+        settings.append(extreme_settings(rng, settings[-1]))
+    configs = [World(some, world.topics).config for some in settings]
+    size = sum(map(len, world.topics))
+    stops = sorted(rng.randrange(size + 1) for _ in settings[1:])
+    changing = lives(world, configs, stops, rng)
+    check_sound(changing)
+    with everything_in_columns(rng.choice([1, 4, 16])):
+        check_same(lives(world, configs, stops, rng), changing)
+    letters = len(dead_letters_of(whole))
+    return size, len(whole) - letters + len(changing) - len(dead_letters_of(changing)), letters
+
+
+# ---- runs
+
+
+def seeds(seconds: float, least: int, check: Callable[[int], tuple[int, ...]]) -> tuple[int, list[int]]:
+    """Check seeds for some time, at least so many; returns how many, and the sums of what they return."""
+    until = monotonic() + seconds
+    seed = SEED
+    sums: list[int] = []
+    while monotonic() < until or seed < SEED + least:
         try:
-            more_letters, more_metrics = check(seed)
+            with np.errstate(invalid="raise"):  # else NaN in a state would only show much later, or never
+                found = check(seed)
         except BaseException as error:
             error.add_note(f"FUZZ_SEED={seed}") if hasattr(error, "add_note") else print(f"FUZZ_SEED={seed}")
             raise
-        letters, metrics, seed = letters + more_letters, metrics + more_metrics, seed + 1
+        sums = [sum(pair) for pair in zip_longest(sums, found, fillvalue=0)]
+        seed += 1
+    return seed - SEED, sums
+
+
+@pytest.mark.slow
+def test_nothing_stops_the_shard(capsys: pytest.CaptureFixture[str]) -> None:
+    worlds, (records, letters, metrics) = seeds(SECONDS / 4, 20, check)
+    with capsys.disabled():
+        print(f"\npoison: {records} records in {worlds} worlds, {letters} dead letters, {metrics} messages")
     assert letters > 20
     assert metrics > 20
+
+
+@pytest.mark.slow
+def test_every_well_formed_extreme_gives_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    worlds, (records, messages, letters) = seeds(SECONDS * 3 / 4, 10, check_extremes)
+    with capsys.disabled():
+        about = f"{letters} dead letters, {messages} messages"
+        print(f"\nextremes: {records} records in {worlds} worlds, {about}")
+    assert messages > 100

@@ -58,6 +58,14 @@ class TestWilson:
         assert 0 <= low <= high <= 1
         assert low - 1e-12 <= share <= high + 1e-12
 
+    @pytest.mark.parametrize("n", [5e-324, 1e-310, 1e-200, 1e-162, 1e-90, 1e-16])
+    @pytest.mark.parametrize("share", [0.0, 1e-300, 0.5, 1.0])
+    def test_hardly_any_weight_is_no_knowledge(self, share: float, n: float) -> None:
+        """Faded weights may be so small that their squares are 0."""
+        low, high = wilson(share, n)
+        assert 0 <= low <= high <= 1
+        assert high - low > 0.999
+
     def test_more_outcomes_are_surer(self) -> None:
         widths = [high - low for low, high in (wilson(0.2, n) for n in (1, 1.8, 10, 100, 10_000))]
         assert widths == sorted(widths, reverse=True)

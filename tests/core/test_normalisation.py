@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.core import normalisation
+from pipeline.core.classes import Classes
+from pipeline.core.details import details_of
+from pipeline.core.measures.matrix import PositiveClass
+from pipeline.core.memories import build_memory
 from pipeline.core.normalisation import RATIOS, count_at_most, level, normalised
 
 #: `make quick` leaves it out.
@@ -203,3 +209,25 @@ def test_numpy_integers_do_not_overflow_and_weights_are_refused() -> None:
 def test_an_unknown_measure_is_an_error_for_any_bound() -> None:
     with pytest.raises(KeyError):
         count_at_most("f2", 1, 1, Fraction(2))
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_as_a_detail_it_goes_as_far_as_the_documentation_says(windowed: bool) -> None:
+    """Outcomes in memory count, not all there were."""
+    docs = (Path(__file__).parents[2] / "docs" / "measures.md").read_text(encoding="utf-8")
+    said = re.search(r"at most ([0-9,]+)\s+outcomes in memory", docs)
+    assert said is not None
+    most = int(said[1].replace(",", ""))
+    classes = Classes(limit=2)
+    positive = PositiveClass("1", classes)
+    for name in ("0", "1"):
+        classes.code(name)
+    memory = build_memory(f"window:{most}" if windowed else "all")
+    # Places of joint counts: label 0 predicted as 0 or 1 (0, 4), label 1 as 0 or 1 (8, 12).
+    memory.update(np.arange(most) % 4 * 4)
+    found = details_of(("normalised",), memory, None, positive)["normalised"]
+    quarter = most // 4
+    assert found == {name: normalised(name, quarter, quarter, quarter, quarter) for name in NAMES}
+    memory.update(np.array([0]))
+    beyond = details_of(("normalised",), memory, None, positive)["normalised"]
+    assert bool(beyond) == windowed

@@ -295,12 +295,12 @@ FURTHER: dict[str, tuple[list[Record], dict[str, Any]]] = {
         ],
         ALL_STAGES,
     ),
-    "probabilities of 0, of 1, beyond and at the bounds of bins": (
+    "probabilities of 0, of 1 and at the bounds of bins": (
         [
             record
-            for k, p in enumerate((0, 1, 0.2, 0.4, 0.6, 0.8, 1 / 3, 2 / 3, 1 / 15, 2, -1, 1e-17))
+            for k, p in enumerate((0, 1, 0.2, 0.4, 0.6, 0.8, 1 / 3, 2 / 3, 1 / 15, -0.0, 1e-320, 1e-17))
             for record in (
-                pred(k, k, "a", y_proba={"a": p, "z": 0.5}), lab(k, k, "ab"[k % 3 == 0]),
+                pred(k, k, "a", y_proba={"a": p, "z": min(0.5, 1 - p)}), lab(k, k, "ab"[k % 3 == 0]),
             )
         ],
         {"estimators": ["all", "window:3", "fading:0.5"]},

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
 
-from pipeline.config import KNOWN_MEASURES
+from pipeline.config import (
+    AFTER,
+    BASELINES,
+    DETAILS,
+    KNOWN_MEASURES,
+    MORE_MEASURES,
+    STAGES,
+    duration,
+)
 
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
@@ -17,10 +28,18 @@ OF_CLASSES = (
     "window:5:balanced_accuracy", "fading:0.99:kappa_plus", "all:log_loss", "window:20:brier",
     "fading:0.9:ece",
 )  # fmt: skip
-OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse", "all:kappa")
+OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse")
 
-#: Bounds of the bins of confidence, and what is no probability.
-PROBABILITIES = (0, 1, 0.2, 0.4, 0.6, 0.8, 1 / 3, 1 / 15, 2 / 15, 1e-17, 1.5, -0.25)
+#: Bounds of the bins of confidence, and the extremes: denormal numbers, what rounds to 1, a negative 0.
+PROBABILITIES = (
+    0, 1, 0.2, 0.4, 0.6, 0.8, 1 / 3, 1 / 15, 2 / 15, 1e-17, 0.0, 1.0, -0.0, 1e-320, 5e-324, 1 - 2**-53,
+)  # fmt: skip
+
+#: No probabilities of classes: outside 0 … 1, or too much together.
+NO_PROBABILITIES: tuple[tuple[float, ...], ...] = (
+    (1.5,), (-0.25,), (1e200,), (-1e200, 1), (-5e-324,), (1e308, 1e308), (2.0,), (0.9, 0.2), (1, 1),
+    (1, 0.0011),
+)  # fmt: skip
 
 
 @dataclass
@@ -100,6 +119,10 @@ def random_world(
             obj["y_pred"] = rng.choice(guess or rng.choice(classes))
             if sort.probable and rng.random() < 0.7:
                 obj["y_proba"] = _random_probabilities(rng, classes)
+                if unusable and rng.random() < 0.1:
+                    obj["y_proba"] = dict(zip("ab", rng.choice(NO_PROBABILITIES)))
+                    rows.append((time, json.dumps(obj).encode()))  # like all that can't be decoded
+                    continue
         elif kind == 2:
             obj["y_true"] = rng.choice(truth if rng.random() < 0.9 else rng.choice(classes))
         if unusable and kind > 0 and rng.random() < 0.03:
@@ -137,7 +160,8 @@ def _random_settings(
             ["bins", "initial"], ["intermediate"], ["final", "intermediate", "bins", "initial"],
         ]  # fmt: skip
     if rng.random() < 0.33:
-        ages = rng.sample(["after:1ms", "after:30ms", "after:100ms", "after:1s"], 2)
+        within = ["after:1ms", "after:30ms", "after:100ms", *(["after:1s"] if horizon >= 1000 else [])]
+        ages = rng.sample(within, 2)
         stages = [[*some, *ages] for some in stages] + [ages]
     defaults = {
         "task": "regression" if sort.regression else "classification",
@@ -189,7 +213,307 @@ def _random_probabilities(rng: random.Random, classes: Sequence[Sequence[Any]]) 
     if rng.random() < 0.1:
         return rng.choice([None, {}])
     named = rng.sample([str(values[-1]) for values in classes], rng.randint(1, len(classes)))
-    found = {name: rng.choice([rng.random(), rng.choice(PROBABILITIES)]) for name in named}
     if rng.random() < 0.1:
-        found["of no label"] = 0.5
+        named.append("of no label")
+    return probabilities(rng, named)
+
+
+def probabilities(rng: random.Random, named: Sequence[str]) -> dict[str, float]:
+    """Probabilities of these classes, with a sum of at most 1.001."""
+    if len(named) > 1 and rng.random() < 0.1:  # as much as may be
+        return dict(zip(named, rng.choice([(1.0, 0.001), (0.001, 1.0), (0.5, 0.501)])))
+    found: dict[str, float] = {}
+    for name in named:
+        p = rng.choice([rng.random(), rng.choice(PROBABILITIES)])
+        if math.fsum([*found.values(), p]) > 1:
+            p = rng.choice([0, -0.0, 1e-320, 5e-324])
+        found[name] = p
     return found
+
+
+# ---- pace
+
+
+def visits(rng: random.Random, size: int, horizon: int, settle: int) -> Iterator[tuple[int, int]]:
+    """(time, number of the instance) of about `size` deliveries: bursts and trickles, with gaps.
+
+    Numbers come again, whole stretches of them: soon, when they are settled, and when they are forgotten.
+    """
+    now = newest = 0
+    gaps = (
+        0, 1, settle // 2, settle - 1, settle, settle + 1, horizon // 2, horizon + 1, 2 * horizon + settle,
+    )  # fmt: skip
+    while size > 0:
+        count = min(size, rng.choice([1, 2, 5, 5, 30, 100, 200]))
+        size -= count
+        now += rng.choice(gaps)
+        step = rng.choice([0, 0, 1, max(1, settle // 50)])
+        again = newest > 0 and rng.random() < 0.45
+        if again:
+            count = min(count, newest, rng.choice([1, 5, 5, 60]))
+        first = rng.randrange(newest - count + 1) if again else newest
+        for number in range(first, first + count):
+            now += step
+            yield now, number
+        newest = max(newest, first + count)
+
+
+#: What is delivered of an instance on one visit, in this order: instance, prediction, label.
+_HABITS: tuple[tuple[int, ...], ...] = (
+    (1, 2), (1, 2), (0, 1, 2), (2, 1), (1,), (2,), (0,), (0, 1, 1, 2, 2), (1, 2, 1),
+)  # fmt: skip
+
+
+def paced_world(rng: random.Random, size: int) -> World:
+    """One of pace for the oracle: see `visits`."""
+    horizon, settle = rng.choice([(5_000, 300), (1_000, 5_000), (60_000, 1_000), (300, 300)])
+    classes = [["a"], ["b"], ["c"]]
+    settings = _random_settings(rng, horizon, Sort(False, rng.random() < 0.2, False, False), classes)
+    settings["defaults"]["settle"] = f"{settle}ms"
+    settings["defaults"]["detectors"] = rng.sample(settings["defaults"]["detectors"], 2)
+    settings["defaults"]["emit"] = {"outcomes": rng.choice([None, 50]), "every": rng.choice(["1s", None])}
+    models = ["m0", "m1"][: rng.choice([1, 1, 2])]
+    streams = rng.choice([["s0"], ["s0"], ["s0", "s0", "s0", "s1"]])
+    rows: list[tuple[int, int, dict[str, Any]]] = []
+    habit, delay, before = _HABITS[0], 0, -1
+    for now, number in visits(rng, size, horizon, settle):
+        if now != before and rng.random() < 0.1:
+            habit = rng.choice(_HABITS)
+            delay = rng.choice([0, 0, 1, settle // 3, settle + 1, horizon, horizon + 1])
+        before = now
+        for kind in habit:
+            time = now + (delay if kind == habit[-1] else 0)
+            stream = streams[number % len(streams)]
+            obj: dict[str, Any] = {"stream": stream, "instance_id": number, "ts": time}
+            if rng.random() < 0.05:
+                obj["ts"] -= rng.choice([1, settle, horizon])
+            if kind == 1:
+                obj |= {"model": rng.choice(models), "y_pred": rng.choice("abc")}
+            elif kind == 2:
+                obj["y_true"] = "abc"[number // 3 % 3] if rng.random() < 0.95 else rng.choice("abc")
+            rows.append((time, kind, obj))
+    return World(settings, _by_topic(rows))
+
+
+def _by_topic(rows: Sequence[tuple[int, int, Any]]) -> Topics:
+    topics: Topics = ([], [], [])
+    for time, kind, obj in sorted(rows, key=lambda row: row[0]):
+        topics[kind].append((time, obj))
+    return topics
+
+
+# ---- extremes
+
+#: The longest names, and those that separators, baselines and other tasks might take for something else.
+NAMES = (
+    "s", "m", "", "x" * 256, "ü" * 128, "größer", "a=b", "=", "/", "0/0", "\x00", "\u2028", "😀", " ", "null",
+    "@none", "m+temporal", "m@random", "@persistent", "other", "true",
+)  # fmt: skip
+
+#: Times that are allowed, as far from all others as can be.
+_FAR_TIMES: tuple[Any, ...] = (
+    8_640_000_000_000_000, -8_640_000_000_000_000, 0, -1, "1970-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z",
+    "0001-01-01T00:00:00Z", "2024-02-29T12:00:00.123456789+14:00",
+)  # fmt: skip
+
+_NUMBERS = (
+    0, -0.0, 0.0, 1, -1, 0.1, 5e-324, -5e-324, 1e-320, 1e-100, 1e-8, 1e8, 1e15, 1e50, -1e50, 1e99, 1e100,
+    -1e100, 10**100, 2**53 + 1, -(2**53) - 1, 2**63, 1.7976931348623157e308, 1e101,
+)  # fmt: skip
+
+_CLASSES: tuple[Any, ...] = (
+    "a", "b", "c", True, False, 1, 0, "1", "true", 2**53 + 1, 2**63 - 1, -(2**63), *NAMES,
+)  # fmt: skip
+
+_FADING = ("fading:0.05", "fading:0.5", "fading:0.9", "fading:0.999", "fading:1", "fading:1e-30")
+_ESTIMATORS = ("all", "window:1", "window:2", "window:30", "window:1000", *_FADING)
+_OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
+_SEGMENT_KEYS = ("arm", "arm=x", "=", "ü" * 128, "x" * 256, " ")
+
+
+def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
+    """Of every sort."""
+    measures = [name for name in (*KNOWN_MEASURES, *MORE_MEASURES) if (name in _OF_NUMBERS) == regression]
+    of_measures = [
+        f"{rng.choice(_ESTIMATORS if measure != 'auc' else ('window:1', 'window:30'))}:{measure}"
+        for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
+    ]
+    ratio = f"{rng.choice(_ESTIMATORS)}/{rng.choice(_ESTIMATORS)}"
+    return list(dict.fromkeys(["error", rng.choice(_ESTIMATORS), ratio, *of_measures]))
+
+
+def _some(rng: random.Random, values: Sequence[str], most: int) -> list[str]:
+    return rng.sample(values, rng.randint(0, min(most, len(values))))
+
+
+def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
+    """Everything that can be switched on, most of it on (to YAML 1e-9 is no number, 1.5e-9 is)."""
+    horizon = rng.choice([200, 5_000, 60_000, 86_400_000])
+    detectors = [
+        {
+            "detector": "page-hinkley",
+            "signal": signal,
+            "delta": rng.choice([0, 1.5e-9, 0.005, 1e6]),
+            "lambda": rng.choice([1.5e-12, 0.0500371, 2.0071937, 1e9]),
+            "min_outcomes": rng.choice([1, 1, 5, 30]),
+        }
+        for signal in _extreme_signals(rng, task == "regression")
+    ]
+    ages = [f"after:{age}ms" for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))]
+    stages = _some(rng, STAGES, 4) + ages or ["final"]
+    every = rng.choice([None, "50ms", "1s", "1h"])
+    period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
+    return {
+        "task": task,
+        "loss": rng.choice(["absolute", "squared"]),
+        "positive_class": rng.choice([None, None, "a", True, 1, "", "nothing's"]),
+        "estimators": rng.sample(_ESTIMATORS, rng.choice([1, 2, 3])),
+        "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+        "details": list(DETAILS) if rng.random() < 0.8 else _some(rng, DETAILS, 3),
+        "dependence_order": rng.choice([1, 3, 30]),
+        "stages": rng.sample(stages, len(stages)),
+        "bins": rng.choice([1, 2, 3, 10]),
+        "alpha": rng.choice([0.5, 1, 2.0, 10, 1.5e-6, 1e6]),
+        "temporal_correction": rng.random() < 0.4,
+        "baselines": _some(rng, BASELINES, 3),
+        "segments": _some(rng, _SEGMENT_KEYS, 2) if rng.random() < 0.5 else [],
+        "segments_per_key": rng.choice([1, 2, 20]),
+        "period": None if every is None or period is None else f"{period}ms",
+        "period_final_at": rng.choice([1.5e-9, 0.5, 1]),
+        "coverage": rng.random() < 0.9,
+        "label_horizon": f"{horizon}ms",
+        "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",
+        "emit": {"outcomes": rng.choice([1, 7, 100, None]), "every": every},
+        "detectors": rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
+    }
+
+
+def _extreme_limits(rng: random.Random) -> dict[str, int]:
+    """Mostly ones that never matter."""
+    limits = {
+        "streams_per_shard": [1, 2], "models_per_stream": [1, 2], "classes_per_stream": [2, 3, 5],
+        "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2],
+    }  # fmt: skip
+    return {name: rng.choice(few) for name, few in limits.items() if rng.random() < 0.25}
+
+
+def extreme_settings(rng: random.Random, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A configuration; or another one for what has lived under the one before: the task alone stays."""
+    if before is None:
+        task = rng.choice(["classification"] * 3 + ["regression"])
+        return {"defaults": _extreme_defaults(rng, task), "limits": _extreme_limits(rng)}
+    other = _extreme_defaults(rng, before["defaults"]["task"])
+    changed = rng.sample(sorted(other), rng.choice([1, 2, 5, len(other)]))
+    defaults = before["defaults"] | {name: other[name] for name in changed}
+    horizon = duration(defaults["label_horizon"])
+    stages = [
+        stage
+        for stage in defaults["stages"]
+        if not stage.startswith(AFTER) or duration(stage.removeprefix(AFTER)) <= horizon
+    ]
+    defaults["stages"] = stages or ["final"]
+    if defaults["period"] is not None:  # needs time, and not too many in a horizon
+        defaults |= {"period": "1h", "emit": defaults["emit"] | {"every": "1s"}}
+    limits = _extreme_limits(rng) if rng.random() < 0.5 else before["limits"]
+    return {"defaults": defaults, "limits": limits}
+
+
+def extreme_world(rng: random.Random, size: int) -> World:
+    """Every field of every message with every value that is well formed, at any pace (see `visits`)."""
+    settings = extreme_settings(rng)
+    defaults = settings["defaults"]
+    made = _Extremes(rng, defaults)
+    base = rng.choice([0, 1_700_000_000_000, 32_503_680_000_000, -86_400_000])
+    rows: list[tuple[int, int, bytes]] = []
+    habit, delay = rng.choice(_HABITS), 0
+    horizon, settle = duration(defaults["label_horizon"]), duration(defaults["settle"])
+    for now, number in visits(rng, size, horizon, settle):
+        if rng.random() < 0.03:
+            habit = rng.choice(_HABITS)
+            delay = rng.choice([0, 1, 40, settle, settle + 1, horizon // 3, horizon, horizon + 1])
+        for kind in habit:
+            time = base + now + (delay if kind == habit[-1] else rng.choice([0, 0, 0, 1]))
+            rows.append((time, kind, made.record(kind, number, time)))
+    return World(settings, _by_topic(rows))
+
+
+class _Extremes:
+    """The records of one world: it has some names and values, which come again and again."""
+
+    def __init__(self, rng: random.Random, defaults: dict[str, Any]) -> None:
+        self.rng = rng
+        self.regression = defaults["task"] == "regression"
+        self.keys = [*defaults["segments"], "arm", ""]
+        self.streams = rng.sample(NAMES[:12], rng.choice([1, 1, 1, 3]))
+        self.models = rng.sample(NAMES, rng.choice([1, 1, 2, 4]))
+        self.targets = rng.sample(_NUMBERS if self.regression else _CLASSES, rng.choice([1, 2, 2, 3, 6]))
+        self.many = self.regression and rng.random() < 0.5
+        self.named = [*map(_written, self.targets), *rng.sample(NAMES, 2)]
+        self.prefix = rng.choice(["", "", "-", "00", "1" * 30, "x" * 240, "ü"])
+        #: How often a value is one that few worlds have much of.
+        self.odd = rng.choice([0.0, 0.02, 0.3])
+        self.probable = rng.choice([0.0, 0.5, 1.0])
+        self.right = rng.choice([0.0, 0.5, 0.9, 1.0])
+
+    def record(self, kind: int, number: int, time: int) -> bytes:
+        rng = self.rng
+        instance = f"{self.prefix}{number}"
+        numeric = not self.prefix or self.prefix == "1" * 30
+        obj: dict[str, Any] = {
+            "stream": self.streams[number % len(self.streams)],
+            "instance_id": int(instance) if numeric and rng.random() < 0.5 else instance,
+        }
+        if rng.random() < 0.9:
+            obj["ts"] = rng.choice(_FAR_TIMES) if rng.random() < self.odd / 10 else self._time(time)
+        if kind == 0:
+            obj |= self._of_instance()
+        else:
+            truth = self.targets[number // 3 % len(self.targets)]
+            usual = rng.random() < (self.right if kind == 1 else 0.95)
+            value = truth if usual else rng.choice(self.targets)
+            if self.many and rng.random() < 0.8:
+                value = rng.uniform(-1, 1) * 10 ** rng.randrange(-3, 3)
+            obj["y_pred" if kind == 1 else "y_true"] = value
+        if kind == 1:
+            obj |= self._of_prediction()
+        return json.dumps(obj, ensure_ascii=rng.random() < 0.5).encode()
+
+    def _time(self, time: int) -> int | str:
+        ts = time + self.rng.choice([0, 0, 0, 0, 0, 0, -1, 1, -50, 50])
+        if self.rng.random() < self.odd / 2:
+            moment = datetime(1970, 1, 1) + timedelta(milliseconds=ts)
+            return moment.isoformat(timespec="microseconds") + self.rng.choice(["Z", "+00:00", "-00:00"])
+        return ts
+
+    def _of_instance(self) -> dict[str, Any]:
+        rng = self.rng
+        obj: dict[str, Any] = {}
+        if rng.random() < 0.3:
+            obj["version"] = rng.choice([0, 1, -1, 2**63 - 1, -(2**63) + 1, None])
+        if rng.random() < 0.6:
+            obj["label_propensity"] = rng.choice([1, 1.0, 1e-9, 0.5, 1e-3, 1 - 2**-53, None])
+        return obj | self._segments(0.7)
+
+    def _of_prediction(self) -> dict[str, Any]:
+        rng = self.rng
+        obj: dict[str, Any] = {"model": rng.choice(self.models)}
+        if rng.random() < 0.2:
+            obj["model_version"] = rng.choice([None, "", 1, 2**53 + 1, -(10**200), *NAMES])
+        if rng.random() < self.probable:
+            named = rng.sample(list(dict.fromkeys(self.named)), rng.randint(1, len(set(self.named))))
+            obj["y_proba"] = probabilities(rng, named)
+            if rng.random() < self.odd / 3:
+                obj["y_proba"] = dict(zip(self.named, rng.choice(NO_PROBABILITIES)))
+        return obj | self._segments(0.5)
+
+    def _segments(self, often: float) -> dict[str, Any]:
+        rng = self.rng
+        if rng.random() > often:
+            return {}
+        keys = _some(rng, self.keys, 2)
+        return {"segments": {key: rng.choice(["A", "B", *NAMES]) for key in keys} or None}
+
+
+def _written(target: Any) -> str:
+    """A class's name in objects."""
+    return str(target).lower() if isinstance(target, bool) else str(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
-from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, Prediction
+from topics.messages import MAX_NAME_BYTES, MAX_PROBABILITY_SUM, MAX_VALUE_BYTES, Prediction
 from topics.times import milliseconds
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
@@ -96,9 +97,9 @@ class TestUsable:
         assert (instance.ts, instance.version, instance.segments) == (5, -2, {"a": "b"})
         prediction = usable(
             PREDICTIONS,
-            value(PREDICTIONS, ts=5, y_proba={"UP": 0.25, "DOWN": 1}, segments={}, model_version=3),
+            value(PREDICTIONS, ts=5, y_proba={"UP": 0, "DOWN": 1}, segments={}, model_version=3),
         )
-        assert (prediction.y_proba, prediction.model_version) == ({"UP": 0.25, "DOWN": 1.0}, 3)
+        assert (prediction.y_proba, prediction.model_version) == ({"UP": 0.0, "DOWN": 1.0}, 3)
 
     @pytest.mark.parametrize("kind", ALL)
     @pytest.mark.parametrize("content", [None, 1, "x", [1, {"a": None}], {"stream": 5}, 1.5])
@@ -359,6 +360,131 @@ class TestUnusable:
         assert reason(kind, deep) == "JSON is nested too deeply"
         shallow = raw(kind, "x", opening * 100 + b"1" + closing * 100)
         assert usable(kind, shallow).instance_id == "i"
+
+
+#: Texts of `y_proba` that can be used, and what they mean.
+PROBABILITIES: list[tuple[bytes, dict[str, float] | None]] = [
+    (b"null", None),
+    (b"{}", {}),
+    (b'{"a":0,"b":1}', {"a": 0.0, "b": 1.0}),
+    (b'{"a":1.0,"b":-0.0}', {"a": 1.0, "b": 0.0}),
+    (b'{"a":-0,"b":1e-320,"c":5e-324,"d":1e-400}', {"a": 0.0, "b": 1e-320, "c": 5e-324, "d": 0.0}),
+    (b'{"a":0.25}', {"a": 0.25}),  # classes that aren't named have the rest
+    (b'{"a":0.5,"b":0.501}', {"a": 0.5, "b": 0.501}),
+    (b'{"a":0.5,"b":0.25,"a":0.625}', {"a": 0.625, "b": 0.25}),
+    (b'{"a":1,"b":0.0009765625}', {"a": 1.0, "b": 0.0009765625}),  # half precision's step above 1
+]
+
+#: Texts that can't, and what the reason says after `y_proba `.
+NO_PROBABILITIES: list[tuple[bytes, str]] = [
+    (b'{"UP":1.5}', "of 'UP' is 1.5: expected a probability from 0 to 1"),
+    (b'{"UP":0.5,"DOWN":-0.25}', "of 'DOWN' is -0.25: expected a probability from 0 to 1"),
+    (b'{"UP":2}', "of 'UP' is 2.0: expected"),
+    (b'{"UP":-1}', "of 'UP' is -1.0: expected"),
+    (b'{"UP":1.0000000000000002}', "of 'UP' is 1.0000000000000002: expected"),
+    (b'{"UP":-5e-324}', "of 'UP' is -5e-324: expected"),
+    (b'{"UP":1e308}', "of 'UP' is 1e+308: expected"),
+    (b'{"UP":' + b"9" * 40 + b"}", "of 'UP' is 1e+40: expected"),
+    (rb'{"gr\u00f6\n\u00dfer":7}', r"of 'grö\nßer' is 7.0: expected"),
+    (b'{"' + b"x" * 200 + b'":7}', "of '" + "x" * 24 + "'… is 7.0: expected"),
+    (b'{"a":0.75,"b":0.5}', "sums to 1.25 over 2 classes: expected at most 1.001"),
+    (b'{"a":1,"b":1}', "sums to 2.0 over 2 classes: expected at most 1.001"),
+    (b'{"a":0.5,"b":0.5010000000000001}', "sums to 1.0010000000000001 over 2 classes"),
+    (b'{"a":0.5,"b":2,"a":0.5}', "of 'b' is 2.0"),
+]
+
+
+def predicted(y_proba: bytes, *, lenient: bool = False, ascii: bool = True) -> bytes:
+    """A prediction with this text of `y_proba`, for the fast ways of decoding or for others."""
+    instance_id = b"7" if lenient else b'"7"'
+    rest = b"" if ascii else ',"note":"größer"'.encode()
+    return (
+        b'{"stream":"s","model":"m","instance_id":' + instance_id + rest
+        + b',"y_pred":"UP","y_proba":' + y_proba + b"}"
+    )  # fmt: skip
+
+
+def every_way(content: bytes) -> list[Decoded]:
+    """Decoded alone, among others of either form and unusable ones, and where the names are known."""
+    usual = value(PREDICTIONS, y_proba={"UP": 1})
+    found = [decode(PREDICTIONS, [content])]
+    for other in (usual, value(PREDICTIONS, instance_id=7), b"junk"):
+        records, reasons = decode(PREDICTIONS, [other, content])
+        found.append(Decoded(records[1:], {0: reasons[1]} if 1 in reasons else {}))
+    decoder = Decoder()
+    decoder.decode(PREDICTIONS, [usual])
+    for _ in range(2):
+        found.append(decoder.decode(PREDICTIONS, [content]))
+    return found
+
+
+class TestProbabilities:
+    """`y_proba`: each value in 0 … 1, their sum at most 1.001, whichever way a record is decoded."""
+
+    @pytest.mark.parametrize("ascii", [True, False])
+    @pytest.mark.parametrize("lenient", [False, True])
+    @pytest.mark.parametrize(("text", "expected"), PROBABILITIES)
+    def test_what_can_be_used(
+        self, text: bytes, expected: dict[str, float] | None, lenient: bool, ascii: bool
+    ) -> None:
+        for decoded in every_way(predicted(text, lenient=lenient, ascii=ascii)):
+            assert decoded.reasons == {}
+            record: Any = decoded.records[0]
+            assert record.y_proba == expected
+            assert all(type(share) is float for share in (record.y_proba or {}).values())
+
+    @pytest.mark.parametrize("ascii", [True, False])
+    @pytest.mark.parametrize("lenient", [False, True])
+    @pytest.mark.parametrize(("text", "words"), NO_PROBABILITIES)
+    def test_what_cannot_is_quoted(self, text: bytes, words: str, lenient: bool, ascii: bool) -> None:
+        for records, reasons in every_way(predicted(text, lenient=lenient, ascii=ascii)):
+            assert records == [None]
+            assert reasons[0].startswith(f"y_proba {words}")
+            assert_sentence(reasons[0])
+
+    @pytest.mark.parametrize("text", [b"true", b"false", b'"0.5"', b"null", b"[0.5]", b"NaN", b"1e999"])
+    def test_what_is_no_number(self, text: bytes) -> None:
+        for lenient in (False, True):
+            for decoded in every_way(predicted(b'{"UP":' + text + b"}", lenient=lenient)):
+                assert decoded.records == [None]
+
+    def test_many_classes(self) -> None:
+        """The sum depends neither on the order of the classes nor on rounding on the way."""
+        for shares in ([1e-9] * 20_000 + [1.0], [1e-320] * 20_000 + [1]):
+            text = json.dumps({f"class {n}": share for n, share in enumerate(shares)}).encode()
+            assert usable(PREDICTIONS, predicted(text)).y_proba
+        tenths = [0.1] * 10 + [0.001]  # a little more than 1.001; one after the other, a little less
+        for order in (tenths, tenths[::-1], [*tenths[5:], *tenths[:5]]):
+            text = json.dumps({f"class {n}": share for n, share in enumerate(order)}).encode()
+            assert "sums to 1.0010000000000001 over 11" in reason(PREDICTIONS, predicted(text))
+        shares = [1e-6] * 30_000 + [0.98]
+        for order in (shares, shares[::-1]):
+            text = json.dumps({f"class {n}": share for n, share in enumerate(order)}).encode()
+            assert "sums to 1.01 over 30001 classes" in reason(PREDICTIONS, predicted(text))
+
+    @settings(max_examples=200)
+    @given(st.lists(st.floats(-0.01, 1.01) | st.floats() | st.sampled_from([0, 1, 0.5, 0.501]), max_size=4))
+    def test_any_numbers(self, shares: list[float]) -> None:
+        content = predicted(json.dumps({f"c{n}": share for n, share in enumerate(shares)}).encode())
+        good = all(0 <= share <= 1 for share in shares) and math.fsum(shares) <= MAX_PROBABILITY_SUM
+        for decoded in every_way(content):
+            assert (decoded.records[0] is not None) == good
+            assert bool(decoded.reasons) != good
+
+    def test_a_bad_one_leaves_the_rest_untouched(self) -> None:
+        bad = [predicted(text) for text, _ in NO_PROBABILITIES]
+        good = [predicted(text) for text, _ in PROBABILITIES]
+        contents: list[bytes | None] = [*bad, *good, *bad[:2]]
+        assert_agreement(PREDICTIONS, contents)
+        records, reasons = decode(PREDICTIONS, contents)
+        assert [record is not None for record in records] == (
+            [False] * len(bad) + [True] * len(good) + [False] * 2
+        )
+        assert len(reasons) == len(bad) + 2
+
+    def test_other_topics_may_have_a_field_of_that_name(self) -> None:
+        for kind in (INSTANCES, LABELS):
+            assert usable(kind, value(kind, y_proba={"UP": 7}))
 
 
 class TestBatches:

@@ -190,6 +190,8 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         for target in (longest, 2**63 - 1, -(2**63) + 1, 1e308, False):
             mock.producer.prediction(longest, longest, 2**63 - 1, target, ts=ts)
             mock.producer.label(longest, longest, target, ts=ts)
+    for y_proba in ({}, {"a": 0, "b": 1}, {1: 0.5, 2: 0.501}, dict.fromkeys("abc", np.float16(1 / 3))):
+        mock.producer.prediction("s", "m", 1, "a", y_proba=y_proba)
     for kind, topic in ((INSTANCES, "instances"), (PREDICTIONS, "predictions"), (LABELS, "labels")):
         values = [record.value for record in mock.received(topic)]
         assert decode(kind, values).reasons == {}
@@ -216,7 +218,16 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         (lambda p: p.label("s", 1, "UP", ts=8_640_000_000_000_001), "ts is 8640000000000001"),
         (lambda p: p.prediction("s", None, 1, "UP"), "model is None"),
         (lambda p: p.prediction("s", "m", 1, [1]), r"y_pred is \[1\]"),
-        (lambda p: p.prediction("s", "m", 1, 1, y_proba={1: float("nan")}), "y_proba of '1'"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={1: float("nan")}), "y_proba of '1' is nan"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 1.5}), r"y_proba of 'a' is 1\.5: expected a"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": -1e-9}), "y_proba of 'a' is -1e-09"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 10**400}), "y_proba of 'a' is 1000"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": True}), "y_proba of 'a' is True"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": np.float32("inf")}), "y_proba of 'a' is"),
+        (
+            lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 0.75, "b": np.float64(0.5)}),
+            r"y_proba sums to 1\.25 over 2 classes: expected at most 1\.001",
+        ),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": "b"}), "y_proba of 'a' is 'b'"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={None: 1}), "a class of y_proba is None"),
         (lambda p: p.prediction("s", "m", 1, 1, model_version=1.5), r"model_version is 1\.5"),

@@ -69,4 +69,7 @@ def r2(sums: Sums) -> float:
     spread = sums.spread
     if not spread:
         raise Undefined("zero_denominator")
-    return 1 - float(sums.sums[SQUARED]) / spread
+    value = 1 - float(sums.sums[SQUARED]) / spread
+    if not math.isfinite(value):  # the spread is nothing beside the errors
+        raise Undefined("zero_denominator")
+    return value

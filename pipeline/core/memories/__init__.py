@@ -7,12 +7,22 @@ snapshot, restore.
 
 from __future__ import annotations
 
+import re
+
 from pipeline.core.memories.all_history import AllHistory
 from pipeline.core.memories.faded import Faded
 from pipeline.core.memories.window import Window
 
 #: Fading factors below it forget everything at once, and their weights would overflow.
 _SMALLEST = 1e-30
+
+#: Longest window, in outcomes: their numbers stay far within 64 bits.
+_LONGEST = 1 << 40
+
+# One spelling, as far as can be, because names stand in messages: Python's own numbers have blanks, signs,
+# underscores and all scripts' digits.
+_WINDOW = re.compile("window:([1-9][0-9]*)")
+_FADING = re.compile(r"fading:(?=[.0-9])((?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 
 Memory = AllHistory | Window | Faded
 
@@ -29,16 +39,14 @@ def build_memory(estimator: str) -> Memory:
     ...
     ValueError: estimator 'fading:2': expected all, window:W (W >= 1) or fading:A (0 < A <= 1)
     """
-    kind, _, parameter = estimator.partition(":")
-    try:
-        if estimator == "all":
-            return AllHistory()
-        if kind == "window" and (size := int(parameter)) >= 1:
-            return Window(size)
-        if kind == "fading" and _SMALLEST <= (factor := float(parameter)) <= 1:
-            return Faded(factor)
-    except ValueError:
-        pass
+    if estimator == "all":
+        return AllHistory()
+    if found := _WINDOW.fullmatch(estimator):
+        if len(found[1]) > len(str(_LONGEST)) or int(found[1]) > _LONGEST:
+            raise ValueError(f"estimator {estimator!r}: expected a window of at most {_LONGEST} outcomes")
+        return Window(int(found[1]))
+    if (found := _FADING.fullmatch(estimator)) and _SMALLEST <= (factor := float(found[1])) <= 1:
+        return Faded(factor)
     raise ValueError(
         f"estimator {estimator!r}: expected all, window:W (W >= 1) or fading:A (0 < A <= 1)"
     )

@@ -36,9 +36,8 @@ class AllHistory:
 
     def revise(self, age: int, old: int, new: int) -> None:
         """Move the outcome that lies `age` outcomes back from place `old` to place `new`."""
-        if age < self.n:  # a memory that started later hasn't seen what was before
-            self.counts[old] -= 1
-            self.counts[new] += 1
+        self.counts[old] -= 1
+        self.counts[new] += 1
 
     def snapshot(self) -> list[object]:
         return [self.capacity, self.n, self.counts.tobytes()]

@@ -1,0 +1,92 @@
+"""A record that a limit refuses leaves no trace: as if it had never been sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from helpers import ENDED, batch_of, dead_letters_of, everything_in_columns
+from oracle_cases import inst, lab, pred
+
+from pipeline.config import Config, Limits, StreamConfig
+from pipeline.core.shard import Shard
+from topics.decoding import KINDS
+from topics.outputs import DeadLetter, Output
+
+BASE = StreamConfig(label_horizon=1_000, settle=100, emit_outcomes=1, emit_every=None, segments=("arm",))
+
+#: Later than all deadlines of what waits.
+FAR = 100_000
+
+
+@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    with everything_in_columns() if request.param == "in columns" else nullcontext():
+        yield request.param
+
+
+def outputs_of(limits: Limits, *records: Any) -> list[Output]:
+    shard = Shard(Config(defaults=BASE, limits=limits))
+    given = [0, 0, 0]
+    for kind, obj, time in records:
+        place = KINDS.index(kind)
+        rows: list[Any] = [(0, b"")] * given[place] + [(time, obj)]
+        shard.add(batch_of(place, rows, given[place], given[place] + 1))
+        given[place] += 1
+        while shard.advance([ENDED] * 3, 1000):
+            pass
+    shard.last_set()
+    return shard.flush()[0]
+
+
+BEFORE = (inst(1, 0, 0), pred(1, 1, "a"), pred(1, 2, "b"))
+AFTER = (
+    lab(1, 50, "a"), pred(2, 51, "b"), lab(2, 60, "b"), pred(3, 62, "a"), lab(3, 63, "b"),
+    pred(4, 65, "b", model="n"), lab(4, 66, "a"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused", "why"),
+    [
+        (Limits(models_per_stream=1), pred(1, FAR, "c", model="x"), "model 'x' is one too many"),
+        (Limits(models_per_stream=1), pred(9, FAR, "c", model="x"), "model 'x' is one too many"),
+        (Limits(classes_per_stream=2), pred(1, FAR, "c", model="n"), "class 'c' is one too many"),
+        (Limits(classes_per_stream=2), pred(9, FAR, "c", model="n"), "class 'c' is one too many"),
+        (Limits(classes_per_stream=2), lab(1, FAR, "c"), "class 'c' is one too many"),
+        (Limits(classes_per_stream=2), lab(9, FAR, "c"), "class 'c' is one too many"),
+        (
+            Limits(predictions_per_instance=2), pred(1, 40, "c", model="x", segments={"arm": "z"}),
+            "instance '1' has 2 predictions waiting",
+        ),
+        (Limits(streams_per_shard=1), pred(1, FAR, "c", stream="x"), "stream 'x' is one too many"),
+        (Limits(instances_per_shard=1), pred(9, 40, "c", model="x"), "the shard remembers too many"),
+        (Limits(instances_per_shard=1), lab(9, 40, "c"), "the shard remembers too many"),
+        (Limits(instances_per_shard=1), pred(1, 40, "c", stream="x"), "the shard remembers too many"),
+    ],
+)  # fmt: skip
+def test_a_refused_record_leaves_no_trace(limits: Limits, refused: Any, why: str) -> None:
+    after = AFTER[:1] if limits.instances_per_shard == 1 else AFTER
+    if limits.models_per_stream == 1:
+        after = AFTER[:-2]
+    expected = outputs_of(limits, *BEFORE, *after)
+    kind, obj, _ = refused
+    found = outputs_of(limits, *BEFORE, (kind, obj, FAR), *((kind, obj, FAR) for kind, obj, _ in after))
+    [letter] = dead_letters_of(found)
+    assert letter.reason.startswith(why)
+    assert [output for output in found if not isinstance(output, DeadLetter)] == expected
+    assert expected
+
+
+def test_a_prediction_beyond_the_limit_that_comes_when_the_instance_has_expired_isnt_refused() -> None:
+    found = outputs_of(Limits(predictions_per_instance=2), *BEFORE, pred(1, 1_500, "c"))
+    assert dead_letters_of(found) == []
+
+
+def test_a_full_shard_still_sees_time_pass() -> None:
+    """Or else it could never become empty."""
+    records = [*BEFORE, pred(2, 1_500, "a"), pred(3, 9_000, "a"), lab(3, 9_000, "a")]
+    found = outputs_of(Limits(instances_per_shard=1), *records)
+    assert [letter.reason[:28] for letter in dead_letters_of(found)] == ["the shard remembers too many"]

@@ -1,0 +1,103 @@
+"""Signals of measures point to worse, whatever the measure; AUC, alone, has a value and feeds detectors."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from helpers import ENDED, alarms_of, batch_of, metrics_of
+
+from pipeline.config import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
+from pipeline.core.measures import OF_NUMBERS
+from pipeline.core.shard import Shard
+from topics.outputs import Output
+
+CHANGE = 400
+
+#: These don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
+NOT_QUALITY = {"kappa_se", "p_per", "p_maj", "p_ran", "ipw_n"}
+
+
+def outputs_of(config: StreamConfig, rows: list[list[Any]]) -> list[Output]:
+    shard = Shard(Config(defaults=config))
+    for kind, some in enumerate(rows):
+        shard.add(batch_of(kind, some, 0, len(some)))
+    while shard.advance([ENDED] * 3, 1000):
+        pass
+    shard.last_set()
+    return shard.flush()[0]
+
+
+def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
+    """Outcomes at which a detector alarms, on a model that gets worse, or better, at `CHANGE`."""
+    rng = random.Random(1)
+    rows: list[list[Any]] = [[], [], []]
+    for i in range(2 * CHANGE):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        good = (i < CHANGE) == worse
+        y: Any = rng.choice([0, 1])
+        if task == "regression":
+            y += rng.random()
+            h: Any = y + (0.01 if good else 0.6) * (1 + rng.random())
+            proba = None
+        else:
+            h = y if rng.random() < (0.95 if good else 0.5) else 1 - y
+            sure = rng.uniform(0.9, 1) if good else rng.uniform(0.3, 1)
+            proba = {str(h): sure, str(1 - h): 1 - sure}
+        rows[0].append((i, {**about, "label_propensity": 0.5}))
+        rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
+        rows[2].append((i, {**about, "y_true": y}))
+    detector = DetectorConfig(signal=f"window:50:{measure}", delta=0.01, threshold=8.0)
+    config = StreamConfig(
+        task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None
+    )
+    return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]
+
+
+MEASURES = [
+    ("regression" if name in OF_NUMBERS else "classification", name)
+    for name in (*KNOWN_MEASURES, *MORE_MEASURES)
+    if name not in NOT_QUALITY
+]
+
+
+@pytest.mark.parametrize(("task", "measure"), MEASURES)
+def test_alarms_when_it_gets_worse_and_not_when_it_gets_better(task: str, measure: str) -> None:
+    worse, better = alarms_at(task, measure, True), alarms_at(task, measure, False)
+    assert worse
+    assert CHANGE < worse[0] < 2 * CHANGE
+    assert [outcome for outcome in better if outcome > CHANGE] == []
+
+
+def area(configured: str | None, *rows: tuple[Any, Any, dict[str, float]]) -> Any:
+    config = StreamConfig(
+        measures=("accuracy", "auc"), estimators=("window:100",), positive_class=configured, emit_every=None,
+    )  # fmt: skip
+    topics: list[list[Any]] = [[], [], []]
+    for i, (y, h, proba) in enumerate(rows):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        topics[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
+        topics[2].append((i, {**about, "y_true": y}))
+    message = metrics_of(outputs_of(config, topics))[-1]
+    return message.measures.get("auc", message.undefined.get("auc"))
+
+
+@pytest.mark.parametrize("configured", [None, "1"])
+def test_the_area_alone_with_a_positive_that_omits_the_positive_class(configured: str | None) -> None:
+    """Its probability of the positive class is 0."""
+    rows = (
+        (1, 1, {"1": 0.9, "0": 0.1}), (1, 0, {"0": 1.0}), (0, 0, {"1": 0.2, "0": 0.8}),
+        (0, 1, {"1": 0.1, "0": 0.9}), (0, 0, {"0": 0.5}), (0, 0, {"0": 1.0}),
+    )  # fmt: skip
+    # Of 2·4 pairs: the first positive is above all four, the second ties with two.
+    assert area(configured, *rows) == (4 + 2 * 0.5) / 8 == 0.625
+
+
+def test_the_area_of_booleans() -> None:
+    rows = ((True, True, {"true": 0.9}), (False, False, {"false": 0.9}), (True, False, {"false": 1.0}))
+    assert area(None, *rows) == (1 + 0.5) / 2
+
+
+def test_the_area_without_probabilities() -> None:
+    assert area(None, (True, True, {}), (False, False, {})) == "no_probabilities"
