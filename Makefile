@@ -21,7 +21,8 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 	$(DEMO)/bin/prequential demo $(ARGS)
 
 test: lint $(BENCH)/.ready ## lint, types, doctests, all tests; the last lines say which brokers were used
-	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS topics pipeline
+	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
+	  -o consider_namespace_packages=true topics pipeline
 	$(BENCH)/bin/python -m pytest -q -m bench tests/bench
 	$(TEST)/bin/python -m pytest -m "not bench" $(ARGS)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.broker import (
+from prequential.broker import (
     CLIENT_SETTINGS,
     READY_SECONDS,
     EmbeddedBroker,
@@ -27,9 +27,10 @@ from pipeline.broker import (
     pick_port,
     wait_until_ready,
 )
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.errors import WorkError
+
 from tests.kafka_jars import KAFKA, Unavailable, java_program, kafka_jars
-from topics.clients import KafkaConfig, connect
-from topics.errors import WorkError
 
 #: A single node for tests: everything internal unreplicated and small, and quick where the
 #: defaults are for long-running clusters.

@@ -18,11 +18,12 @@ for _folder in (_TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from prequential.topics.admin import create  # noqa: E402
+from prequential.topics.clients import KafkaConfig  # noqa: E402
+from prequential.topics.specs import topic_specs  # noqa: E402
+
 from tests.brokers import Broker, launch, used  # noqa: E402
 from tests.kafka_jars import Unavailable  # noqa: E402
-from topics.admin import create  # noqa: E402
-from topics.clients import KafkaConfig  # noqa: E402
-from topics.specs import topic_specs  # noqa: E402
 
 # A machine that others wait for tries the same examples in every run, however long one takes;
 # elsewhere each run tries new ones, and Hypothesis remembers those that failed.

@@ -24,14 +24,14 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from prequential.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
+from prequential.cli import broker as command
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.errors import UsageError, WorkError
 
-from pipeline.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
-from pipeline.cli import broker as command
 from tests import brokers, kafka_jars
 from tests.brokers import Broker, EmbeddedTestBroker, launch, used
 from tests.kafka_jars import KAFKA, Unavailable
-from topics.clients import KafkaConfig, connect
-from topics.errors import UsageError, WorkError
 
 ROOT = Path(__file__).parent.parent
 
@@ -177,7 +177,7 @@ def test_embedded_broker_delivers_more_than_one_answer_may_hold_by_default(
 def test_embedded_broker_ends_with_the_process_that_started_it() -> None:
     program = (
         "import os, signal\n"
-        "from pipeline.broker import EmbeddedBroker\n"
+        "from prequential.broker import EmbeddedBroker\n"
         "broker = EmbeddedBroker()\n"
         "broker.start()\n"
         "print(broker.bootstrap_servers, flush=True)\n"
@@ -211,7 +211,7 @@ def test_a_broker_that_ends_at_once_is_quoted(
     program = tmp_path / "broker"
     program.write_text("#!/bin/sh\necho 'error: no memory left'\necho 'hint: buy some'\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr("pipeline.broker._program", lambda: program)
+    monkeypatch.setattr("prequential.broker._program", lambda: program)
     with pytest.raises(WorkError, match=r"error: no memory left$"):
         EmbeddedBroker(pick_port()).start()
 
@@ -257,7 +257,7 @@ def test_a_server_that_will_not_stop_is_killed(tmp_path: Path) -> None:
 def test_command_serves_until_a_signal_comes(number: signal.Signals) -> None:
     program = (
         "import argparse, sys\n"
-        "from pipeline.cli import broker\n"
+        "from prequential.cli import broker\n"
         "parser = argparse.ArgumentParser()\n"
         "broker.add_parser(parser.add_subparsers())\n"
         "args = parser.parse_args(['broker', '--port', '0'])\n"

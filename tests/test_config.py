@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pipeline.config import (
+from prequential.config import (
     KNOWN_MEASURES,
     MORE_MEASURES,
     Config,
@@ -25,11 +24,11 @@ from pipeline.config import (
     duration,
     load_config,
 )
-from pipeline.core.measures import MEASURES, MeasureSet
-from pipeline.core.memories import build_memory
-from pipeline.core.sums import build_sums
-from topics.clients import KafkaConfig
-from topics.errors import UsageError
+from prequential.core.measures import MEASURES, MeasureSet
+from prequential.core.memories import build_memory
+from prequential.core.sums import build_sums
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
 
 #: The contract's section 5, word for word.
 CONTRACT = """\

@@ -16,11 +16,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
+from prequential.config import Config, StreamConfig
+from prequential.core.stages import psi
+from prequential.serving.waiting import WaitingInstances
 from test_replay import Lines, last_of, outputs_of
-
-from pipeline.config import Config, StreamConfig
-from pipeline.core.stages import psi
-from pipeline.serving.waiting import WaitingInstances
 
 INSTANCES = 2_400
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,7 +35,7 @@ class Finder:
             print(os.environ.get("OPENBLAS_NUM_THREADS"))
 
 sys.meta_path.insert(0, Finder)
-import pipeline.cli.main as program
+import prequential.cli.main as program
 assert "numpy" not in sys.modules
 program.main(["--version"])
 """
@@ -52,9 +56,14 @@ def test_the_library_leaves_the_environment_alone() -> None:
     """What model servers and notebooks import, and what it stands on."""
     python(
         _CHANGES,
-        "pipeline", "pipeline.serving.temporal", "pipeline.serving.waiting", "topics.producer",
-        "topics.admin", "pipeline.core.shard", "pipeline.config", "pipeline.configfile", "pipeline.files",
-        "pipeline.broker", "pipeline.cli.main", "pipeline.cli.worker", "pipeline.cli.replay",
+        *(
+            f"prequential.{module}"
+            for module in (
+                "version", "serving.temporal", "serving.waiting", "topics.producer", "topics.admin",
+                "core.shard", "config", "configfile", "files", "broker", "cli.main", "cli.worker",
+                "cli.replay",
+            )
+        ),
     )  # fmt: skip
 
 
@@ -62,3 +71,36 @@ def test_the_library_leaves_the_environment_alone() -> None:
 def test_the_program_has_no_threads_that_wait_for_matrices(given: dict[str, str], used: str) -> None:
     """OpenBLAS starts them when numpy is imported, so it must be set by then; the user's setting wins."""
     assert python(_PROGRAM, **given).splitlines()[0] == used
+
+
+def test_all_packages_are_installed() -> None:
+    """The list of packages is written by hand: the two roots of one namespace can't be searched."""
+    root = Path(__file__).parents[1]
+    written = (root / "pyproject.toml").read_text(encoding="utf-8")
+    for source in ("pipeline", "topics"):
+        for file in (root / source).rglob("__init__.py"):
+            assert f'"{".".join(file.parent.relative_to(root / source).parts)}",' in written, file
+
+
+def test_nothing_else_can_be_imported() -> None:
+    """A user's own folder `pipeline` or `topics` is theirs."""
+    names = sorted({name.split("/")[0] for name in files_of_the_wheel() if not name.endswith("METADATA")})
+    assert [name for name in names if ".dist-info" not in name and ".egg-info" not in name] == ["prequential"]
+    assert "prequential/py.typed" in files_of_the_wheel()
+    assert "prequential/topics/decoding.py" in files_of_the_wheel()
+
+
+@cache
+def files_of_the_wheel() -> tuple[str, ...]:
+    """What `pip install` brings: built from a copy, since building leaves a folder behind."""
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("pipeline", "topics"):
+            shutil.copytree(root / name, f"{folder}/{name}", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(root / name, folder)
+        command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{folder}/dist", folder]
+        subprocess.run(command, check=True, timeout=300)
+        [wheel] = Path(folder, "dist").glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            return tuple(archive.namelist())

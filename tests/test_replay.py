@@ -21,12 +21,11 @@ from typing import Any
 import msgspec
 import oracle_detection
 import pytest
-
-from pipeline.cli.main import main
-from pipeline.config import Config, StreamConfig, load_config
-from pipeline.files import Source, read_lines, replay
-from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.cli.main import main
+from prequential.config import Config, StreamConfig, load_config
+from prequential.files import Source, read_lines, replay
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 
 ELEC2 = Path(__file__).parent / "data" / "elec2.csv.gz"
 

@@ -7,13 +7,14 @@ from itertools import islice
 from time import thread_time
 from typing import NamedTuple
 
-from pipeline.core.merge import Batch
-from pipeline.core.shard import Shard
-from tests.bench.messages import Record
-from topics.decoding import Decoder
-from topics.specs import INPUTS
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import Decoder
+from prequential.topics.specs import INPUTS
 
-#: Most records of one topic that the worker processes in a round (`pipeline.worker.runner`).
+from tests.bench.messages import Record
+
+#: Most records of one topic that the worker processes in a round (`prequential.worker.runner`).
 ROUND = 8_000
 
 _ENDED = 1 << 62

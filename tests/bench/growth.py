@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import msgspec
+from prequential.config import Config
+from prequential.core.shard import Shard
 
-from pipeline.config import Config
-from pipeline.core.shard import Shard
 from tests.bench.feeding import arriving, feed, per_event, resident
 from tests.bench.messages import START_MS, Record, generate
 

@@ -13,12 +13,11 @@ from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
-
-from pipeline.config import DETAILS, StreamConfig
-from pipeline.core.classes import Classes
-from pipeline.core.measures import MeasureSet
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.model import Model
+from prequential.config import DETAILS, StreamConfig
+from prequential.core.classes import Classes
+from prequential.core.measures import MeasureSet
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.model import Model
 
 #: Outcomes between two emissions, and how many emissions are timed.
 EMIT, EMISSIONS = 10_000, 60

@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
-
-from topics.admin import create
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, topic_specs
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, topic_specs
 
 #: Event time of the first instance, in epoch ms.
 START_MS: Final = 1_700_000_000_000

@@ -15,8 +15,7 @@ from time import perf_counter
 from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, NewTopic
-
-from topics.specs import INPUTS
+from prequential.topics.specs import INPUTS
 
 
 @dataclass

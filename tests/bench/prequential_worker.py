@@ -11,12 +11,13 @@ import os
 import signal
 from contextlib import suppress
 
-from pipeline.cli.worker import quiet_collector
-from pipeline.config import Config, HttpConfig, WorkerConfig
-from pipeline.worker.app import Worker
-from pipeline.worker.fetching import Fetched
+from prequential.cli.worker import quiet_collector
+from prequential.config import Config, HttpConfig, WorkerConfig
+from prequential.topics.clients import KafkaConfig
+from prequential.worker.app import Worker
+from prequential.worker.fetching import Fetched
+
 from tests.bench.peer import Peer
-from topics.clients import KafkaConfig
 
 #: Seconds between looks whether everything is processed and published.
 _LOOK = 0.005

@@ -21,12 +21,13 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 from uuid import uuid4
 
-from pipeline.broker import pick_port
+from prequential.broker import pick_port
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, topic_specs
+
 from tests.bench.growth import filling
 from tests.bench.messages import START_MS, load
-from topics.admin import create
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, topic_specs
 
 PATIENCE = 300.0
 
@@ -37,7 +38,7 @@ class Worker:
     def __init__(self, config: Path) -> None:
         self.address = f"127.0.0.1:{pick_port()}"
         self.log = config.with_suffix(f".{uuid4().hex[:4]}.log")
-        command = [sys.executable, "-m", "pipeline.cli.main", "worker", "--config", str(config)]
+        command = [sys.executable, "-m", "prequential.cli.main", "worker", "--config", str(config)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*command, "--http", self.address], stdout=log, stderr=log)
 

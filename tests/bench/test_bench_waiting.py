@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from pipeline.cli.main import main
+from prequential.cli.main import main
 
 FIELDS = {
     "waiting", "streams", "bytes_per_waiting", "peak_mb", "decode_us", "join_us", "evaluate_us",

@@ -13,13 +13,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, topic_specs
 
 from tests.bench import counting
 from tests.bench.messages import SLICE_MS, Record, generate, load
 from tests.bench.settings import WINDOW
-from topics.admin import create
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, topic_specs
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,12 +23,12 @@ from dataclasses import replace
 from time import thread_time
 from typing import Any
 
+from prequential.cli.worker import quiet_collector
+from prequential.config import Config, Limits, StreamConfig
+from prequential.core.shard import Shard
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.cli.worker import quiet_collector
-from pipeline.config import Config, Limits, StreamConfig
-from pipeline.core.shard import Shard
 from tests.bench.feeding import ROUND, Spent, arriving, feed, per_event, resident
 from tests.bench.messages import START_MS
 

@@ -11,15 +11,14 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from prequential.demo.board import Board
+from prequential.demo.models import build_models
+from prequential.demo.screen import table
+from prequential.demo.server import AGES, ModelServer
+from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, Plan, Truth, events, observations
+from prequential.demo.summary import worth
+from prequential.topics.errors import WorkError
 from rich.console import Console
-
-from pipeline.demo.board import Board
-from pipeline.demo.models import build_models
-from pipeline.demo.screen import table
-from pipeline.demo.server import AGES, ModelServer
-from pipeline.demo.stream import HISTORY, HORIZON, STREAM, Arrival, Plan, Truth, events, observations
-from pipeline.demo.summary import worth
-from topics.errors import WorkError
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -16,14 +16,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prequential.cli import produce, topics, watch
+from prequential.topics.admin import create, partition_counts
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.producer import RecordProducer
+from prequential.topics.specs import topic_specs
 from rich.console import Console
-
-from pipeline.cli import produce, topics, watch
-from topics.admin import create, partition_counts
-from topics.clients import KafkaConfig
-from topics.errors import UsageError, WorkError
-from topics.producer import RecordProducer
-from topics.specs import topic_specs
 
 
 def run(*words: str) -> int:

@@ -23,18 +23,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import probabilities
-
-from pipeline.config import Config, load_config
-from pipeline.core import bulk
-from pipeline.core import shard as shard_module
-from pipeline.core.arrays import Packed
-from pipeline.core.merge import Batch, Cut
-from pipeline.core.outcomes import NO_CLASS, Chunk, pack
-from pipeline.core.remembering import REPEATED, SETTLED, WAITING
-from pipeline.core.shard import Shard
-from pipeline.core.stream import Stream
-from topics.decoding import KINDS, decode
-from topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.config import Config, load_config
+from prequential.core import bulk
+from prequential.core import shard as shard_module
+from prequential.core.arrays import Packed
+from prequential.core.merge import Batch, Cut
+from prequential.core.outcomes import NO_CLASS, Chunk, pack
+from prequential.core.remembering import REPEATED, SETTLED, WAITING
+from prequential.core.shard import Shard
+from prequential.core.stream import Stream
+from prequential.topics.decoding import KINDS, decode
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -258,7 +257,7 @@ def live(
 
 @contextmanager
 def everything_in_columns(least: int = 1) -> Iterator[None]:
-    """Rounds of `least` records go through `pipeline.core.bulk`, and never back to single records.
+    """Rounds of `least` records go through `prequential.core.bulk`, and never back to single records.
 
     With 1 that is every round; with some more, streams change between the two ways all the time.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import prequential.core
 import pytest
 from helpers import (
     ENDED,
@@ -43,40 +44,38 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from prequential.config import Config, DetectorConfig, Limits, StreamConfig
+from prequential.core.baselines import Baselines
+from prequential.core.classes import Classes
+from prequential.core.coverage import Coverage
+from prequential.core.dependence import RecentDependence
+from prequential.core.detection import Detection
+from prequential.core.fading import FadingCount, FadingSum
+from prequential.core.increments import Increments
+from prequential.core.label_dependence import LabelDependence
+from prequential.core.latency import Latencies
+from prequential.core.measures import MeasureSet
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.memories import build_memory
+from prequential.core.merge import Merge
+from prequential.core.model import Model
+from prequential.core.outcomes import pack
+from prequential.core.page_hinkley import PageHinkley
+from prequential.core.pairs import Pairs
+from prequential.core.periods import Periods
+from prequential.core.remembering import SETTLED
+from prequential.core.scores import Scores, score_number, score_probabilities
+from prequential.core.segments import Segments
+from prequential.core.selection import Selection
+from prequential.core.sequence import Sequence as OutcomeSequence
+from prequential.core.shard import Shard
+from prequential.core.signals import build_signal
+from prequential.core.since import Since
+from prequential.core.sums import Spread, build_sums
+from prequential.core.transitions import Transitions
+from prequential.topics.decoding import LABELS, PREDICTIONS
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics
 from worlds import random_world
-
-import pipeline.core
-from pipeline.config import Config, DetectorConfig, Limits, StreamConfig
-from pipeline.core.baselines import Baselines
-from pipeline.core.classes import Classes
-from pipeline.core.coverage import Coverage
-from pipeline.core.dependence import RecentDependence
-from pipeline.core.detection import Detection
-from pipeline.core.fading import FadingCount, FadingSum
-from pipeline.core.increments import Increments
-from pipeline.core.label_dependence import LabelDependence
-from pipeline.core.latency import Latencies
-from pipeline.core.measures import MeasureSet
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.memories import build_memory
-from pipeline.core.merge import Merge
-from pipeline.core.model import Model
-from pipeline.core.outcomes import pack
-from pipeline.core.page_hinkley import PageHinkley
-from pipeline.core.pairs import Pairs
-from pipeline.core.periods import Periods
-from pipeline.core.remembering import SETTLED
-from pipeline.core.scores import Scores, score_number, score_probabilities
-from pipeline.core.segments import Segments
-from pipeline.core.selection import Selection
-from pipeline.core.sequence import Sequence as OutcomeSequence
-from pipeline.core.shard import Shard
-from pipeline.core.signals import build_signal
-from pipeline.core.since import Since
-from pipeline.core.sums import Spread, build_sums
-from pipeline.core.transitions import Transitions
-from topics.decoding import LABELS, PREDICTIONS
-from topics.outputs import Alarm, DeadLetter, Metrics
 
 SEEDS = range(8)
 
@@ -765,9 +764,9 @@ def test_no_class_with_a_snapshot_is_forgotten() -> None:
 
 
 def with_snapshot() -> Iterable[type]:
-    for module in pkgutil.walk_packages(pipeline.core.__path__, "pipeline.core."):
+    for module in pkgutil.walk_packages(prequential.core.__path__, "prequential.core."):
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if cls.__module__.startswith("pipeline.core") and "snapshot" in vars(cls):
+            if cls.__module__.startswith("prequential.core") and "snapshot" in vars(cls):
                 yield cls
 
 

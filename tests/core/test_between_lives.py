@@ -11,11 +11,10 @@ import msgspec
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, everything_in_columns, metrics_of, snapshot_of
 from oracle_cases import inst, lab, pred
-
-from pipeline.config import Config, Limits, StreamConfig
-from pipeline.core.shard import Shard
-from topics.decoding import KINDS
-from topics.outputs import Metrics, Output
+from prequential.config import Config, Limits, StreamConfig
+from prequential.core.shard import Shard
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Metrics, Output
 
 #: A message after each outcome.
 BASE = StreamConfig(

@@ -9,9 +9,8 @@ from contextlib import nullcontext
 
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, everything_in_columns, metrics_of
+from prequential.config import KNOWN_MEASURES, MORE_MEASURES
 from worlds import World, random_world
-
-from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

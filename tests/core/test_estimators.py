@@ -16,23 +16,22 @@ import pytest
 from helpers import SIGNALS, Codes, chunk_of, cut, examples, packed, random_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.config import DetectorConfig, StreamConfig
-from pipeline.core.baselines import Baselines
-from pipeline.core.classes import Classes, class_name
-from pipeline.core.detection import Detection
-from pipeline.core.errors import Unusable
-from pipeline.core.expiry import NEVER, Expiry
-from pipeline.core.fading import FadingCount, FadingSum, fading_scale
-from pipeline.core.latency import BOUNDS, Latencies
-from pipeline.core.measures import MeasureSet, compute
-from pipeline.core.memories import Memory, build_memory
-from pipeline.core.memories.all_history import AllHistory
-from pipeline.core.memories.window import Window
-from pipeline.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, place
-from pipeline.core.page_hinkley import PageHinkley
-from pipeline.core.sequence import Sequence as OutcomeSequence
-from pipeline.core.signals import build_signal
+from prequential.config import DetectorConfig, StreamConfig
+from prequential.core.baselines import Baselines
+from prequential.core.classes import Classes, class_name
+from prequential.core.detection import Detection
+from prequential.core.errors import Unusable
+from prequential.core.expiry import NEVER, Expiry
+from prequential.core.fading import FadingCount, FadingSum, fading_scale
+from prequential.core.latency import BOUNDS, Latencies
+from prequential.core.measures import MeasureSet, compute
+from prequential.core.memories import Memory, build_memory
+from prequential.core.memories.all_history import AllHistory
+from prequential.core.memories.window import Window
+from prequential.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, place
+from prequential.core.page_hinkley import PageHinkley
+from prequential.core.sequence import Sequence as OutcomeSequence
+from prequential.core.signals import build_signal
 
 CLASS_COUNTS = [2, 7]
 ESTIMATORS = [

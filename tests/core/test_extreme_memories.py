@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of
-
-from pipeline.config import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
-from pipeline.core.shard import Shard
-from topics.outputs import Metrics
+from prequential.config import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.core.shard import Shard
+from prequential.topics.outputs import Metrics
 
 
 def numbers_of(value: Any) -> Iterator[Any]:

@@ -32,13 +32,12 @@ from helpers import (
     live,
     snapshot_of,
 )
+from prequential.config import Config, Limits, StreamConfig
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import KINDS, decode
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 from worlds import extreme_settings, extreme_world
-
-from pipeline.config import Config, Limits, StreamConfig
-from pipeline.core.merge import Batch
-from pipeline.core.shard import Shard
-from topics.decoding import KINDS, decode
-from topics.outputs import Alarm, DeadLetter, Metrics, Output
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 

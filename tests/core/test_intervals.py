@@ -12,11 +12,9 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
-
-from pipeline.config import StreamConfig
-from pipeline.core.classes import Classes
-from pipeline.core.intervals import (
+from prequential.config import StreamConfig
+from prequential.core.classes import Classes
+from prequential.core.intervals import (
     autocorrelation,
     effective,
     less_one,
@@ -24,12 +22,13 @@ from pipeline.core.intervals import (
     shrunk,
     wilson,
 )
-from pipeline.core.measures import MeasureSet
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.memories import build_memory
-from pipeline.core.outcomes import NO_CLASS, Chunk
-from pipeline.core.pairs import CELL, Pairs, pair_places
-from pipeline.core.sequence import Sequence
+from prequential.core.measures import MeasureSet
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.memories import build_memory
+from prequential.core.outcomes import NO_CLASS, Chunk
+from prequential.core.pairs import CELL, Pairs, pair_places
+from prequential.core.sequence import Sequence
+from scipy.stats import binomtest
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from pipeline.core.arrays import Packed
-from pipeline.core.baselines import Baselines
-from pipeline.core.measures import compute
-from pipeline.core.memories import build_memory
-from pipeline.core.outcomes import H_SHIFT, Chunk
+from prequential.core.arrays import Packed
+from prequential.core.baselines import Baselines
+from prequential.core.measures import compute
+from prequential.core.memories import build_memory
+from prequential.core.outcomes import H_SHIFT, Chunk
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -13,10 +13,9 @@ from helpers import Codes, chunk_of, examples, random_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import Kind, measures
-
-from pipeline.config import KNOWN_MEASURES, MORE_MEASURES
-from pipeline.core.classes import Classes
-from pipeline.core.measures import (
+from prequential.config import KNOWN_MEASURES, MORE_MEASURES
+from prequential.core.classes import Classes
+from prequential.core.measures import (
     AUC,
     MEASURES,
     OF_MATRIX,
@@ -27,10 +26,10 @@ from pipeline.core.measures import (
     compute,
     compute_by_chance,
 )
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.memories import build_memory
-from pipeline.core.memories.all_history import AllHistory
-from pipeline.core.outcomes import NO_CLASS
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.memories import build_memory
+from prequential.core.memories.all_history import AllHistory
+from prequential.core.outcomes import NO_CLASS
 
 #: What is made of a confusion matrix.
 NAMES = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name in KNOWN_MEASURES]

@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import cut, packed
+from prequential.config import StreamConfig
+from prequential.core.classes import Classes
+from prequential.core.measures import MEASURES, MeasureSet
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.outcomes import NO_CLASS
+from prequential.core.scores import CLIP, Score, Scores, score_number, score_probabilities
+from prequential.core.sequence import Sequence as OutcomeSequence
 from river import metrics as river
 from river import stats, utils
 from sklearn import metrics as sklearn
-
-from pipeline.config import StreamConfig
-from pipeline.core.classes import Classes
-from pipeline.core.measures import MEASURES, MeasureSet
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.outcomes import NO_CLASS
-from pipeline.core.scores import CLIP, Score, Scores, score_number, score_probabilities
-from pipeline.core.sequence import Sequence as OutcomeSequence
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

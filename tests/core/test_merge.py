@@ -12,9 +12,8 @@ import pytest
 from helpers import ENDED, examples
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.core.merge import Batch, Merge, Round
-from topics.decoding import Decoded
+from prequential.core.merge import Batch, Merge, Round
+from prequential.topics.decoding import Decoded
 
 #: (time, kind, offset) of a record: in order of time, ties by kind, then by offset.
 Key = tuple[int, int, int]

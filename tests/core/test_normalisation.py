@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-from pipeline.core import normalisation
-from pipeline.core.classes import Classes
-from pipeline.core.details import details_of
-from pipeline.core.measures.matrix import PositiveClass
-from pipeline.core.memories import build_memory
-from pipeline.core.normalisation import RATIOS, count_at_most, level, normalised
+from prequential.core import normalisation
+from prequential.core.classes import Classes
+from prequential.core.details import details_of
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.memories import build_memory
+from prequential.core.normalisation import RATIOS, count_at_most, level, normalised
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

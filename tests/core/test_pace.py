@@ -21,10 +21,9 @@ from helpers import (
     metrics_of,
     times_of,
 )
+from prequential.core.shard import Shard
 from test_shard_against_oracle import assert_same
 from worlds import paced_world
-
-from pipeline.core.shard import Shard
 
 
 @pytest.fixture(params=["as it is", 4, 16], autouse=True)

@@ -15,12 +15,11 @@ from oracle_coverage import Account
 from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_records import settings_of
 from oracle_scores import WEIGHTED
+from prequential.config import duration
+from prequential.core.measures import MeasureSet
+from prequential.core.periods import Periods
+from prequential.topics.outputs import Metrics, Output
 from worlds import random_world
-
-from pipeline.config import duration
-from pipeline.core.measures import MeasureSet
-from pipeline.core.periods import Periods
-from topics.outputs import Metrics, Output
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

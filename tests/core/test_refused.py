@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, everything_in_columns
 from oracle_cases import inst, lab, pred
-
-from pipeline.config import Config, Limits, StreamConfig
-from pipeline.core.shard import Shard
-from topics.decoding import KINDS
-from topics.outputs import DeadLetter, Output
+from prequential.config import Config, Limits, StreamConfig
+from prequential.core.shard import Shard
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import DeadLetter, Output
 
 BASE = StreamConfig(label_horizon=1_000, settle=100, emit_outcomes=1, emit_every=None, segments=("arm",))
 

@@ -14,11 +14,10 @@ import pytest
 from helpers import cut, examples
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.core.fading import fading_scale
-from pipeline.core.measures.matrix import Undefined
-from pipeline.core.measures.probabilistic import brier, ece, log_loss
-from pipeline.core.scores import (
+from prequential.core.fading import fading_scale
+from prequential.core.measures.matrix import Undefined
+from prequential.core.measures.probabilistic import brier, ece, log_loss
+from prequential.core.scores import (
     ABSOLUTE,
     BIAS,
     BRIER,
@@ -38,7 +37,7 @@ from pipeline.core.scores import (
     score_number,
     score_probabilities,
 )
-from pipeline.core.sums import FadedSums, Sums, WindowSums, build_sums
+from prequential.core.sums import FadedSums, Sums, WindowSums, build_sums
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

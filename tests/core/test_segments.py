@@ -10,13 +10,12 @@ import msgspec
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, metrics_of
 from oracle_cases import inst, lab, pred
+from prequential.config import Config, StreamConfig
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import KINDS, decode
+from prequential.topics.outputs import Metrics
 from worlds import World, random_world
-
-from pipeline.config import Config, StreamConfig
-from pipeline.core.merge import Batch
-from pipeline.core.shard import Shard
-from topics.decoding import KINDS, decode
-from topics.outputs import Metrics
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -10,9 +10,8 @@ import pytest
 from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.core.selection import Selection, stability_index
-from topics.decoding import INSTANCES, decode
+from prequential.core.selection import Selection, stability_index
+from prequential.topics.decoding import INSTANCES, decode
 
 #: Probability of a label, by what the model says: frauds are reviewed.
 PROPENSITIES = {"fraud": 0.8, "fine": 0.1}

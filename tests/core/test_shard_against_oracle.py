@@ -27,11 +27,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
+from prequential.config import Config
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Alarm, Metrics, Output
 from worlds import random_world
-
-from pipeline.config import Config
-from topics.decoding import KINDS
-from topics.outputs import Alarm, Metrics, Output
 
 #: Absolute and relative ones, where cancellation costs digits.
 _TOLERANCES = {

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, alarms_of, batch_of, metrics_of
-
-from pipeline.config import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
-from pipeline.core.measures import OF_NUMBERS
-from pipeline.core.shard import Shard
-from topics.outputs import Output
+from prequential.config import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
+from prequential.core.measures import OF_NUMBERS
+from prequential.core.shard import Shard
+from prequential.topics.outputs import Output
 
 CHANGE = 400
 

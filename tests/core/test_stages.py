@@ -13,9 +13,8 @@ import pytest
 from helpers import World, catch_up, examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.config import StreamConfig
-from pipeline.core.stages import bins_of, made_by, psi, views
+from prequential.config import StreamConfig
+from prequential.core.stages import bins_of, made_by, psi, views
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

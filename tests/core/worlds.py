@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
-
-from pipeline.config import (
+from prequential.config import (
     AFTER,
     BASELINES,
     DETAILS,

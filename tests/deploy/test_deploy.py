@@ -20,8 +20,7 @@ import jsonschema
 import pytest
 import yaml
 from dashboard import DEPLOY, load
-
-from pipeline.config import StreamConfig, load_config
+from prequential.config import StreamConfig, load_config
 
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"

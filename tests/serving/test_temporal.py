@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pipeline.core.transitions import Transitions
-from pipeline.serving.temporal import Classifier, TemporalCorrection, TemporallyAugmented
+from prequential.core.transitions import Transitions
+from prequential.serving.temporal import Classifier, TemporalCorrection, TemporallyAugmented
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.serving.waiting import WaitingInstances
+from prequential.serving.waiting import WaitingInstances
 
 ids = st.integers(0, 9)
 times = st.integers(0, 40)

@@ -9,11 +9,10 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-
-from topics.admin import TopicFound, check, create, misfits, partition_counts
-from topics.clients import KafkaConfig
-from topics.errors import WorkError
-from topics.specs import topic_specs
+from prequential.topics.admin import TopicFound, check, create, misfits, partition_counts
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import topic_specs
 
 SPECS = topic_specs(KafkaConfig())
 

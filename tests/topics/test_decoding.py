@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
-from topics.messages import MAX_NAME_BYTES, MAX_PROBABILITY_SUM, MAX_VALUE_BYTES, Prediction
-from topics.times import milliseconds
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_PROBABILITY_SUM, MAX_VALUE_BYTES, Prediction
+from prequential.topics.times import milliseconds
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
 

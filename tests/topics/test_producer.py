@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-
-from topics.clients import KafkaConfig
-from topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
-from topics.errors import UsageError, WorkError
-from topics.messages import MAX_VALUE_BYTES
-from topics.producer import DeliveryError, StreamProducer
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.producer import DeliveryError, StreamProducer
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

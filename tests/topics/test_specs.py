@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from topics.clients import KafkaConfig, connect
-from topics.errors import UsageError, WorkError
-from topics.messages import MAX_VALUE_BYTES
-from topics.specs import TopicSpec, topic_specs
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.specs import TopicSpec, topic_specs
 
 #: Nothing listens on this port (tcpmux), and connecting is refused at once.
 NOBODY = "127.0.0.1:1"

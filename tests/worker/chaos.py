@@ -28,14 +28,14 @@ from comparison import (
     counters,
 )
 from flock import SESSION_SECONDS, Flock
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import topic_specs
 from processes import HANGS, await_published, write_config
 from schedule import BROKER, plan
 from workload import HORIZON, SETTLE, Feeder, records, spoiled
 
 from tests.brokers import Broker, launch
-from topics.admin import create
-from topics.clients import KafkaConfig
-from topics.specs import topic_specs
 
 #: Records a second of the stream.
 RATE = 4_000

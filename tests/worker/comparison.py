@@ -13,6 +13,10 @@ import oracle
 import pytest
 import yaml
 from confluent_kafka import Message
+from prequential.config import load_config
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import KINDS
+from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, METRICS
 from processes import (
     HANGS,
     Journals,
@@ -24,11 +28,6 @@ from processes import (
     read_topic,
     repeated,
 )
-
-from pipeline.config import load_config
-from topics.clients import KafkaConfig
-from topics.decoding import KINDS
-from topics.specs import DEAD_LETTERS, DRIFT_ALARMS, METRICS
 
 #: Messages bit for bit, in order, by (stream, model).
 Sequences = dict[tuple[str, str], list[bytes]]

@@ -18,13 +18,12 @@ from urllib.request import urlopen
 
 import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prequential.broker import pick_port
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.worker.journal import decode_entry
 from prometheus_client.parser import text_string_to_metric_families
-
-from pipeline.broker import pick_port
-from pipeline.worker.journal import decode_entry
-from topics.admin import partition_counts
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, JOURNAL
 
 #: Seconds after which something that should come soon is taken for hanging.
 HANGS = 60.0
@@ -279,7 +278,7 @@ def await_published(kafka: KafkaConfig, *workers: WorkerProcess, seconds: float 
     return wanted
 
 
-_PROGRAM = (sys.executable, "-m", "pipeline.cli.main")
+_PROGRAM = (sys.executable, "-m", "prequential.cli.main")
 
 
 def _environment() -> Mapping[str, str]:

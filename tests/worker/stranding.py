@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from pipeline.cli.main import main
-from pipeline.worker import app
-from pipeline.worker.fetching import Fetcher
-from pipeline.worker.publisher import Publisher
+from prequential.cli.main import main
+from prequential.worker import app
+from prequential.worker.fetching import Fetcher
+from prequential.worker.publisher import Publisher
 
 _fetchers: WeakSet[Fetcher] = WeakSet()
 _publishers: WeakSet[Publisher] = WeakSet()

@@ -12,22 +12,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from prequential.config import Config, StreamConfig, WorkerConfig
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import decode
+from prequential.topics.outputs import Alarm, Metrics, encode
+from prequential.topics.specs import DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from prequential.worker import runner as runner_module
+from prequential.worker.fetching import Fetched
+from prequential.worker.journal import decode_entry
+from prequential.worker.origin import Origin
+from prequential.worker.publisher import Outgoing
+from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshots import SnapshotReader
 
-from pipeline.config import Config, StreamConfig, WorkerConfig
-from pipeline.core.merge import Batch
-from pipeline.core.shard import Shard
-from pipeline.worker import runner as runner_module
-from pipeline.worker.fetching import Fetched
-from pipeline.worker.journal import decode_entry
-from pipeline.worker.origin import Origin
-from pipeline.worker.publisher import Outgoing
-from pipeline.worker.recovery import GENERATION, Known
-from pipeline.worker.runner import ShardRunner
-from pipeline.worker.snapshots import SnapshotReader
 from tests.bench.messages import generate
-from topics.decoding import decode
-from topics.outputs import Alarm, Metrics, encode
-from topics.specs import DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from chaos import PARTITIONS, chaos
+from prequential.topics.specs import DEAD_LETTERS
 from processes import outputs, read_topic
 from schedule import ROUND, plan
 
 from tests.brokers import launch
 from tests.kafka_jars import Unavailable
-from topics.specs import DEAD_LETTERS
 
 #: What the run follows from, and for how long it strikes; `make chaos` does it for longer.
 SEED, MINUTES = 7, 2.0

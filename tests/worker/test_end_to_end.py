@@ -21,6 +21,9 @@ import yaml
 from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
 from dashboard import dashboard_queries
+from prequential.broker import pick_port
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from processes import (
     HANGS,
     WorkerProcess,
@@ -34,10 +37,7 @@ from processes import (
 )
 from workload import HORIZON, SETTLE, UNUSABLE, Feeder, Sender, records, unusable
 
-from pipeline.broker import pick_port
 from tests.brokers import Broker
-from topics.clients import KafkaConfig
-from topics.specs import DEAD_LETTERS, INPUTS
 
 pytestmark = pytest.mark.kafka
 

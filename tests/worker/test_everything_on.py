@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
+from prequential.config import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
 
-from pipeline.config import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
 from tests.brokers import Broker
 
 STREAM = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from prequential.config import Config
+from prequential.topics.clients import KafkaConfig
+from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import read_topic
-
-from pipeline.config import Config
-from pipeline.worker.publisher import Outgoing, Publisher, ShardLost
-from topics.clients import KafkaConfig
 
 
 def messages(kafka: KafkaConfig, count: int) -> list[Outgoing]:

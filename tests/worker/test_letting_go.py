@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
+from prequential.broker import pick_port
+from prequential.config import Config
+from prequential.topics.clients import KafkaConfig
+from prequential.worker.fetching import Fetcher
+from prequential.worker.origin import Origin
+from prequential.worker.runner import ShardRunner
 from processes import HANGS
-
-from pipeline.broker import pick_port
-from pipeline.config import Config
-from pipeline.worker.fetching import Fetcher
-from pipeline.worker.origin import Origin
-from pipeline.worker.runner import ShardRunner
-from topics.clients import KafkaConfig
 
 
 class FakeFetcher:

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from prequential.config import Config
+from prequential.topics.admin import create, identities
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS, topic_specs
+from prequential.worker import app
+from prequential.worker.origin import Origin, present_origin
 from processes import WorkerProcess, await_published, await_ready, eventually, outputs, write_config
 from workload import Sender, records
-
-from pipeline.config import Config
-from pipeline.worker import app
-from pipeline.worker.origin import Origin, present_origin
-from topics.admin import create, identities
-from topics.clients import KafkaConfig
-from topics.errors import WorkError
-from topics.specs import INPUTS, topic_specs
 
 pytestmark = pytest.mark.kafka
 

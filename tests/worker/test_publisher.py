@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from threading import Timer
 
 import pytest
-
-from pipeline.config import Config
-from pipeline.worker import publisher as publisher_module
-from pipeline.worker.publisher import Outgoing, Publisher
-from topics.clients import KafkaConfig
+from prequential.config import Config
+from prequential.topics.clients import KafkaConfig
+from prequential.worker import publisher as publisher_module
+from prequential.worker.publisher import Outgoing, Publisher
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

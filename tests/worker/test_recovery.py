@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from pipeline.config import Config
-from pipeline.core.merge import Cut
-from pipeline.worker import recovery
-from pipeline.worker.journal import JournalEntry, encode_entry
-from pipeline.worker.origin import Origin
-from pipeline.worker.recovery import GENERATION, Known, read_known
-from pipeline.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
-from topics.errors import WorkError
-from topics.specs import JOURNAL, SNAPSHOTS
+from prequential.config import Config
+from prequential.core.merge import Cut
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import JOURNAL, SNAPSHOTS
+from prequential.worker import recovery
+from prequential.worker.journal import JournalEntry, encode_entry
+from prequential.worker.origin import Origin
+from prequential.worker.recovery import GENERATION, Known, read_known
+from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 
 ORIGIN, FORMER = Origin(1), Origin(2)
 

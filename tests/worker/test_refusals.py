@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from prequential.broker import pick_port
+from prequential.topics.admin import check, present
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from processes import WorkerProcess, await_ready, eventually, prequential, write_config
 
-from pipeline.broker import pick_port
 from tests.brokers import Broker
-from topics.admin import check, present
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 
 pytestmark = pytest.mark.kafka
 

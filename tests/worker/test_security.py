@@ -22,14 +22,14 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, topic_specs
 from processes import WorkerProcess, await_published, await_ready, outputs, prequential, write_config
 from workload import Sender, records
 
 from tests.brokers import Broker, launch
 from tests.kafka_jars import Unavailable
-from topics.admin import create
-from topics.clients import KafkaConfig
-from topics.specs import INPUTS, topic_specs
 
 pytestmark = pytest.mark.kafka
 

@@ -10,12 +10,11 @@ import processes
 import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Consumer, Producer
+from prequential.broker import pick_port
+from prequential.topics import clients
+from prequential.topics.clients import KafkaConfig, is_stranded
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config
 from workload import Sender, records
-
-from pipeline.broker import pick_port
-from topics import clients
-from topics.clients import KafkaConfig, is_stranded
 
 #: The worker that can be struck, see there.
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("stranding.py")))

@@ -13,10 +13,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
-
-from topics.clients import KafkaConfig, connect, is_stranded
-from topics.errors import WorkError
-from topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
+from prequential.topics.clients import KafkaConfig, connect, is_stranded
+from prequential.topics.errors import WorkError
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 
 #: Event time of the first instance, in epoch ms: some time ago, as on a day of catching up.
 START = 1_700_000_000_000

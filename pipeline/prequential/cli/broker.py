@@ -1,0 +1,64 @@
+"""`prequential broker`: an embedded Kafka-compatible broker in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prequential.broker import EmbeddedBroker
+from prequential.topics.errors import WorkError
+
+#: Kafka's own port, which is also where the other commands look unless told otherwise.
+DEFAULT_PORT = 9092
+
+#: Seconds between two looks whether the broker is still there.
+_LOOK_SECONDS = 0.5
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "broker",
+        help="run an embedded broker",
+        description="Run a Kafka-compatible broker in the foreground, for trying out and tests: "
+        "it listens on the loopback interface only and keeps everything in memory. "
+        "Ctrl-C or SIGTERM ends it.",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"port to listen on, 0 for any that is free (default: {DEFAULT_PORT})",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the address and serve until a signal comes; 0 then.
+
+    Raises WorkError if the broker doesn't start or ends by itself.
+    """
+    with _signals() as wanted, EmbeddedBroker(args.port) as broker:
+        print(f"{broker.name}: {broker.bootstrap_servers}", flush=True)
+        while not wanted.wait(_LOOK_SECONDS):
+            if not broker.running:
+                raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} ended by itself")
+    return 0
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, instead of what they do otherwise."""
+    wanted = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    former = [signal.signal(number, lambda *_: wanted.set()) for number in signals]
+    try:
+        yield wanted
+    finally:
+        for number, handler in zip(signals, former):
+            signal.signal(number, handler)

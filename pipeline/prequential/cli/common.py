@@ -1,0 +1,61 @@
+"""What several commands share: options for the cluster, and files that may be streams."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from prequential.config import Config, load_config
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+
+
+def add_kafka_options(parser: argparse.ArgumentParser) -> None:
+    """Add --config, --bootstrap-servers and --prefix; the latter two win over the file."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument("--config", metavar="FILE", help="configuration (YAML)")
+    group.add_argument(
+        "--bootstrap-servers", metavar="ADDR", help="Kafka's host:port (default: localhost:9092)"
+    )
+    group.add_argument("--prefix", metavar="P", help="before the names of all topics")
+
+
+def load(args: argparse.Namespace) -> Config:
+    """The configuration: the file's, or the defaults, with the command line's overrides.
+
+    Raises UsageError if the file can't be used.
+    """
+    given = {
+        "kafka.bootstrap_servers": args.bootstrap_servers,
+        "kafka.prefix": args.prefix,
+    }
+    return load_config(args.config, {k: value for k, value in given.items() if value is not None})
+
+
+def kafka_from(args: argparse.Namespace) -> KafkaConfig:
+    """The configuration's `kafka` section, for commands that need nothing else of it."""
+    return load(args).kafka
+
+
+@contextmanager
+def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A file to read lines from: `-` is standard input, `.gz` is understood.
+
+    Yields the lines' stream and the raw one beneath it, whose position says how far reading is.
+    Raises UsageError if the file can't be opened.
+    """
+    if path == "-":
+        yield sys.stdin.buffer, sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(Path(path).open("rb"))
+        except OSError as error:
+            raise UsageError(f"can't read {path!r}: {error.strerror}") from error
+        lines: Any = stack.enter_context(gzip.open(raw)) if path.endswith(".gz") else raw
+        yield lines, raw

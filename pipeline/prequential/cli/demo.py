@@ -1,0 +1,256 @@
+"""`prequential demo`: everything at work for a minute, with a drift to be found."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
+from prequential.cli.watch import Tail
+from prequential.cli.worker import _address
+from prequential.config import HttpConfig, WorkerConfig
+from prequential.demo.board import Board
+from prequential.demo.endpoint import scrape
+from prequential.demo.feed import Feed
+from prequential.demo.models import build_models
+from prequential.demo.screen import (
+    alarm_line,
+    drift,
+    legend,
+    picture,
+    print_lines,
+    print_table,
+    progress,
+    recent_line,
+)
+from prequential.demo.server import ModelServer
+from prequential.demo.stream import Plan
+from prequential.demo.summary import NEXT, found, totals, worth
+from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Alarm
+from prequential.topics.specs import topic_specs
+from rich.console import Console
+from rich.live import Live
+
+#: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
+_DURATION = 65.0
+
+#: Seconds of stream, least and most: alarms need some time on either side of the drift, and the
+#: embedded broker keeps all in memory (0.1 MB a second).
+_DURATIONS = (10.0, 3600.0)
+
+_SEED = 0
+
+#: One stream is one shard; a second one shows that there may be more.
+_PARTITIONS = 2
+
+#: Seconds between two readings of the metrics endpoint.
+_READ_SECONDS = 1.0
+
+#: Seconds between two lines where the output is no terminal.
+_LINE_SECONDS = 5.0
+
+#: Seconds to wait at the end for the last outcomes, and after Ctrl-C.
+_LAST_SECONDS = 10.0
+_INTERRUPTED_SECONDS = 2.0
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="see it at work: embedded broker, worker, models on a stream with a drift",
+        description="Start an embedded broker and a worker, let three models of river predict a "
+        "stream whose labels come seconds later and which drifts halfway, again while they wait for "
+        "the labels, show what the worker "
+        "publishes, and tell what it found. Ctrl-C ends it earlier.",
+    )
+    parser.add_argument(
+        "--duration",
+        type=float,
+        default=_DURATION,
+        metavar="SECONDS",
+        help=f"length of the stream (default: {_DURATION:g}); start and end take some more",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=_SEED, metavar="N", help=f"of the stream (default: {_SEED})"
+    )
+    parser.add_argument(
+        "--http",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where the worker serves /metrics (default: a free port on 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--bootstrap-servers",
+        metavar="ADDR",
+        help="use this Kafka, and topics of the demo's own there, instead of an embedded broker",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; 0 when it has ended by itself or by Ctrl-C or SIGTERM.
+
+    Raises WorkError if river or the broker's package is missing, or if the worker or the broker
+    end by themselves.
+    """
+    least, most = _DURATIONS
+    if not least <= args.duration <= most:
+        raise UsageError(f"--duration is {args.duration:g}: expected {least:g} to {most:g} seconds")
+    http = _address(args.http)
+    with _sigterm_as_ctrl_c(), ExitStack() as stack:
+        try:
+            session = _start(args, http if http.port else replace(http, port=pick_port()), stack)
+        except KeyboardInterrupt:
+            print("ended before the stream began")
+            return 0
+        session.show()
+        session.tell()
+    return 0
+
+
+def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
+    """Start everything but the stream; `stack` ends it."""
+    plan = Plan(duration=args.duration, seed=args.seed)
+    _say("training the models on the stream's history")
+    server = ModelServer(plan, build_models(plan))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
+    broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
+    kafka = _cluster(args.bootstrap_servers, broker)
+    create(kafka, topic_specs(kafka))
+    _say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
+    group = kafka.prefix.rstrip(".") or WorkerConfig.group
+    worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
+    _say(f"the worker's metrics: {worker.base}/metrics")
+    _say(f"look on from another terminal: {_watch(kafka)}")
+    tail = stack.enter_context(closing(Tail(kafka, from_beginning=True)))
+    feed = Feed(server, kafka)
+    stack.callback(feed.stop)
+    return _Session(feed, tail, worker, broker)
+
+
+class _Session:
+    """The run from the stream's start on."""
+
+    def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
+        self._feed = feed
+        self._tail = tail
+        self._worker = worker
+        self._broker = broker
+        self._server = feed.server
+        self._board = Board()
+        self._console = Console()
+
+    def show(self) -> None:
+        """Run the stream and show it, until its end or Ctrl-C."""
+        live = self._console.is_terminal and not self._console.is_dumb_terminal
+        print_lines(legend(self._server), self._console)
+        self._feed.start()
+        try:
+            (self._show_live if live else self._show_plainly)()
+        except KeyboardInterrupt:
+            self._feed.stop()
+            for _ in self._moments(_INTERRUPTED_SECONDS):
+                pass
+
+    def tell(self) -> None:
+        """Say what was found."""
+        kafka = self._feed.kafka
+        print()
+        print_table(self._board, self._server, self._console)
+        for lines in (totals, found, worth):
+            print_lines(lines(self._board, self._server), self._console)
+        rest = [f"the worker's metrics were at {self._worker.base}/metrics"]
+        if self._broker is None:
+            rest.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
+        print_lines([*rest, *NEXT], self._console)
+
+    def _show_live(self) -> None:
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            for _ in self._moments(_LAST_SECONDS):
+                live.update(picture(self._board, self._feed, self._console), refresh=True)
+
+    def _show_plainly(self) -> None:
+        next_line = 0.0
+        said = ""
+        for alarms in self._moments(_LAST_SECONDS):
+            if (now_drift := drift(self._server)) != said:
+                said = now_drift
+                _say(said)
+            for alarm in alarms:
+                _say(alarm_line(alarm, self._server))
+            if self._feed.at >= next_line:
+                next_line += _LINE_SECONDS
+                _say(progress(self._board, self._feed))
+                _say(f"  {recent_line(self._board)}")
+
+    def _moments(self, last: float) -> Iterator[list[Alarm]]:
+        """Moment after moment, with the alarms that came in it.
+
+        The end is when the stream has ended and its last outcomes have come, or haven't within
+        `last` seconds. Raises WorkError if something else has ended by itself.
+        """
+        next_reading = 0.0
+        deadline = None
+        while True:
+            messages = [self._board.update(value, alarm=is_alarm) for value, is_alarm in self._tail.take()]
+            now = time.monotonic()
+            if not self._feed.running:
+                deadline = deadline or now + last
+            announced = self._server.outcomes // EMIT_OUTCOMES * EMIT_OUTCOMES
+            over = deadline is not None and (self._board.outcomes >= announced or now > deadline)
+            if over or now >= next_reading:
+                self._board.read(scrape(self._worker.base), now)
+                next_reading = now + _READ_SECONDS
+            self._check()
+            yield [message for message in messages if message is not None]
+            if over:
+                return
+
+    def _check(self) -> None:
+        """Raise what has ended the run, if something has."""
+        if self._broker is not None and not self._broker.running:
+            raise WorkError(f"the {self._broker.name} ended by itself")
+        self._worker.check()
+        if self._feed.error is not None:
+            raise self._feed.error
+
+
+def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
+    """The embedded broker, or a cluster of the user's with a prefix that nobody else has."""
+    if broker is not None:
+        return KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS))
+    prefix = f"demo-{uuid4().hex[:8]}."
+    return KafkaConfig(str(address), prefix=prefix, partitions=_PARTITIONS)
+
+
+def _watch(kafka: KafkaConfig) -> str:
+    """The command that shows the metrics."""
+    prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
+    return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM end the program as Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,135 @@
+"""`prequential produce TOPIC FILE.jsonl`: JSON lines into a topic, keyed by their stream."""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from prequential.cli.common import add_kafka_options, kafka_from, open_input
+from prequential.files import lines_of
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.producer import RecordProducer
+from prequential.topics.specs import INPUTS
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+#: Lines between two updates of the progress bar: some hundred a second at full speed.
+_UPDATE_LINES = 1_000
+
+#: Longest excerpt of a bad line in an error, in bytes.
+_QUOTED = 60
+
+#: With --raw, the longest record that is tried, in bytes: what a broker takes as one request.
+_RAW_MESSAGE_BYTES = 100 * 1024 * 1024
+
+
+class _Keyed(msgspec.Struct):
+    """All that matters here of a line; the rest is checked to be JSON."""
+
+    stream: str
+
+
+_decode = msgspec.json.Decoder(_Keyed).decode
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "produce",
+        help="send JSON lines to a topic",
+        description="Send every line of a file to a topic, byte for byte, keyed by its stream "
+        "(without a byte order mark at the beginning of the file).",
+    )
+    parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
+    parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="send lines that are not JSON objects with a stream too, to try out bad input",
+    )
+    add_kafka_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send the file; print how many records went where."""
+    kafka = kafka_from(args)
+    with open_input(args.file) as (lines, below):
+        partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
+        sent = _send(kafka, args, _shown(args.file, lines_of(lines), below))
+    print(f"{sent} records sent to {kafka.topic(args.topic)}")
+    return 0
+
+
+def _send(kafka: KafkaConfig, args: argparse.Namespace, lines: Iterator[bytes]) -> int:
+    """Send the lines; the number of records delivered."""
+    settings: dict[str, Any] = {"log_level": 0}  # what fails is said once, by the error
+    if args.raw:
+        settings["message.max.bytes"] = _RAW_MESSAGE_BYTES
+    sent = number = 0
+    with RecordProducer(kafka, **settings) as producer:
+        try:
+            for line in lines:
+                number += 1
+                value = line.rstrip(b"\r\n")
+                if not args.raw and not value.strip():
+                    continue  # often the last line
+                producer.send(args.topic, _key(value, args.raw), value)
+                sent += 1
+        except (OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {args.file!r} after line {number}: {error}") from error
+        except ValueError as error:
+            raise WorkError(
+                f"{args.file!r}, line {number}: {error} (records sent before it: {sent})"
+            ) from error
+    return sent
+
+
+def _key(value: bytes, raw: bool) -> bytes | None:
+    """The record's key; None, with `raw`, where the line has no stream.
+
+    Raises ValueError for a line that can't be used.
+    """
+    try:
+        key = _decode(value).stream.encode()
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        if raw:
+            return None
+        excerpt = value[:_QUOTED].decode(errors="replace")
+        more = "…" if len(value) > _QUOTED else ""
+        raise ValueError(
+            f"expected a JSON object with a string `stream`, found {excerpt!r}{more}"
+        ) from error
+    if len(value) > MAX_VALUE_BYTES and not raw:
+        raise ValueError(f"it has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+    return key
+
+
+def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:
+    """The lines, with a bar on standard error while they are read, if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from lines
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[records]:,} lines"),
+        TimeRemainingColumn(),
+    )
+    total = Path(path).stat().st_size if Path(path).is_file() else None
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(path, total=total, records=0)
+        for number, line in enumerate(lines, start=1):
+            yield line
+            if number % _UPDATE_LINES == 0:
+                position = None if total is None else below.tell()
+                progress.update(task, completed=position, records=number)

@@ -1,0 +1,191 @@
+"""The configuration: frozen objects with a default for everything.
+
+`prequential.configfile` reads them from YAML. Durations are integer milliseconds here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+
+import msgspec
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
+
+#: All measures of the message contract, in its order.
+KNOWN_MEASURES = (
+    "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
+    "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "log_loss", "brier", "ece",
+    "mae", "mse", "rmse", "r2",
+)  # fmt: skip
+
+#: Measures beyond the contract's, computed where they are asked for.
+MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
+
+TASKS = ("classification", "regression")
+
+BASELINES = ("persistent", "majority", "random")
+
+DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
+
+STAGES = ("initial", "final", "bins", "intermediate")
+
+#: How the names of stages at an age begin: `after:10m`.
+AFTER = "after:"
+
+
+def duration(text: str | int) -> int:
+    """Milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
+
+    Raises ValueError quoting the text.
+
+    >>> duration("5m")
+    300000
+    """
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """One drift detector over one signal of every sequence."""
+
+    signal: str = "error"
+    detector: str = "page-hinkley"
+    #: Magnitude of changes that are allowed (2013 paper, section 5.1: δ).
+    delta: float = 0.005
+    #: Threshold of the statistic (λ): larger means fewer false alarms and later detection.
+    threshold: float = 50.0
+    #: Outcomes to be seen before an alarm may be raised.
+    min_outcomes: int = 30
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """How the outcomes of one stream are evaluated."""
+
+    task: str = "classification"
+    #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
+    loss: str = "absolute"
+    positive_class: str | None = None
+    estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    measures: tuple[str, ...] = KNOWN_MEASURES
+    stages: tuple[str, ...] = ("initial", "final")
+    #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
+    temporal_correction: bool = False
+    #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
+    baselines: tuple[str, ...] = ()
+    #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
+    segments: tuple[str, ...] = ()
+    segments_per_key: int = 20
+    #: Length (ms) of the periods of prediction time that are evaluated by themselves; None: none are.
+    period: int | None = None
+    #: A period is final when this much of the share of labels that is expected has come.
+    period_final_at: float = 0.95
+    #: What metrics messages say of an estimator beyond its measures.
+    details: tuple[str, ...] = ()
+    #: Whether messages that time makes due say what became of the model's predictions and when.
+    coverage: bool = True
+    #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).
+    dependence_order: int = 3
+    bins: int = 10
+    alpha: float = 2.0
+    label_horizon: int = 7 * _MILLISECONDS["d"]
+    settle: int = 5 * _MILLISECONDS["m"]
+    detectors: tuple[DetectorConfig, ...] = (
+        DetectorConfig("error", delta=0.005, threshold=50.0),
+        DetectorConfig("fading:0.997/fading:0.9994", delta=0.1, threshold=100.0),
+    )
+    #: A metrics message after every this many outcomes of a sequence; None: not by count.
+    emit_outcomes: int | None = 1000
+    #: … and when record time passes a multiple of this many ms; None: not by time.
+    emit_every: int | None = 1_000
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all settings: the `config` field of metrics messages."""
+        content = msgspec.json.encode(asdict(self), order="deterministic")
+        return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
+
+    streams_per_shard: int = 10_000
+    models_per_stream: int = 200
+    classes_per_stream: int = 256
+    #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.
+    instances_per_shard: int = 10_000_000
+    #: Predictions that wait for one label (all models together).
+    predictions_per_instance: int = 1_000
+
+
+@dataclass(frozen=True)
+class HttpConfig:
+    """Where a worker serves `/metrics`, `/live` and `/ready`; port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 9464
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """How a worker takes part in its group."""
+
+    group: str = "prequential"
+    #: Without a heartbeat for this long (ms) a worker has lost its shards: short, so that those of a
+    #: dead one are soon at work elsewhere; long enough for a pause of a healthy one.
+    session_timeout: int = 10_000
+    #: A topic read to its end holds the others back for this long (ms): time enough for a record
+    #: that the broker already has to be fetched.
+    grace: int = 100
+    #: Outputs and journal of a shard are committed in transactions at least this far apart (ms):
+    #: one costs about 10 ms of waiting for the broker, and metrics must be out within 2 s.
+    commit_every: int = 250
+    #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
+    snapshot_every: int = 10_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything."""
+
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
+    defaults: StreamConfig = field(default_factory=StreamConfig)
+    streams: Mapping[str, StreamConfig] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    http: HttpConfig = field(default_factory=HttpConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+
+    @property
+    def group(self) -> str:
+        """The consumer group: installations with different prefixes never share one."""
+        return self.kafka.prefix + self.worker.group
+
+    def stream(self, name: str) -> StreamConfig:
+        """The settings of a stream: its own section over `defaults`."""
+        return self.streams.get(name, self.defaults)
+
+
+class ConfigError(UsageError):
+    """A configuration that can't be used: names file, line and what was expected."""
+
+
+def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
+    """Read a YAML file (None: all defaults); `overrides` maps dotted keys to values.
+
+    Raises ConfigError for an unknown key, a bad value or an unreadable file.
+    """
+    from prequential.configfile import read  # the reader imports this module's classes
+
+    return read(path, overrides or {})

@@ -1,0 +1,423 @@
+"""Reads the configuration from YAML: what is wrong is said with file, line and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prequential.config import (
+    BASELINES,
+    DETAILS,
+    KNOWN_MEASURES,
+    MORE_MEASURES,
+    TASKS,
+    Config,
+    ConfigError,
+    DetectorConfig,
+    HttpConfig,
+    Limits,
+    StreamConfig,
+    WorkerConfig,
+    duration,
+)
+from prequential.confignames import (
+    canonical,
+    parse_estimator,
+    parse_signal,
+    parse_stage,
+    signal_of_other_task,
+    stage_key,
+    stage_without_outcomes,
+)
+from prequential.core.measures import MEASURES
+from prequential.core.outcomes import MAX_CLASSES
+from prequential.core.scores import LOSSES
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+
+#: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
+_LONGEST = 1000 * 366 * 86_400_000
+
+#: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
+#: enough.
+_ALPHAS = 1e-6, 1e6
+
+#: Largest number in a configuration: no parameter of a method makes sense near it.
+_LARGEST = 1e15
+
+Parser = Callable[[Any], Any]
+
+
+class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
+    """Makes Python values of nodes."""
+
+
+def read(path: str | None, overrides: Mapping[str, object]) -> Config:
+    """The configuration of a file (None: defaults), with dotted `overrides` such as `http.port`."""
+    reader = _Reader(path or "defaults")
+    node = None
+    if path is not None:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            problem = error.problem or error.context
+            raise ConfigError(f"{path} line {line}: not YAML: {problem}") from error
+        except yaml.reader.ReaderError as error:
+            line = text[: error.position].count("\n") + 1
+            raise ConfigError(f"{path} line {line}: not YAML: {error.reason}") from error
+        except RecursionError as error:
+            raise ConfigError(f"{path} line 1: not YAML: nested too deeply") from error
+    config = reader.config(node)
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+    return config
+
+
+class _Reader:
+    """Walks the nodes of one file, so that every complaint can name its line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def config(self, node: yaml.Node | None) -> Config:
+        sections = self._mapping(
+            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker")
+        )
+        kafka = self._kafka(sections.get("kafka"))
+        defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
+        streams = {
+            name: self._stream(child, f"streams.{name}", defaults)
+            for name, child in self._mapping(sections.get("streams"), "streams", None).items()
+        }
+        return Config(
+            kafka=kafka,
+            defaults=defaults,
+            streams=streams,
+            limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
+            http=self._section(
+                sections.get("http"), "http", HttpConfig(), {"host": _text, "port": _port}
+            ),
+            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
+        )
+
+    def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
+        children = self._mapping(node, "kafka", (*_KAFKA, "security"))
+        values = {
+            key: self._value(child, f"kafka.{key}", _KAFKA[key])
+            for key, child in children.items()
+            if key != "security"
+        }
+        if "security" in children:
+            settings = self._mapping(children["security"], "kafka.security", None)
+            values["security"] = {
+                key: self._value(child, f"kafka.security.{key}", _setting) for key, child in settings.items()
+            }
+        try:
+            return KafkaConfig(**values)
+        except UsageError as error:
+            raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
+
+    def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
+        keys = {**_STREAM, "detectors": None, "emit": None}
+        children = self._mapping(node, where, tuple(keys))
+        changes = {
+            key: self._value(child, f"{where}.{key}", parser)
+            for key, child in children.items()
+            if (parser := keys[key]) is not None
+        }
+        if "detectors" in children:
+            changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
+        if "emit" in children:
+            emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
+            for key, child in emit.items():
+                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+        config = replace(base, **changes)
+        if config.period is not None and node is not None:
+            self._check_period(children.get("period", node), config, where)
+        self._check_names(children, config, where)
+        return config
+
+    def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
+        """What can be seen only of all settings together, whichever section each comes from."""
+        for key, other, wrong in (
+            ("stages", "label_horizon", stage_without_outcomes(config)),
+            ("detectors", "task", signal_of_other_task(config)),
+        ):
+            place = children.get(key, children.get(other))
+            if place is None or wrong is None:
+                continue  # all of it was checked where it stands
+            entry, problem = wrong
+            node = children[key].value[entry] if key in children else place
+            self._fail(node, f"{where}.{key}[{entry}]: {problem}")
+
+    def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
+        assert config.period is not None
+        if config.emit_every is None:
+            self._fail(node, f"{where}.period needs {where}.emit.every: time makes its messages due")
+        if config.label_horizon > _MOST_PERIODS * config.period:
+            self._fail(
+                node,
+                f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
+                f"horizon of {config.label_horizon} ms",
+            )
+
+    def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
+        detectors: list[DetectorConfig] = []
+        for place, child in enumerate(node.value):
+            parsed = self._mapping(child, f"{where}[{place}]", tuple(_DETECTOR))
+            values = {
+                "threshold" if key == "lambda" else key: self._value(
+                    value, f"{where}[{place}].{key}", _DETECTOR[key]
+                )
+                for key, value in parsed.items()
+            }
+            detector = DetectorConfig(**values)
+            same = replace(detector, signal=canonical(detector.signal))
+            if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
+                self._fail(child, f"{where} has the detector on {detector.signal} twice")
+            detectors.append(detector)
+        return tuple(detectors)
+
+    def _section(
+        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
+    ) -> Any:
+        children = self._mapping(node, where, tuple(parsers))
+        values = {
+            key: self._value(child, f"{where}.{key}", parsers[key])
+            for key, child in children.items()
+        }
+        return replace(base, **values)
+
+    def _mapping(
+        self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
+    ) -> dict[str, yaml.Node]:
+        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, where) is None):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
+        found: dict[str, yaml.Node] = {}
+        for key_node, child in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._fail(key_node, f"{where} has a key that is no name")
+            key = key_node.value  # as it is written: 007 and no are names, too
+            if known is not None and key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ";"
+                self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
+            if key in found:
+                self._fail(key_node, f"{where} has the key {key!r} twice")
+            found[key] = child
+        return found
+
+    def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
+        try:
+            return parser(self._plain(node, where))
+        except (ValueError, TypeError, OverflowError) as error:
+            self._fail(node, f"{where}: {error}")
+
+    def _plain(self, node: yaml.Node, where: str) -> Any:
+        """The Python value of a node."""
+        try:
+            return _Constructor().construct_document(node)
+        except Exception as error:  # PyYAML raises whatever its conversions do
+            shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
+            kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
+            self._fail(node, f"{where} is {kind} {shown!r}: {why}")
+
+    def _fail(self, node: yaml.Node, what: str) -> Any:
+        raise ConfigError(f"{self._path} line {_line(node)}: {what}")
+
+
+def _line(node: yaml.Node | None) -> int:
+    return 1 if node is None else node.start_mark.line + 1
+
+
+def _expected(value: object, what: str) -> ValueError:
+    return ValueError(f"{value!r}: expected {what}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _expected(value, "a string")
+    return value
+
+
+def _prefix(value: Any) -> str:
+    return "" if value in (None, "") else _text(value)
+
+
+def _integer(least: int, most: int = 1 << 40) -> Parser:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise _expected(value, f"an integer from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _number(least: float, strictly: bool) -> Parser:
+    def parse(value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value <= _LARGEST
+        if not number or not (value > least if strictly else value >= least):
+            raise _expected(value, f"a number {'above' if strictly else 'of at least'} {least:g}")
+        return float(value)
+
+    return parse
+
+
+def _alpha(value: Any) -> float:
+    least, most = _ALPHAS
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise _expected(value, f"a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def _positive_share(value: Any) -> float:
+    share = _number(0, strictly=True)(value)
+    if share > 1:
+        raise _expected(value, "a share above 0 and up to 1")
+    return share
+
+
+def _duration(value: Any) -> int:
+    milliseconds = duration(value)
+    if not 1 <= milliseconds <= _LONGEST:
+        raise _expected(value, "a duration above 0 and up to 1000 years")
+    return milliseconds
+
+
+def _optional(parser: Parser) -> Parser:
+    return lambda value: None if value is None else parser(value)
+
+
+def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
+    """A list of what `parser` makes, without two that `key` says are the same."""
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not (value or empty):
+            raise _expected(value, "a list with at least one entry")
+        if len(set(map(str, value))) < len(value):
+            raise _expected(value, "a list without repeats")
+        found: dict[Any, Any] = {}
+        for entry in map(parser, value):
+            other = found.setdefault(key(entry), entry)
+            if other is not entry:
+                raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
+        return tuple(found.values())
+
+    return parse
+
+
+def _task(value: Any) -> str:
+    if value not in TASKS:
+        raise _expected(value, " or ".join(TASKS))
+    return str(value)
+
+
+def _loss(value: Any) -> str:
+    if value not in LOSSES:
+        raise _expected(value, " or ".join(LOSSES))
+    return str(value)
+
+
+def _class(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise _expected(value, "a class: a string, an integer or a boolean")
+
+
+def _measure(value: Any) -> str:
+    if value not in MEASURES:
+        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
+        raise ValueError(f"unknown measure {value!r}; known: {known}")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _expected(value, "true or false")
+    return value
+
+
+def _baseline(value: Any) -> str:
+    if value not in BASELINES:
+        raise ValueError(f"unknown baseline {value!r}; known: {', '.join(BASELINES)}")
+    return str(value)
+
+
+def _detail(value: Any) -> str:
+    if value not in DETAILS:
+        raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
+    return str(value)
+
+
+def _detector(value: Any) -> str:
+    if value != "page-hinkley":
+        raise _expected(value, "page-hinkley")
+    return str(value)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
+
+
+def _port(value: Any) -> int:
+    return int(_integer(0, 65_535)(value))
+
+
+def _positive_fields(section: type) -> dict[str, Parser]:
+    parsers = {field.name: _integer(1) for field in fields(section)}
+    parsers["classes_per_stream"] = _integer(2, MAX_CLASSES)
+    return parsers
+
+
+_KAFKA: dict[str, Parser] = {
+    "bootstrap_servers": _text, "prefix": _prefix, "partitions": _integer(1, 100_000),
+    "replication": _integer(1, 1000),
+}  # fmt: skip
+
+_WORKER: dict[str, Parser] = {
+    "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
+    "snapshot_every": _duration,
+}  # fmt: skip
+
+#: Periods within one horizon, at most: each has sums of its own.
+_MOST_PERIODS = 10_000
+
+_STREAM: dict[str, Parser] = {
+    "task": _task, "loss": _loss, "positive_class": _optional(_class),
+    "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
+    "stages": _list_of(parse_stage, key=stage_key),
+    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
+    "period_final_at": _positive_share,
+    "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
+    "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
+    "dependence_order": _integer(1, 1_000),
+    "bins": _integer(1, 10_000), "alpha": _alpha,
+    "label_horizon": _duration, "settle": _duration,
+}  # fmt: skip
+
+_EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_DETECTOR: dict[str, Parser] = {
+    "detector": _detector, "signal": parse_signal, "delta": _number(0, strictly=False),
+    "lambda": _number(0, strictly=True), "min_outcomes": _integer(1),
+}  # fmt: skip

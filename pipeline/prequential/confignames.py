@@ -1,0 +1,119 @@
+"""Names in the configuration: estimators, stages and signals, each in one spelling and of some use."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from prequential.config import AFTER, STAGES, StreamConfig, duration
+from prequential.core.measures import AUC, MEASURES, OF_NUMBERS
+from prequential.core.memories import build_memory
+from prequential.core.memories.window import Window
+from prequential.core.signals import build_signal
+
+#: The D of `after:D`: one spelling, because stages stand in messages by their names.
+_AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
+
+#: Units in which durations are shown, in ms.
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+
+
+def parse_estimator(value: Any) -> str:
+    """An estimator's name; raises ValueError quoting it."""
+    build_memory(_name(value))
+    return str(value)
+
+
+def parse_stage(value: Any) -> str:
+    """A stage's name; raises ValueError quoting it.
+
+    >>> parse_stage("after: 5m")
+    Traceback (most recent call last):
+    ...
+    ValueError: stage 'after: 5m': expected neither blanks nor leading zeros, e.g. after:10m
+    """
+    if value in STAGES:
+        return str(value)
+    if isinstance(value, str) and value.startswith(AFTER):
+        age = value.removeprefix(AFTER)
+        duration(age)
+        if not _AGE.fullmatch(age):
+            raise ValueError(f"stage {value!r}: expected neither blanks nor leading zeros, e.g. {AFTER}10m")
+        return value
+    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}, and e.g. {AFTER}10m")
+
+
+def parse_signal(value: Any) -> str:
+    """A signal's name; raises ValueError quoting it.
+
+    >>> parse_signal("all:auc")
+    Traceback (most recent call last):
+    ...
+    ValueError: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc
+    """
+    build_signal(_name(value))
+    estimator, _, measure = value.rpartition(":")
+    if estimator and measure == AUC and not isinstance(build_memory(estimator), Window):
+        raise ValueError(
+            f"signal {value!r} never has a value, as only windows have {AUC}: expected e.g. window:1000:{AUC}"
+        )
+    return str(value)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r}: expected a string")
+    return value
+
+
+def canonical(name: str) -> str:
+    """The name of an estimator or of a signal in one spelling: equal ones are the same.
+
+    >>> canonical("fading:0.90/fading:1")
+    'fading:0.9/fading:1.0'
+    """
+    return re.sub("(?<=fading:)[-+.0-9eE]+", lambda factor: repr(float(factor[0])), name)
+
+
+def stage_key(stage: str) -> object:
+    """What two spellings of one stage have in common: `after:60s` and `after:1m`."""
+    return duration(stage.removeprefix(AFTER)) if stage.startswith(AFTER) else stage
+
+
+def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
+    """The place of a stage `after:D` beyond the label horizon, and what is wrong with it.
+
+    >>> stage_without_outcomes(StreamConfig(stages=("final", "after:2h"), label_horizon=3_600_000))
+    (1, "stage 'after:2h' never has outcomes: expected at most label_horizon, so up to after:1h")
+    """
+    for place, stage in enumerate(config.stages):
+        if stage.startswith(AFTER) and duration(stage.removeprefix(AFTER)) > config.label_horizon:
+            return place, (
+                f"stage {stage!r} never has outcomes: expected at most label_horizon, so up to "
+                f"{AFTER}{_shown(config.label_horizon)}"
+            )
+    return None
+
+
+def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
+    """The place of a detector whose signal is a measure of the other task, and what is wrong with it."""
+    numbers = config.task == "regression"
+    for place, detector in enumerate(config.detectors):
+        estimator, _, measure = detector.signal.rpartition(":")
+        if estimator and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
+            known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
+            return place, (
+                f"signal {detector.signal!r} never has a value with task {config.task}: expected a measure "
+                f"among {known}"
+            )
+    return None
+
+
+def _shown(milliseconds: int) -> str:
+    """A duration as it would be written.
+
+    >>> _shown(604_800_000), _shown(90_000), _shown(1)
+    ('7d', '90s', '1ms')
+    """
+    unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
+    return f"{milliseconds // _UNITS[unit]}{unit}"

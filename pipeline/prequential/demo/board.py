@@ -1,0 +1,105 @@
+"""What an outsider knows of the run by now: from the topics, and from the metrics endpoint."""
+
+from __future__ import annotations
+
+import msgspec
+from prequential.demo.endpoint import Readings
+from prequential.demo.stream import STREAM
+from prequential.demo.worker import EMIT_OUTCOMES
+from prequential.topics.outputs import Alarm, Metrics
+
+#: Outcomes that the estimator of how good a model is now looks back at.
+LATEST = 1000
+RECENT = f"window:{LATEST}"
+
+#: The estimator for the whole run.
+WHOLE = "all"
+
+STAGES = ("initial", "final")
+
+_decode_metrics = msgspec.json.Decoder(Metrics).decode
+_decode_alarm = msgspec.json.Decoder(Alarm).decode
+
+
+class Board:
+    """Newest metrics of each sequence, how they went, and the alarms in order of their outcomes."""
+
+    def __init__(self) -> None:
+        self.newest: dict[tuple[str, str, str], Metrics] = {}
+        #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
+        self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        self.alarms: list[Alarm] = []
+        self.readings: Readings | None = None
+        self.rate = 0.0
+        self._read_at = 0.0
+
+    def update(self, value: bytes | None, *, alarm: bool) -> Alarm | None:
+        """Take a message of the metrics or the drift-alarms topic in; returns it if an alarm."""
+        if alarm:
+            message = _decode_alarm(value or b"")
+            self.alarms.append(message)
+            self.alarms.sort(key=lambda one: one.outcome)
+            return message
+        metrics = _decode_metrics(value or b"")
+        if metrics.stream == STREAM:
+            self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics
+            accuracy = metrics.measures.get("accuracy")
+            if metrics.estimator == RECENT and accuracy is not None:
+                course = self.course.setdefault((metrics.model, metrics.stage), [])
+                course.append((metrics.outcomes, accuracy))
+        return None
+
+    def read(self, readings: Readings | None, now: float) -> None:
+        """Take a reading of the endpoint in; `now` is in seconds of any clock."""
+        if readings is None:
+            return
+        if self.readings is not None and now > self._read_at:
+            self.rate = (readings.records - self.readings.records) / (now - self._read_at)
+        self.readings, self._read_at = readings, now
+
+    @property
+    def models(self) -> list[str]:
+        """The models, in order of their names."""
+        return sorted({model for model, _, _ in self.newest})
+
+    @property
+    def outcomes(self) -> int:
+        """Outcomes that all models have had, as far as the messages tell; 0 before the first."""
+        newest = [one.outcomes for one in self.newest.values() if one.estimator == RECENT]
+        return min(newest, default=0)
+
+    def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
+        """A measure's newest value, None if it has none."""
+        metrics = self.newest.get((model, stage, estimator))
+        return None if metrics is None else metrics.measures.get(name)
+
+    def since(self, model: str, stage: str, outcome: int | None) -> float | None:
+        """Accuracy in the first `LATEST` outcomes none of which is before `outcome`; None without them.
+
+        Only messages after so many outcomes count: those of the clock differ from run to run.
+
+        >>> board = Board()
+        >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
+        >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
+        (0.9, 0.7, None)
+        """
+        if outcome is None:
+            return None
+        for after, accuracy in self.course.get((model, stage), []):
+            if after % EMIT_OUTCOMES == 0 and after - LATEST + 1 >= outcome:
+                return accuracy
+        return None
+
+    def count(self, name: str) -> int:
+        """One of the newest messages' counts that all models of a stream share."""
+        return max(self._counts(name).values(), default=0)
+
+    def total(self, name: str) -> int:
+        """One of the newest messages' counts, of all models together."""
+        return sum(self._counts(name).values())
+
+    def _counts(self, name: str) -> dict[str, int]:
+        counts = dict.fromkeys(self.models, 0)
+        for (model, _, _), one in self.newest.items():
+            counts[model] = max(counts[model], one.counts.get(name, 0))
+        return counts

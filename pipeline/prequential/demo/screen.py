@@ -1,0 +1,183 @@
+"""The demo's screen: a live picture for a terminal, plain lines for anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prequential.demo.board import LATEST, RECENT, STAGES, WHOLE, Board
+from prequential.demo.feed import Feed
+from prequential.demo.server import AGES, ModelServer
+from prequential.demo.stream import DELAY_MEDIAN
+from prequential.demo.worker import RATIO
+from prequential.topics.outputs import Alarm
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+#: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
+_ALARMS = 4
+
+#: Characters for a model's course, and the accuracies that the lowest and highest stand for.
+_COURSE = 18
+_BARS = "▁▂▃▄▅▆▇█"
+_LOWEST, _HIGHEST = 0.5, 1.0
+
+#: Seconds that the stream must be behind its plan for that to be said.
+_BEHIND = 2.0
+
+#: Width of a table with courses; what doesn't go to a terminal is as wide.
+_WIDE = 100
+
+
+def picture(board: Board, feed: Feed, console: Console) -> Group:
+    """Everything that is known by now."""
+    server = feed.server
+    parts: list[Text | Table] = [
+        Text(progress(board, feed)),
+        Text(drift(server)),
+        table(board, server, console) if board.newest else Text("waiting for the first labels"),
+    ]
+    for alarm in board.alarms[-_ALARMS:]:
+        line = alarm_line(alarm, server)
+        parts.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
+    return Group(*parts)
+
+
+def table(board: Board, server: ModelServer, console: Console) -> Table:
+    """The models: accuracy in the whole run and after the drift, and recent measures."""
+    with_course = console.encoding.startswith("utf") and console.width >= _WIDE
+    grid = Table(
+        title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
+        f"latest: the last {LATEST:,}",
+        caption="initial: an instance's first prediction; final: the last one before its label. "
+        "kappa_per: gain over repeating the latest label known then (seconds old at initial); "
+        "below 0: a loss",
+        title_justify="left",
+        caption_justify="left",
+        show_edge=False,
+        pad_edge=False,
+    )
+    for name in ("model", "stage"):
+        grid.add_column(name, no_wrap=True)
+    for name in (
+        "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest", "kappa_per\nlatest",
+    ):  # fmt: skip
+        grid.add_column(name, justify="right", no_wrap=True)
+    if with_course:
+        grid.add_column("accuracy over time", no_wrap=True)
+    for model in board.models:
+        for stage in STAGES:
+            recent = [
+                board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
+            ]
+            course = [accuracy for _, accuracy in board.course.get((model, stage), [])]
+            grid.add_row(
+                model if stage == STAGES[0] else "",
+                stage,
+                _number(board.measure(model, stage, WHOLE, "accuracy")),
+                _number(board.since(model, stage, server.drift_outcome)),
+                *map(_number, recent),
+                *([bars(course)] if with_course else []),
+                end_section=stage == STAGES[-1],
+            )
+    return grid
+
+
+def legend(server: ModelServer) -> list[str]:
+    """What is about to be seen, for those who see it for the first time."""
+    ages = " and ".join(f"{age / 1000:g}" for age in AGES)
+    return [
+        f"three models predict each instance, whose label comes some {DELAY_MEDIAN / 1000:g} s later;",
+        f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
+        "ALARM: Page-Hinkley, a test for drift, found that the error rose: statistic > threshold",
+    ]
+
+
+def progress(board: Board, feed: Feed) -> str:
+    """How far it is, in one line."""
+    server = feed.server
+    readings = board.readings
+    behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
+    parts = [
+        f"{feed.at:.0f} s of {server.plan.duration:g} s{behind}",
+        f"{server.instances:,} instances",
+        f"{server.labels:,} labels",
+        f"{board.rate:,.0f} records/s",
+    ]
+    if readings is not None and readings.latency is not None:
+        parts.append(f"labels take {readings.latency:.1f} s")
+        parts.append(f"{readings.waiting:,} predictions wait")
+    return ", ".join(parts)
+
+
+def drift(server: ModelServer) -> str:
+    """Where the drift is, in one line."""
+    number = server.plan.drift
+    if server.instances < number:
+        return f"drift to be put in at instance {number:,}"
+    return f"drift put in at instance {number:,}"
+
+
+def recent_line(board: Board) -> str:
+    """The models' recent accuracies in both stages, in one line of plain text.
+
+    >>> recent_line(Board())
+    'no outcomes yet'
+    """
+    if not board.newest:
+        return "no outcomes yet"
+    shown = []
+    for model in board.models:
+        both = (_number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        shown.append(f"{model} {' / '.join(both)}")
+    return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
+
+
+def alarm_line(alarm: Alarm, server: ModelServer) -> str:
+    """One alarm, in one line."""
+    later = ""
+    if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
+        later = f" ({alarm.outcome - server.drift_outcome:,} after the drift)"
+    return (
+        f"ALARM at outcome {alarm.outcome:,}{later}: {alarm.model} {alarm.stage}, {signal_name(alarm)}: "
+        f"{alarm.statistic:.1f} > {alarm.threshold:g}"
+    )
+
+
+def signal_name(alarm: Alarm) -> str:
+    """What was watched, in words where the signal's name is a formula."""
+    return "recent/older error" if alarm.signal == RATIO else alarm.signal
+
+
+def bars(values: Sequence[float], width: int = _COURSE) -> str:
+    """A course as a row of bars, the newest at the right.
+
+    >>> bars([0.5, 0.75, 1.0], width=3)
+    '▁▅█'
+    >>> bars([0.9] * 10 + [0.7] * 10, width=4)
+    '▇▇▄▄'
+    """
+    width = min(width, len(values))
+    places = [len(values) * (i + 1) // width - 1 for i in range(width)]
+    shares = [(values[place] - _LOWEST) / (_HIGHEST - _LOWEST) for place in places]
+    return "".join(_BARS[min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)] for share in shares)
+
+
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Lines for good, broken between words where they go to a terminal."""
+    for line in lines:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
+
+
+def print_table(board: Board, server: ModelServer, console: Console) -> None:
+    """The table for good, at the end."""
+    if not console.is_terminal:
+        console = Console(width=_WIDE, no_color=True, file=console.file)
+    console.print(table(board, server, console))
+
+
+def _number(value: float | None) -> Text:
+    """A measure; one below zero, which is worse than the baseline, is red."""
+    if value is None:
+        return Text("-", style="dim")
+    return Text(f"{value:.3f}", style="red" if value < 0 else "")

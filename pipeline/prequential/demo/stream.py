@@ -1,0 +1,182 @@
+"""The demo's labelled stream: river's hyperplane in spells, late labels, and an abrupt drift.
+
+Instances come at random moments, and in spells in which most are of one class, as the price of
+electricity goes up for hours and attacks on a network go on for minutes: whoever repeats the latest
+label is often right, and a model must be better than that. Halfway through, the hyperplane that
+divides the classes is abruptly another one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any, NamedTuple, Union
+
+from prequential.demo.river import river
+
+#: The stream's name in all messages.
+STREAM = "demo"
+
+#: Instances before the stream's first one, with their labels: what the models were trained on.
+HISTORY = 3_000
+
+#: The classes, by what river's generators say.
+CLASSES = ("DOWN", "UP")
+
+#: Time after the instance (ms) beyond which a label is too late; the worker is told the same. So
+#: short that predictions expire within a minute's run.
+HORIZON = 15_000
+
+#: Delay of a label: log-normal, with this median (ms) and this σ of the logarithm; one in a hundred
+#: takes more than 5 s.
+DELAY_MEDIAN = 2_000
+_DELAY_SIGMA = 0.4
+
+#: As where labels pass through queues, one takes about as long as those before it. How long changes
+#: within this time (s); the σ of what each label has for itself is small, and brings neighbours out
+#: of order.
+_DELAY_MEMORY = 15.0
+_DELAY_OWN_SIGMA = 0.005
+
+#: Shares of the instances whose label never comes, comes too late, comes twice, or is revised: as
+#: rare as one would hope, but even a short run has some of each.
+_NEVER = 0.01
+_TOO_LATE = 0.003
+_TWICE = 0.01
+_REVISED = 0.01
+
+#: Mean time (ms) by which a label comes too late, and after which one is repeated or revised.
+_AFTERWARDS = 1_000.0
+
+#: Mean length of a spell, in instances: some times the disorder that the labels' delays bring, or
+#: labels would come as if there were no spells; and nothing to a model's memory, or it would see
+#: drifts in them.
+_SPELL = 60
+
+#: Share of a spell's instances that are of its class.
+_PURITY = 0.95
+
+#: river's `noise_percentage`: about three labels in a hundred contradict the hyperplane, and no
+#: model can be better than that.
+_NOISE = 0.04
+
+#: Features of an instance, evenly distributed between 0 and 1.
+_FEATURES = 4
+
+#: river's seeds of the hyperplanes before and after the drift, which differ much. A hyperplane
+#: through the middle makes both classes equally hard: where one is harder, each of its spells looks
+#: like a little drift.
+_HYPERPLANES = (1, 2)
+
+Features = dict[Any, float]
+
+
+class Arrival(NamedTuple):
+    """Instance `number`, from 1, came; `at` is in ms since the start, here and below."""
+
+    at: int
+    number: int
+    x: Features
+
+
+class Truth(NamedTuple):
+    """A label came: the instance's first one, unless it is a repetition or a revision."""
+
+    at: int
+    number: int
+    y: str
+    first: bool
+
+
+Event = Union[Arrival, Truth]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stream of `duration` seconds with, on average, `rate` instances a second.
+
+    >>> Plan(duration=60.0, seed=1, rate=100.0).drift
+    3001
+    """
+
+    duration: float
+    seed: int
+    #: A window of 1,000 outcomes then is five seconds; and it is little work for Python's models.
+    rate: float = 200.0
+
+    @property
+    def drift(self) -> int:
+        """The number of the first instance of the new concept."""
+        return round(self.duration * self.rate / 2) + 1
+
+
+def events(plan: Plan) -> Iterator[Event]:
+    """All events in order of time up to the end of the plan: what is due later never comes.
+
+    The same plan gives the same events. Raises WorkError if river is missing.
+    """
+    chance = random.Random(f"{plan.seed} times")
+    stream = islice(observations(plan), HISTORY, None)
+    end = plan.duration * 1000
+    waiting: list[tuple[int, int, Truth]] = []
+    tie = count()
+    now = 0.0
+    queue = 0.0  # how slow labels are at present, in σ
+    keep = math.exp(-1 / (plan.rate * _DELAY_MEMORY))
+    for number, (x, y) in enumerate(stream, start=1):
+        now += chance.expovariate(plan.rate / 1000)
+        arrival = Arrival(round(now), number, x)
+        while waiting and waiting[0][0] <= min(arrival.at, end):
+            yield heapq.heappop(waiting)[2]
+        if now > end:
+            return
+        yield arrival
+        queue = keep * queue + math.sqrt(1 - keep**2) * chance.gauss(0.0, 1.0)
+        own = chance.gauss(0.0, _DELAY_OWN_SIGMA)
+        delay = round(DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + own))
+        for event in _future(arrival, y, min(delay, HORIZON), chance):
+            heapq.heappush(waiting, (event.at, next(tie), event))
+
+
+def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
+    """Features and true class of instance after instance, without end; the first are `HISTORY`."""
+    hyperplane = river("datasets.synth").Hyperplane
+    before, after = (
+        iter(hyperplane(seed=seed, n_features=_FEATURES, noise_percentage=_NOISE)) for seed in _HYPERPLANES
+    )
+    chance = random.Random(f"{plan.seed} spells")
+    spell = chance.randrange(2)
+    for number in count(1 - HISTORY):
+        source = before if number < plan.drift else after
+        if chance.random() < 1 / _SPELL:
+            spell = 1 - spell
+        wanted = spell if chance.random() < _PURITY else 1 - spell
+        x, y = next(source)
+        while y != wanted:
+            x, y = next(source)
+        yield x, CLASSES[y]
+
+
+def _future(arrival: Arrival, y: str, delay: int, chance: random.Random) -> Iterator[Truth]:
+    """What will happen to an instance whose label comes after a delay, if all goes well."""
+    at, number, _ = arrival
+    fate = chance.random()
+    if (fate := fate - _NEVER) < 0:
+        return
+    later = round(chance.expovariate(1 / _AFTERWARDS)) + 1
+    if (fate := fate - _TOO_LATE) < 0:
+        yield Truth(at + HORIZON + later, number, y, True)
+        return
+    label = Truth(at + delay, number, y, True)
+    if (fate := fate - _TWICE) < 0:
+        yield label
+        yield Truth(label.at + later, number, y, False)
+    elif fate - _REVISED < 0:
+        yield label._replace(y=CLASSES[1 - CLASSES.index(y)])  # a mistake, which is put right
+        yield Truth(label.at + later, number, y, False)
+    else:
+        yield label

@@ -1,0 +1,83 @@
+"""What the demo found, in a few lines."""
+
+from __future__ import annotations
+
+from prequential.demo.board import LATEST, STAGES, WHOLE, Board
+from prequential.demo.screen import signal_name
+from prequential.demo.server import ModelServer
+from prequential.demo.stream import HORIZON
+from prequential.demo.worker import EMIT_OUTCOMES
+from prequential.topics.outputs import Alarm
+
+#: What to do after the demo, for a cluster of one's own.
+NEXT = (
+    "next, with your own Kafka: prequential topics create, then worker, then watch",
+    "(all take --bootstrap-servers); send with prequential.topics.producer.StreamProducer",
+)
+
+
+def totals(board: Board, server: ModelServer) -> list[str]:
+    """What came in, what became of it, and what went wrong with it on purpose."""
+    behind = server.outcomes - board.outcomes
+    waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
+    return [
+        f"{server.instances:,} instances, {server.labels:,} labels; "
+        f"{server.outcomes:,} outcomes (prediction met label) of each model and stage"
+        + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
+        f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
+        f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
+        f"predictions: {board.total('expired'):,} got no label within {HORIZON / 1000:g} s and expired, "
+        f"{waiting:,} still wait for one",
+    ]
+
+
+def worth(board: Board, server: ModelServer) -> list[str]:
+    """What it was worth to predict again: how far the last predictions are better than the first."""
+    lines = []
+    later = []
+    for model in server.learning:
+        initial, final = (board.measure(model, stage, WHOLE, "accuracy") for stage in STAGES)
+        if initial is not None and final is not None:
+            lines.append(
+                f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
+                f"labels that arrived meanwhile were worth {_gain(initial, final)}"
+            )
+        initial, final = (board.since(model, stage, server.drift_outcome) for stage in STAGES)
+        if initial is not None and final is not None:
+            later.append(f"{_gain(initial, final)} to {model}")
+    if later:
+        lines.append(f"in the {LATEST:,} outcomes from the drift on they were worth {', '.join(later)}")
+    return lines
+
+
+def _gain(initial: float, final: float) -> str:
+    """The difference of the two as they are printed."""
+    return f"{round(final, 3) - round(initial, 3):.3f}"
+
+
+def found(board: Board, server: ModelServer) -> list[str]:
+    """The drift and the alarms, as far as the run came."""
+    number = server.plan.drift
+    first = server.drift_outcome
+    if first is None:
+        lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
+        early = board.alarms
+    else:
+        early = [alarm for alarm in board.alarms if alarm.outcome < first]
+        after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
+        lines = [
+            f"drift at instance {number:,}, outcome {first:,}; "
+            + (
+                "no alarm since"
+                if after is None
+                else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
+            )
+        ]
+    if early:
+        names = "; ".join(f"{_source(alarm)} at outcome {alarm.outcome:,}" for alarm in early)
+        lines.append(f"alarms without a drift: {names}")
+    return lines
+
+
+def _source(alarm: Alarm) -> str:
+    return f"{alarm.model} {alarm.stage}, {signal_name(alarm)}"

@@ -1,0 +1,118 @@
+"""The demo's worker: a process of its own, as in production, with a configuration for the demo."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prequential.broker import GuardedProcess
+from prequential.config import HttpConfig
+from prequential.demo.endpoint import is_ready
+from prequential.demo.stream import HORIZON
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+
+#: Outcomes between two metrics messages of a model: two a second.
+EMIT_OUTCOMES = 100
+
+#: The signal that is the recent error divided by one that looks back further: 1 as long as nothing changes.
+RATIO = "fading:0.997/fading:0.9994"
+
+#: Page-Hinkley, on two signals. The default thresholds are for streams that go on for days; here are
+#: some ten thousand outcomes with an error of 0.05 to 0.1, and a drift that adds 0.2 to it. With
+#: these every model raises both alarms some hundred outcomes after the drift, and none before it
+#: (tried with ten seeds).
+_DETECTORS = [
+    {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
+    {
+        "detector": "page-hinkley",
+        "signal": RATIO,
+        "delta": 0.2,
+        "lambda": 100,
+    },
+]
+
+#: Seconds in which the worker must be ready: 3 are usual, the rest is for a busy machine.
+_READY_SECONDS = 60.0
+
+#: Seconds between two looks whether it is ready.
+_LOOK_SECONDS = 0.1
+
+#: Seconds for a clean end: more than the worker gives itself (10).
+_STOP_SECONDS = 12.0
+
+#: Lines of its log that are shown when it has ended by itself.
+_LAST_LINES = 15
+
+
+def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
+    """The worker's configuration file, as YAML would have it."""
+    return {
+        "kafka": {
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "prefix": kafka.prefix,
+            "partitions": kafka.partitions,
+            "security": dict(kafka.security),
+        },
+        "worker": {"group": group},
+        "defaults": {
+            "label_horizon": f"{HORIZON}ms",
+            "detectors": _DETECTORS,
+            "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
+        },
+    }
+
+
+class DemoWorker:
+    """A worker as a context manager: ready when the block begins, gone when it has ended.
+
+    Its files are in `folder`. Raises WorkError, with the last lines of its log, if it ends by
+    itself.
+    """
+
+    def __init__(self, kafka: KafkaConfig, group: str, http: HttpConfig, folder: Path) -> None:
+        self.base = f"http://{http.host}:{http.port}"
+        self._log = folder / "worker.log"
+        self._log.touch()
+        config = folder / "prequential.yaml"
+        config.write_text(yaml.safe_dump(configuration(kafka, group)), encoding="utf-8")
+        self._command = [
+            # Faust makes a folder for tables, which aren't used here: not where the user stands.
+            "env", f"APP_DATADIR={folder / 'faust'}",
+            sys.executable, "-m", "prequential.cli.main", "worker",
+            "--config", str(config), "--http", f"{http.host}:{http.port}",
+        ]  # fmt: skip
+        self._process: GuardedProcess | None = None
+
+    def __enter__(self) -> DemoWorker:
+        self._process = GuardedProcess(self._command, self._log, signal.SIGTERM)
+        try:
+            deadline = time.monotonic() + _READY_SECONDS
+            while not is_ready(self.base):
+                self.check()
+                if time.monotonic() > deadline:
+                    raise WorkError(
+                        f"the worker was not ready within {_READY_SECONDS:g} s{self._last_lines()}"
+                    )
+                time.sleep(_LOOK_SECONDS)
+        except BaseException:
+            self._process.stop(_STOP_SECONDS)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.stop(_STOP_SECONDS)
+
+    def check(self) -> None:
+        """Raise WorkError if the worker has ended by itself."""
+        if self._process is not None and not self._process.running:
+            raise WorkError(f"the worker ended by itself{self._last_lines()}")
+
+    def _last_lines(self) -> str:
+        lines = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
+        return "; the end of its log:\n" + "\n".join(lines) if lines else "; its log is empty"

@@ -1,0 +1,118 @@
+"""Replaying files: the same engine on JSON lines, without a broker."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from prequential.config import Config
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import Decoded, decode
+from prequential.topics.outputs import Output
+
+#: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
+_BATCH = 10_000
+
+#: A promise that holds for ever: the file is read to its end.
+_ENDED = 1 << 62
+
+
+class Source:
+    """The records of one file in the order in which they are processed.
+
+    Record time is the record's `ts`; a record without one (or without any sense) has the time of the
+    record before it. A file needn't be sorted: ties keep the order of the file.
+    """
+
+    def __init__(self, kind: int, lines: list[bytes]) -> None:
+        self.kind = kind
+        self.lines = lines
+        times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
+        self.order: Sequence[int] = range(len(lines))
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            self.order, times = order.tolist(), times[order]
+        self._all_times = times
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+        for start in range(0, len(self.lines), _BATCH):
+            stop = min(start + _BATCH, len(self.lines))
+            values = [self.lines[place] for place in self.order[start:stop]]
+            times = self._all_times[start:stop]
+            yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+
+    def line_number(self, offset: int) -> int:
+        """The line (from 1) of the record that was processed as number `offset`."""
+        return self.order[offset] + 1
+
+
+def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
+
+    >>> list(lines_of([b"\\xef\\xbb\\xbf{}\\n", b"[]"])), list(lines_of([b"\\xef\\xbb\\xbf"]))
+    ([b'{}\\n', b'[]'], [])
+    """
+    lines = iter(stream)
+    first = next(lines, b"").removeprefix(BOM_UTF8)
+    if first:
+        yield first
+    yield from lines
+
+
+def read_lines(stream: Iterable[bytes]) -> list[bytes]:
+    """The lines of a stream, without their ends and without a byte order mark at its beginning."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream)]
+
+
+def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
+    time: int | None = None
+    pending = 0  # records before the first with a time take that first time
+    for start in range(0, len(lines), _BATCH):
+        decoded: Decoded = decode(kind, lines[start : start + _BATCH])
+        for record in decoded.records:
+            if record is not None and record.ts is not None:
+                time = record.ts
+                yield from [time] * pending
+                pending = 0
+            if time is None:
+                pending += 1
+            else:
+                yield time
+    yield from [0] * pending
+
+
+def replay(
+    config: Config,
+    sources: Sequence[Source],
+    put: Callable[[Output], None],
+    progress: Callable[[int], None] = lambda processed: None,
+) -> Shard:
+    """Drive a shard over whole files; at the end comes one last set for every sequence.
+
+    `put` takes each output, `progress` the number of records just processed. Returns the shard.
+    """
+    shard = Shard(config)
+    batches = {source.kind: source.batches() for source in sources}
+    promises: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
+    while True:
+        for kind, iterator in list(batches.items()):
+            if shard.merge.buffered[kind] < _BATCH:
+                batch = next(iterator, None)
+                if batch is None:
+                    promises[kind] = _ENDED
+                    del batches[kind]
+                else:
+                    shard.add(batch)
+        processed = shard.advance(promises, _BATCH)
+        if not batches and not processed:
+            break
+        progress(processed)
+        for output in shard.flush()[0]:
+            put(output)
+    shard.last_set()
+    for output in shard.flush()[0]:
+        put(output)
+    return shard

@@ -1,0 +1,379 @@
+"""The worker: one Faust app, whose agents feed the shards that the group gives to this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterable, Coroutine
+from concurrent.futures import TimeoutError as Late
+from typing import Any
+
+import faust
+from prequential.config import Config
+from prequential.topics.admin import create, partition_counts, present
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import (
+    DEAD_LETTERS,
+    DRIFT_ALARMS,
+    INPUTS,
+    JOURNAL,
+    METRICS,
+    SNAPSHOTS,
+    topic_specs,
+)
+from prequential.worker.exporter import Exporter
+from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.http import TEXT, Answer, Endpoint, exposition
+from prequential.worker.origin import Origin, present_origin
+from prequential.worker.runner import ShardRunner
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a clean end may take; then the process ends all the same.
+_STOP_SECONDS = 10.0
+
+#: Seconds between looks at the cluster: are the input topics the same, do all clients reach it.
+_WATCH_SECONDS = 30.0
+
+#: Seconds within which the loop must answer for the worker to be alive and its metrics readable.
+_ANSWER_SECONDS = 5.0
+
+
+class BatchSchema(faust.Schema):
+    """Events carry `Fetched` batches as they are: nothing is to be decoded by Faust."""
+
+    def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
+        return None
+
+    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Fetched:
+        return message.value
+
+
+class Worker:
+    """Everything of one worker process. `run` is the process's main coroutine."""
+
+    def __init__(self, config: Config, *, rebuild: bool = False) -> None:
+        self.config = config
+        self.runners: dict[int, ShardRunner] = {}
+        self._rebuild = rebuild
+        self._rebuilt: set[int] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._assigned: frozenset[int] | None = None
+        self._fetcher = Fetcher(config, self._on_partitions)
+        self._exporter = Exporter(config, self._fetcher, self.runners)
+        self.endpoint: Endpoint | None = None
+        self.app = self._build_app()
+
+    # ---- Faust
+
+    def _build_app(self) -> Any:
+        kafka = self.config.kafka
+        app: Any = faust.App(
+            self.config.group,
+            broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
+            store="memory://",
+            web_enabled=False,  # no table or router pages; see `prequential.worker.http`
+            topic_disable_leader=True,
+            topic_allow_declare=False,
+            stream_wait_empty=False,
+            autodiscover=False,
+            datadir=tempfile.gettempdir(),  # nothing is kept there
+        )
+        app.fetcher = self._fetcher
+        app.input_topics = [kafka.topic(name) for name in INPUTS]
+        app.shard_count = 0  # known once the cluster has answered
+
+        def source(name: str) -> Any:
+            return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
+
+        @app.agent(source("instances"))
+        async def instances(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        @app.agent(source("predictions"))
+        async def predictions(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        @app.agent(source("labels"))
+        async def labels(batches: AsyncIterable[Fetched]) -> None:
+            async for batch in batches:
+                self._feed(batch)
+
+        return app
+
+    def _feed(self, batch: Fetched) -> None:
+        runner = self.runners.get(batch.partition)
+        if runner is None:
+            return  # the shard went elsewhere while its batch was on the way
+        try:
+            runner.feed(batch)
+        except Exception:
+            # Faust would acknowledge the batch and start the agent again: the batch would be lost.
+            first = batch.messages[0].offset() if batch.messages else batch.end
+            _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+
+    # ---- shards
+
+    def _on_partitions(self, partitions: frozenset[int] | None) -> None:
+        """The group has decided (None: it is about to); called from within a fetch."""
+        self._loop.call_soon(self._assign, partitions)
+
+    def _assign(self, partitions: frozenset[int] | None) -> None:
+        self._assigned = partitions
+        if partitions is None:
+            return  # shards go on until somebody fences them, or the decision comes
+        log.info("shards of this worker: %s", sorted(partitions))
+        for partition in set(self.runners) - partitions:
+            runner = self.runners.pop(partition)
+            self._fetcher.close(partition)
+            runner.abandon()
+        for partition in sorted(partitions - set(self.runners)):
+            self._open(partition)
+
+    def _open(self, partition: int) -> None:
+        rebuild = self._rebuild and partition not in self._rebuilt
+        self._rebuilt.add(partition)  # what it holds from now on is good
+        runner = ShardRunner(
+            self.config,
+            partition,
+            self._fetcher,
+            self._origin,
+            rebuild=rebuild,
+            on_lost=self._on_lost,
+        )
+        self.runners[partition] = runner
+        task = asyncio.ensure_future(runner.run())
+        self._tasks[partition] = task
+        task.add_done_callback(lambda done: self._on_done(f"shard {partition}", done))
+
+    def _on_lost(self, partition: int, why: str) -> None:
+        """Fenced: another worker holds the shard."""
+        log.warning("shard %d: lost to another worker (%s)", partition, why)
+        self._let_go(partition)
+
+    def _let_go(self, partition: int) -> None:
+        """Let a shard go. If the group still says a little later that it is ours, take it anew."""
+        runner = self.runners.pop(partition, None)
+        if runner is not None:
+            self._fetcher.close(partition)
+            runner.abandon()
+        asyncio.get_running_loop().call_later(
+            _REJOIN_SECONDS, lambda: self._reopen(partition)
+        )
+
+    def _reopen(self, partition: int) -> None:
+        if self._assigned and partition in self._assigned and partition not in self.runners:
+            self._open(partition)
+
+    def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _die(what, error)
+
+    # ---- the process
+
+    async def run(self) -> int:
+        """Work until told to stop; returns the exit status.
+
+        1. Check that the cluster answers and its topics fit.
+        2. Serve `/live`, `/ready` and `/metrics`.
+        3. Start the Faust app; the group gives shards to us.
+        4. On SIGTERM or SIGINT: last transactions and snapshots, leave the group; a second signal
+           ends the process at once.
+        """
+        self._loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+
+        def on_signal() -> None:
+            if stop.is_set():
+                _exit(1)
+            log.info("stopping")
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, on_signal)
+        self._origin = await asyncio.to_thread(self._check_topics)  # step 1
+        self.app.shard_count = self._origin.partitions
+        http = self.config.http
+        self.endpoint = Endpoint(  # step 2
+            http.host,
+            http.port,
+            {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready},
+        )
+        log.info("metrics: http://%s:%d/metrics", self.endpoint.host, self.endpoint.port)
+        await self.app.start()  # step 3
+        stopping = asyncio.ensure_future(stop.wait())
+        crashed = asyncio.ensure_future(self._crashed())
+        watching = asyncio.ensure_future(self._watch_cluster())
+        watching.add_done_callback(lambda done: self._on_done("the cluster", done))
+        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        if crashed.done():
+            _die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
+        watching.cancel()
+        await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        await self.app.stop()
+        self.endpoint.stop()
+        return 0
+
+    async def _crashed(self) -> None:
+        while not self.app.crashed:
+            await asyncio.sleep(0.2)
+
+    def _check_topics(self) -> Origin:
+        kafka = self.config.kafka
+        _create_own(kafka)
+        names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
+        counts = partition_counts(kafka, [kafka.topic(name) for name in names])
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{name} has {found}" for name, found in counts.items())
+            raise WorkError(f"all topics must have the same number of partitions: {shown}")
+        return present_origin(kafka)
+
+    async def _watch_cluster(self) -> None:
+        """Look at the cluster now and then, with a client that is new each time.
+
+        The worker ends when the input topics become others: offsets and shards mean nothing then.
+        """
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                now = await asyncio.to_thread(present_origin, self.config.kafka)
+            except WorkError as why:  # a broker that is away comes back, or a topic is just being made
+                log.warning("looking at the input topics: %s", why)
+                continue
+            if difference := self._origin.difference(now):
+                raise WorkError(
+                    f"{difference} while the worker ran; `prequential topics check` says what fits, "
+                    "`prequential worker --rebuild` begins anew with the topics as they are"
+                )
+            await self._replace_stranded()
+
+    async def _replace_stranded(self) -> None:
+        """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
+        runners = dict(self.runners)
+        asked = [self._fetcher.stranded, *(runner.stranded for runner in runners.values())]
+        fetching, *publishing = await asyncio.gather(*map(asyncio.to_thread, asked))
+        if fetching:
+            log.warning("a fetching client has lost its brokers, though they answer: beginning anew")
+            self._assign(frozenset())
+            self._assigned = None  # until the group says otherwise
+            self._fetcher.renew()
+            return
+        for (partition, runner), stranded in zip(runners.items(), publishing):
+            if stranded and self.runners.get(partition) is runner:
+                log.warning("shard %d: its client has lost its brokers, though they answer", partition)
+                self._let_go(partition)
+
+    # ---- HTTP, in threads of its own
+
+    def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
+        """Ask the loop that runs the shards; raises TimeoutError when it doesn't answer."""
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
+
+    def _metrics(self) -> Answer:
+        try:
+            families = self._ask(self._collect())
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(families))
+        return exposition(registry)
+
+    async def _collect(self) -> list[Metric]:
+        return list(self._exporter.collect())
+
+    def _live(self) -> Answer:
+        try:
+            self._ask(asyncio.sleep(0))
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        return 200, TEXT, b"alive\n"
+
+    def _ready(self) -> Answer:
+        try:
+            ready, text = self._ask(self._readiness())
+        except (TimeoutError, Late):
+            return 503, TEXT, b"the worker doesn't answer\n"
+        return (200 if ready else 503), TEXT, text.encode()
+
+    async def _readiness(self) -> tuple[bool, str]:
+        """Ready: the group has decided, and every shard that is ours is running."""
+        if self._assigned is None:
+            return False, "waiting for the group\n"
+        lines = [
+            f"shard {partition}: {runner.progress}\n"
+            for partition, runner in sorted(self.runners.items())
+        ]
+        running = [not runner.recovering for runner in self.runners.values()]
+        ready = all(running) and set(self.runners) == set(self._assigned)
+        return ready, "".join(lines) or "no shards\n"
+
+
+def _create_own(kafka: KafkaConfig) -> None:
+    """Create journal and snapshots where all else is there: nothing but the worker needs these.
+
+    Only if both are missing: where one of them is, its loss must be noticed.
+    """
+    specs = topic_specs(kafka)
+    others = {spec.name for spec in specs if spec.role not in ("journal", "snapshots")}
+    if present(kafka, [spec.name for spec in specs]) != others:
+        return
+    try:
+        for name in create(kafka, specs).created:
+            log.info("created topic %s", name)
+    except WorkError as why:  # without these topics the worker ends with a sentence anyway
+        log.warning("%s", why)
+
+
+#: Seconds after which a shard that was lost, though the group still says that it is ours, is taken
+#: again: the group's own decision, if there is one on the way, comes first.
+_REJOIN_SECONDS = 5.0
+
+
+class _Collected:
+    """Families that have been collected already, as a collector."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def run_worker(config: Config, *, rebuild: bool = False) -> int:
+    """Run a worker in this process until it is told to stop; returns the exit status."""
+    return asyncio.run(_main(config, rebuild))
+
+
+async def _main(config: Config, rebuild: bool) -> int:
+    # Before the worker's own clients, which would tell of a missing broker in their own words.
+    await asyncio.to_thread(connect, config.kafka)
+    status = await Worker(config, rebuild=rebuild).run()
+    # Threads may be waiting for a broker; everything that must be written has been.
+    return _exit(status)
+
+
+def _die(where: str, error: BaseException | None = None) -> None:
+    """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
+    error = error or sys.exc_info()[1]
+    if isinstance(error, WorkError):
+        print(f"prequential: {error}", file=sys.stderr, flush=True)
+    else:
+        log.critical("%s: %r: ending the process", where, error, exc_info=error)
+    _exit(1)
+
+
+def _exit(status: int) -> int:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,259 @@
+"""The checkpoint: publishing what a shard has put out, the order that led to it, and snapshots of its state.
+
+The order is settled before the outputs are sent, and a snapshot is of the state exactly after an order that
+is settled. So whoever goes on from what was committed puts out the same (see `docs/reliability.md`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+import msgspec
+from prequential.config import Config
+from prequential.core.merge import Cut
+from prequential.core.shard import Shard
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
+from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from prequential.worker.batches import Originals
+from prequential.worker.fetching import Fetcher
+from prequential.worker.journal import JournalEntry, encode_entry
+from prequential.worker.origin import Origin
+from prequential.worker.publisher import Outgoing, Publisher
+from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
+from prequential.worker.statistics import ShardStatistics
+
+log = logging.getLogger(__name__)
+
+#: Records processed between two commits that tell of a backlog: its end is published at once. With
+#: fewer, waiting for the next commit's time saves the broker many small transactions.
+_BACKLOG = 10_000
+
+#: Outputs that may wait for the commit before theirs.
+_MOST_OUTPUTS = 100_000
+
+#: A snapshot may take this share of a worker's time: the interval grows with its cost.
+_SNAPSHOT_SHARE = 0.05
+
+#: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
+_SNAPSHOT_TRANSACTION = 8
+
+
+class Checkpoint:
+    """The checkpoints of one shard: one commit at a time, `commit_every` apart, and snapshots beside them.
+
+    `in_thread` makes a call that blocks in the shard's own thread, one after the other.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        partition: int,
+        shard: Shard,
+        originals: Originals,
+        origin: Origin,
+        fetcher: Fetcher,
+        statistics: ShardStatistics,
+        publisher: Publisher,
+        in_thread: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self.generation = 0  # of the newest snapshot
+        self._config = config
+        self._partition = partition
+        self._shard = shard
+        self._originals = originals
+        self._origin = origin
+        self._fetcher = fetcher
+        self._statistics = statistics
+        self._publisher = publisher
+        self._in_thread = in_thread
+        self._journal_number = 0
+        self._journal_offset = 0
+        self._committed_at = monotonic()
+        self._uncommitted = 0  # records processed since then
+        self._backlog = False
+        self._committing: asyncio.Future[None] | None = None
+        self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
+        self._snapshot: asyncio.Future[None] | None = None
+        self._changed = False  # processed anything since the last snapshot
+        self._ending = False  # whoever ends it commits what is left: nobody else begins
+
+    @property
+    def published(self) -> bool:
+        """Whether all that was processed has been published."""
+        return self._committing is None and not self._shard.cuts
+
+    def resume(self, known: Known) -> None:
+        """Go on from what a former holder of the shard has committed."""
+        if known.manifest is not None:
+            self.generation = known.manifest.generation
+        self._journal_number = known.journal_number
+        self._journal_offset = known.journal_offset
+
+    def processed(self, records: int) -> None:
+        """The shard has processed records."""
+        self._changed = True
+        self._uncommitted += records
+        self._originals.keep(self._shard.letters)
+        self._originals.drop(self._shard.merge.cut)
+
+    # ---- when
+
+    def begin_if_due(self) -> None:
+        """Begin a commit, with a snapshot now and then, when it is time and none is under way."""
+        if self._ending:
+            return
+        if self._committing is not None and self._committing.done():
+            self._committing.result()  # an error ends the shard
+            self._committing = None
+        if self._snapshot is not None and self._snapshot.done():
+            self._snapshot.result()
+            self._snapshot = None
+        now = monotonic()
+        self._backlog |= self._uncommitted >= _BACKLOG
+        caught_up = not any(self._shard.merge.buffered)
+        late = now - self._committed_at >= self._config.worker.commit_every / 1000
+        due = late or (self._backlog and caught_up) or self.many_outputs
+        snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
+        if self._committing is None and due and (self._shard.cuts or snapshot):
+            self._committed_at = now
+            self._uncommitted = 0
+            self._backlog &= not caught_up
+            self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
+
+    @property
+    def many_outputs(self) -> bool:
+        """Whether so many outputs wait that no more should be made."""
+        return len(self._shard.outputs) + len(self._shard.letters) > _MOST_OUTPUTS
+
+    async def committed(self) -> None:
+        """Wait for the commit that is under way."""
+        if self._committing is not None:
+            await asyncio.wait([self._committing])
+
+    async def end(self, *, last: bool) -> None:
+        """Finish what is under way; with `last`, publish what is left and take a last snapshot.
+
+        The shard must take nothing more.
+        """
+        self._ending = True
+        if self._committing is not None:
+            await self._committing
+            self._committing = None
+        await self._finish_snapshot()
+        if last and self._changed:
+            await self.commit(with_snapshot=True)
+            await self._finish_snapshot()
+
+    async def _finish_snapshot(self) -> None:
+        if self._snapshot is not None:
+            await self._snapshot
+            self._snapshot = None
+
+    # ---- how
+
+    async def commit(self, *, with_snapshot: bool = False) -> None:
+        """Publish everything since the last time; take a snapshot of the state then, if wanted.
+
+        1. Take outputs and cuts from the shard; from here on it may go on.
+        2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
+        3. Publish a journal entry with the cuts. Now the order is settled, whoever goes on from here.
+        4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
+           this worker can't commit are published by the next one, with the same content.
+        5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
+        6. Commit the input offsets that the snapshot covers.
+        """
+        outputs, cuts = self._shard.flush()  # step 1
+        messages = [self._outgoing(output) for output in outputs]
+        parts = None
+        if with_snapshot:  # step 2
+            started = monotonic()
+            self._changed = False
+            cut: Cut = tuple(self._shard.merge.cut)
+            parts = self._shard.snapshot()
+            self._statistics.stall.observe(monotonic() - started)
+        if cuts:
+            await self._publish_entry(cuts, [])  # step 3
+        if messages:
+            await self._publish_entry([], messages)  # step 4
+        if parts is not None:
+            # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
+            # has begun since step 1, so the journal ends with this one.
+            self._snapshot = asyncio.ensure_future(
+                self._write_snapshot(parts, cut, self._journal_number, self._journal_offset)
+            )
+
+    async def _publish_entry(self, cuts: list[Cut], outputs: list[Outgoing]) -> None:
+        """One transaction of outputs and a journal entry."""
+        started = monotonic()
+        self._journal_number += 1
+        entry = JournalEntry(self._journal_number, cuts, self._origin)
+        topic = self._config.kafka.topic(JOURNAL)
+        messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
+        offsets = await self._in_thread(self._publisher.publish, messages)
+        self._journal_offset = offsets[topic] + 1
+        self._statistics.transactions.observe(monotonic() - started)
+
+    async def _write_snapshot(
+        self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
+    ) -> None:
+        """Steps 5 and 6 of `commit`."""
+        started = monotonic()
+        self.generation += 1
+        generation = self.generation
+        topic = self._config.kafka.topic(SNAPSHOTS)
+        header = [(GENERATION, b"%d" % generation)]
+        writer = ChunkWriter()
+        chunks = writer.chunks_of(parts)
+        place = 0
+        while batch := await self._in_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
+            messages = [
+                Outgoing(topic, chunk_key(generation, place + i), chunk, header)
+                for i, chunk in enumerate(batch)
+            ]
+            place += len(batch)
+            await self._in_thread(self._publisher.publish, messages)
+        manifest = Manifest(
+            FORMAT, generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
+            self._config.defaults.digest, self._origin,
+        )  # fmt: skip
+        message = Outgoing(topic, MANIFEST_KEY, msgspec.msgpack.encode(manifest), header)
+        await self._in_thread(self._publisher.publish, [message])
+        cost = monotonic() - started
+        self._fetcher.commit(self._partition, cut)
+        self._statistics.snapshots.observe(cost)
+        self._statistics.snapshot_bytes = writer.size
+        pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
+        self._snapshot_at = monotonic() + pause
+
+    # ---- what
+
+    def _outgoing(self, output: Output) -> Outgoing:
+        kafka = self._config.kafka
+        if isinstance(output, Metrics):
+            return Outgoing(kafka.topic(METRICS), output.stream.encode(), encode(output))
+        if isinstance(output, Alarm):
+            log.warning(
+                "drift: %s/%s %s: %s on %s at outcome %d (%.1f > %g)",
+                output.stream, output.model, output.stage, output.detector, output.signal,
+                output.outcome, output.statistic, output.threshold,
+            )  # fmt: skip
+            return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+        return self._dead_letter(output)
+
+    def _dead_letter(self, letter: DeadLetter) -> Outgoing:
+        """The original record, with the reason and its origin in headers."""
+        message = self._originals.take(letter)
+        kafka = self._config.kafka
+        headers = [
+            ("error", letter.reason.encode()),
+            ("topic", kafka.topic(INPUTS[letter.kind]).encode()),
+            ("partition", b"%d" % self._partition),
+            ("offset", b"%d" % letter.offset),
+        ]
+        return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)

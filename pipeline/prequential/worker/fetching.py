@@ -1,0 +1,289 @@
+"""Fetching: records in batches from the partitions that this worker holds, by librdkafka.
+
+The *member* is a client that joins the group and says which partitions are ours; it fetches nothing.
+The *readers*, one for each input topic, belong to no group: each partition is assigned with the very
+offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
+topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
+bounded queue and not as objects. librdkafka fetches, decompresses and keeps the group alive in threads
+of its own, so no call here waits for the broker, but for `stop`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.config import Config
+from prequential.topics.clients import is_stranded
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS
+from prequential.worker.complaints import TOLD
+
+log = logging.getLogger(__name__)
+
+#: Settings that make librdkafka keep up with a fast reader (the defaults starve it: it waits 1 s
+#: before it fetches more once its queue is full).
+FETCH_SETTINGS: Mapping[str, object] = {
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 20_000,
+    "fetch.message.max.bytes": 262_144,
+    "queued.max.messages.kbytes": 131_072,
+    # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
+    "fetch.wait.max.ms": 100,
+}
+
+#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
+#: vanishes.
+_MOST = 8_000
+
+#: Seconds between looks at the ends of the partitions (they come with fetches: no request).
+_LAG_SECONDS = 1.0
+
+
+class Fetched(NamedTuple):
+    """A batch of one partition of one input topic, as it was fetched."""
+
+    kind: int
+    partition: int
+    messages: list[Message]
+    #: Where the partition ended when it was read to its end; None: there may be more at once.
+    end: int | None
+
+
+class Fetcher:
+    """Reads the input topics of the shards that are asked for."""
+
+    def __init__(
+        self, config: Config, on_partitions: Callable[[frozenset[int] | None], None]
+    ) -> None:
+        self._config = config
+        self._on_partitions = on_partitions
+        self._topics = tuple(map(config.kafka.topic, INPUTS))
+        self._connect()
+
+    def _connect(self) -> None:
+        """New clients, out of the group, and no shard open."""
+        config, kafka = self._config, self._config.kafka
+        self._member = Consumer(
+            kafka.client(
+                **{
+                    "group.id": config.group,
+                    "enable.auto.commit": False,
+                    # The same sorted members get the same partition numbers of every topic.
+                    "partition.assignment.strategy": "range",
+                    "session.timeout.ms": config.worker.session_timeout,
+                    **TOLD,
+                }
+            )
+        )
+        self._readers = [
+            Consumer(
+                kafka.client(
+                    **{
+                        **FETCH_SETTINGS,
+                        # Needed by the client, never joined.
+                        "group.id": f"{config.group}-fetch",
+                        "enable.auto.commit": False,
+                        "enable.auto.offset.store": False,
+                        "enable.partition.eof": True,
+                        # An offset that is gone must be noticed, not skipped.
+                        "auto.offset.reset": "error",
+                        **TOLD,
+                    }
+                )
+            )
+            for _ in INPUTS
+        ]
+        self._open: set[int] = set()  # shards that are read
+        self._held: set[tuple[int, int]] = set()
+        #: Which topics a shard has plenty of, and which it can't go on without.
+        self._appetites: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
+        #: High watermarks by (kind, partition), for the lag.
+        self.ends: dict[tuple[int, int], int] = {}
+        self._ends_at = 0.0
+
+    # ---- shards
+
+    def open(self, partition: int, offsets: Iterable[int]) -> None:
+        """Begin to read a shard's three partitions at `offsets`."""
+        self._open.add(partition)
+        for reader, topic, offset in zip(self._readers, self._topics, offsets):
+            reader.incremental_assign([TopicPartition(topic, partition, offset)])
+
+    def close(self, partition: int) -> None:
+        """Stop reading a shard, if it is read."""
+        self._appetites.pop(partition, None)
+        if partition not in self._open:
+            return  # closed before it was opened
+        self._open.discard(partition)
+        for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
+            self._held.discard((kind, partition))
+            reader.incremental_unassign([TopicPartition(topic, partition)])
+
+    def hold(self, kind: int, partition: int, on: bool) -> None:
+        """Back-pressure: hold a partition while its shard has enough of it."""
+        if partition not in self._open or on == ((kind, partition) in self._held):
+            return
+        parts = [TopicPartition(self._topics[kind], partition)]
+        if on:
+            self._readers[kind].pause(parts)
+            self._held.add((kind, partition))
+        else:
+            self._readers[kind].resume(parts)
+            self._held.discard((kind, partition))
+
+    def appetite(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
+        """Of which topics a shard has plenty, and without more of which it can't go on.
+
+        A topic is left alone while a shard has plenty of it, unless another can't go on without it.
+        """
+        self._appetites[partition] = plenty, blocked
+
+    def commit(self, partition: int, offsets: Iterable[int]) -> None:
+        """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
+        parts = [
+            TopicPartition(topic, partition, offset)
+            for topic, offset in zip(self._topics, offsets)
+        ]
+        self._member.commit(offsets=parts, asynchronous=True)
+
+    # ---- the group and its records
+
+    def subscribe(self) -> None:
+        """Join the group."""
+        self._member.subscribe(
+            list(self._topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def fetch(self, now: float) -> list[Fetched]:
+        """What has come; `now` is monotonic (seconds)."""
+        self._member.poll(0)  # serves rebalances
+        if now - self._ends_at > _LAG_SECONDS:
+            self._ends_at = now
+            self._look_at_ends()
+        return [
+            batch
+            for kind in self._wanted_kinds()
+            for batch in self._batches(kind, self._readers[kind].consume(_MOST, 0))
+        ]
+
+    def _wanted_kinds(self) -> list[int]:
+        """The topics to read now: first those that a shard can't go on without."""
+        appetites = self._appetites.values()
+        kinds = range(len(INPUTS))
+        missing = [kind for kind in kinds if any(blocked[kind] for _, blocked in appetites)]
+        return missing + [
+            kind
+            for kind in kinds
+            if kind not in missing and not any(plenty[kind] for plenty, _ in appetites)
+        ]
+
+    def stranded(self) -> bool:
+        """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        return any(is_stranded(client, self._topics[0]) for client in (self._member, *self._readers))
+
+    def renew(self) -> None:
+        """Begin anew with new clients: join the group again, with no shard open.
+
+        The group misses the former member after its session timeout.
+        """
+        former = [self._member, *self._readers]
+        self._connect()
+        # The last references: whatever librdkafka does to end these, it keeps nobody waiting.
+        threading.Thread(target=former.clear, daemon=True).start()
+        self.subscribe()
+
+    def stop(self) -> None:
+        """Leave the group at once, so that others take over without waiting."""
+        self._member.close()
+        for reader in self._readers:
+            reader.close()
+
+    def _batches(self, kind: int, messages: list[Message]) -> list[Fetched]:
+        """Messages of one topic in runs of one partition, as they came."""
+        partitions = list(map(Message.partition, messages))
+        batches = []
+        start = 0
+        while start < len(messages):
+            if messages[start].topic() is None:  # an error of the client, of no partition
+                self._without_events([messages[start]])
+                start += 1
+                continue
+            stop = _run_end(partitions, start)
+            run = messages[start:stop]
+            end = None
+            if any(map(Message.error, run)):
+                run, end = self._without_events(run)
+            batches.append(Fetched(kind, partitions[start], run, end))
+            start = stop
+        return batches
+
+    def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:
+        """The records among messages, and where the partition ended if one of them says so."""
+        records, end = [], None
+        for message in run:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                end = message.offset()
+            else:
+                self._fail(message, error)
+        return records, end
+
+    def _fail(self, message: Message, error: KafkaError) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise WorkError(
+                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed "
+                "it, or the topic was made anew; `prequential worker --rebuild` begins anew if the topic "
+                "and the journal are there from their beginnings on"
+            )
+        if error.retriable():
+            log.warning("%s/%d: %s", topic, partition, error.str())
+            return
+        raise WorkError(f"{topic}/{partition} offset {offset}: {error.str()}")
+
+    def _look_at_ends(self) -> None:
+        for kind, reader in enumerate(self._readers):
+            for part in reader.assignment():
+                _, high = reader.get_watermark_offsets(part, cached=True)
+                if high >= 0:
+                    self.ends[kind, part.partition] = high
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        consumer.assign([])  # membership only: the fetcher reads
+        by_topic: dict[str, set[int]] = {topic: set() for topic in self._topics}
+        for part in parts:
+            by_topic[part.topic].add(part.partition)
+        numbers = set(map(frozenset, by_topic.values()))
+        if len(numbers) > 1:
+            raise WorkError(
+                "the group gave this worker different partitions of "
+                + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
+                + ": expected the same of all three (`prequential topics check` says why)"
+            )
+        self._on_partitions(numbers.pop())
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        # A shard that goes elsewhere is fenced by whoever takes it, and one that comes back goes on
+        # as if nothing had been. What is ours is said by the next assignment.
+        consumer.unassign()
+        self._on_partitions(None)
+
+
+def _run_end(partitions: list[int | None], start: int) -> int:
+    """Where the run of one partition that begins at `start` ends."""
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a loop of our own
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
+            return place
+    return len(partitions)

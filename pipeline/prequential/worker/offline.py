@@ -1,0 +1,201 @@
+"""Replaying a cluster's own input topics: what the workers made of them, digit for digit."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from itertools import groupby
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from prequential.config import Config
+from prequential.core.merge import Cut
+from prequential.core.shard import Shard
+from prequential.topics.admin import partition_counts
+from prequential.topics.decoding import Decoder
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.worker.batches import Originals, to_batch
+from prequential.worker.fetching import FETCH_SETTINGS
+from prequential.worker.origin import Origin, present_origin
+from prequential.worker.recovery import read_known
+from rich.progress import Progress, TaskID
+
+log = logging.getLogger(__name__)
+
+#: Most records taken from librdkafka, or processed of each topic, at once.
+_MOST = 10_000
+
+#: Records buffered of one topic at which its fetching is paused, and at which it goes on.
+_HOLD, _RESUME = 200_000, 50_000
+
+#: Seconds without a record after which reading is given up.
+_SILENCE_SECONDS = 60.0
+
+#: A promise that holds for ever: the topic is read to its present end.
+_ENDED = 1 << 62
+
+DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], None]
+
+
+def replay_topics(
+    config: Config, put: Callable[[Output], None], dead_letter: DeadLetterWriter, progress: Progress
+) -> None:
+    """Evaluate the input topics up to their present ends, shard by shard.
+
+    The order is that which the workers took as far as the journal goes, then the free one. `put` takes
+    metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value. Joins
+    no group and writes nothing. Raises WorkError if the cluster or a topic can't be read.
+    """
+    kafka = config.kafka
+    names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
+    counts = partition_counts(kafka, names)
+    if len(set(counts.values())) > 1:
+        raise WorkError(f"the topics differ in their number of partitions: {counts}")
+    origin = present_origin(kafka)
+    for partition in range(origin.partitions):
+        _ShardReplay(config, partition, put, dead_letter, progress).run(origin)
+
+
+class _ShardReplay:
+    """One shard: the same steps as `ShardRunner`, from the topics' beginnings and aloud."""
+
+    def __init__(
+        self,
+        config: Config,
+        partition: int,
+        put: Callable[[Output], None],
+        dead_letter: DeadLetterWriter,
+        progress: Progress,
+    ) -> None:
+        self._config = config
+        self._partition = partition
+        self._put = put
+        self._dead_letter = dead_letter
+        self._progress = progress
+        self._shard = Shard(config)
+        self._originals = Originals()
+        self._decoder = Decoder()
+        self._cuts: deque[Cut] = deque()
+        self._kinds = {config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
+        self._ended = [False, False, False]
+        self._paused: set[int] = set()
+
+    def run(self, origin: Origin) -> None:
+        known = read_known(
+            self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
+            whole=False,
+        )
+        self._cuts.extend(cut for entry in known.journal for cut in entry.cuts)
+        consumer = Consumer(
+            self._config.kafka.client(
+                **{
+                    **FETCH_SETTINGS,
+                    "group.id": "prequential-replay",  # needed by the client, never joined
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "earliest",
+                }
+            )
+        )
+        try:
+            parts = [
+                TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds
+            ]
+            ends = [consumer.get_watermark_offsets(part, timeout=10.0) for part in parts]
+            for part, (low, _) in zip(parts, ends):
+                if low > 0:
+                    log.warning(
+                        "%s/%d begins at offset %d: what was before is gone and can't be replayed",
+                        part.topic, part.partition, low,
+                    )  # fmt: skip
+            task = self._progress.add_task(
+                f"shard {self._partition}", total=sum(high - low for low, high in ends)
+            )
+            consumer.assign(parts)
+            self._read(consumer, [high for _, high in ends], task)
+        finally:
+            consumer.close()
+        if self._cuts:
+            raise WorkError(
+                f"shard {self._partition}: the journal speaks of records up to {self._cuts[-1]} that "
+                "aren't in the input topics (any more): they can't be replayed"
+            )
+        self._shard.last_set()
+        self._deliver()
+
+    def _read(self, consumer: Consumer, ends: list[int], task: TaskID) -> None:
+        """Read up to `ends`, the partitions' ends at the beginning."""
+        silence = 0.0
+        while True:
+            first = consumer.poll(1.0) if not all(self._ended) else None
+            if first is not None:
+                silence = 0.0
+                self._add([first, *consumer.consume(_MOST - 1, 0)], ends)
+            elif not all(self._ended):
+                silence += 1.0
+                if silence > _SILENCE_SECONDS:
+                    raise WorkError(f"shard {self._partition}: nothing came for {silence:.0f} s")
+            processed = self._process()
+            self._progress.advance(task, processed)
+            self._hold(consumer)
+            if all(self._ended) and not processed:
+                return
+
+    def _add(self, messages: list[Message], ends: list[int]) -> None:
+        for topic, group in groupby(messages, key=Message.topic):
+            kind = self._kinds[topic]
+            good = []
+            for message in group:
+                error = message.error()
+                if error is None:
+                    if message.offset() < ends[kind]:
+                        good.append(message)
+                    else:
+                        self._ended[kind] = True  # it came after we began
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    self._ended[kind] = True
+                elif not error.retriable():
+                    raise WorkError(f"{topic}/{self._partition}: {error.str()}")
+            if good:
+                self._shard.add(to_batch(kind, good, self._decoder))
+                self._originals.add(kind, good)
+
+    def _process(self) -> int:
+        shard = self._shard
+        processed = 0
+        while self._cuts and shard.merge.covers(self._cuts[0]):
+            processed += shard.follow(self._cuts.popleft())
+            self._deliver()
+        if not self._cuts:
+            promises = [_ENDED if ended else None for ended in self._ended]
+            while taken := shard.advance(promises, _MOST):
+                processed += taken
+                self._deliver()
+        return processed
+
+    def _deliver(self) -> None:
+        for output in self._shard.flush()[0]:
+            if isinstance(output, DeadLetter):
+                original = self._originals.find(output.kind, output.offset)
+                self._dead_letter(
+                    output, self._partition, output.offset, original.key(), original.value()
+                )
+            else:
+                self._put(output)
+        self._originals.drop(self._shard.merge.cut)
+
+    def _hold(self, consumer: Consumer) -> None:
+        """Back-pressure, except for a topic that the journal's next cut waits for."""
+        merge = self._shard.merge
+        for topic, kind in self._kinds.items():
+            needed = bool(self._cuts) and merge.added[kind] < self._cuts[0][kind]
+            part = [TopicPartition(topic, self._partition)]
+            if kind in self._paused:
+                if needed or merge.buffered[kind] < _RESUME:
+                    consumer.resume(part)
+                    self._paused.discard(kind)
+            elif merge.buffered[kind] > _HOLD and not needed and not self._ended[kind]:
+                consumer.pause(part)
+                self._paused.add(kind)

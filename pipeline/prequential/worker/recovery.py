@@ -1,0 +1,177 @@
+"""What a shard's topics say about it: the newest snapshot, and the journal after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from prequential.config import Config
+from prequential.core.merge import Cut
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
+from prequential.worker.complaints import TOLD
+from prequential.worker.fetching import FETCH_SETTINGS
+from prequential.worker.journal import JournalEntry, decode_entry
+from prequential.worker.origin import Origin
+from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
+
+log = logging.getLogger(__name__)
+
+#: Seconds without a record or the end of the partition after which reading is given up.
+_SILENCE_SECONDS = 60.0
+
+#: What can't be had without the beginnings.
+_GONE = (
+    "what was before is gone, and without it other things would be published under the same ids; begin "
+    "under a new kafka.prefix"
+)
+
+#: Name of the header that says to which snapshot a chunk belongs.
+GENERATION = "generation"
+
+
+class Known(NamedTuple):
+    """Where a shard stands according to its topics."""
+
+    manifest: Manifest | None
+    parts: Iterator[Any]
+    journal: list[JournalEntry]  # after the snapshot
+    journal_number: int  # of the last entry
+    journal_offset: int  # after the last entry
+
+
+def read_partition(
+    kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool]
+) -> Iterator[Message]:
+    """The committed records of a partition from `offset` up to its present end, in no group."""
+    consumer = Consumer(
+        kafka.client(
+            **{
+                **FETCH_SETTINGS,
+                **TOLD,
+                "group.id": "prequential-read",  # needed by the client, never joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            }
+        )
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        silence = 0.0
+        while not stopped():
+            message = consumer.poll(1.0)
+            if message is None:
+                silence += 1.0
+                if silence > _SILENCE_SECONDS:
+                    raise WorkError(f"{topic}/{partition}: nothing came for {silence:.0f} s")
+                continue
+            silence = 0.0
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            elif not error.retriable():
+                raise WorkError(f"{topic}/{partition}: {error.str()}")
+    finally:
+        consumer.close()
+
+
+def read_known(
+    config: Config,
+    partition: int,
+    origin: Origin,
+    rebuild: bool,
+    stopped: Callable[[], bool],
+    *,
+    whole: bool = True,
+) -> Known:
+    """Snapshot and journal of a shard, both read to their ends.
+
+    Both must be of the present input topics (`origin`), or WorkError says what has changed. `rebuild`
+    passes over snapshots, and over journal entries of topics that are no more. Without a snapshot the
+    journal and the inputs that it speaks of must be there from their beginnings on, or WorkError says what
+    is missing; with `whole` false that is a warning.
+    """
+    kafka = config.kafka
+    reader = SnapshotReader()
+    if not rebuild:
+        topic = kafka.topic(SNAPSHOTS)
+        for message in read_partition(kafka, topic, partition, OFFSET_BEGINNING, stopped):
+            if message.value() is None:
+                if message.key() == MANIFEST_KEY:
+                    reader.forget()
+            else:
+                headers = dict(message.headers() or ())
+                generation = int(headers.get(GENERATION, b"-1"))
+                reader.add(message.key() or b"", message.value(), generation)
+    newest = reader.newest()
+    manifest, parts = newest if newest is not None else (None, iter(()))
+    if manifest is not None:
+        _check_origin(manifest.origin, origin, partition)
+    start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
+    journal: list[JournalEntry] = []
+    begins = 1  # number of the first entry
+    journal_number = 0 if manifest is None else manifest.journal_number
+    journal_offset = 0 if manifest is None else manifest.journal_offset
+    for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
+        entry = decode_entry(message.value() or b"")
+        journal_offset = message.offset() + 1
+        journal_number = entry.number
+        if rebuild and entry.origin.difference(origin):
+            journal.clear()
+            begins = entry.number + 1
+        elif manifest is None or entry.number > manifest.journal_number:
+            _check_origin(entry.origin, origin, partition)
+            journal.append(entry)
+    if manifest is not None:
+        last = manifest.journal_number
+    else:
+        last = begins - 1
+        if journal and journal[0].number != begins:
+            missing = f"the journal of shard {partition} begins at entry {journal[0].number}"
+            if whole:
+                raise WorkError(f"{missing}: {_GONE}")
+            log.warning(missing)
+            last = journal[0].number - 1
+        first = next((cut for entry in journal for cut in entry.cuts), None)
+        if first is not None and whole:
+            _check_inputs(kafka, partition, first)
+    _check_numbers(journal, last, partition)
+    return Known(manifest, parts, journal, journal_number, journal_offset)
+
+
+def _check_inputs(kafka: KafkaConfig, partition: int, first: Cut) -> None:
+    """The inputs must begin before the journal's first cut."""
+    consumer = Consumer(kafka.client(**{"group.id": "prequential-read"}))  # a name, never joined
+    try:
+        for name, end in zip(INPUTS, first):
+            part = TopicPartition(kafka.topic(name), partition)
+            low, _ = consumer.get_watermark_offsets(part, timeout=_SILENCE_SECONDS)
+            if low > end:
+                raise WorkError(f"{part.topic}/{partition} begins at offset {low}: {_GONE}")
+    finally:
+        consumer.close()
+
+
+def _check_origin(then: Origin, now: Origin, partition: int) -> None:
+    if difference := then.difference(now):
+        raise WorkError(
+            f"shard {partition}: {difference} since its state was written; "
+            "`prequential worker --rebuild` begins anew with the topics as they are"
+        )
+
+
+def _check_numbers(journal: list[JournalEntry], last: int, partition: int) -> None:
+    for entry in journal:
+        if entry.number != last + 1:
+            raise WorkError(
+                f"the journal of shard {partition} goes from entry {last} to {entry.number}: entries "
+                "are missing; was its retention shorter than the snapshots' age?"
+            )
+        last = entry.number

@@ -1,0 +1,305 @@
+"""Running one shard: recovery, then batches in and rounds, with checkpoints between.
+
+The shard itself is pure; this is where it meets the clock and the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from prequential.config import Config
+from prequential.core.merge import Cut
+from prequential.core.shard import Shard
+from prequential.topics.decoding import Decoder
+from prequential.topics.specs import SNAPSHOTS
+from prequential.worker.batches import Originals, to_batch
+from prequential.worker.checkpoint import Checkpoint
+from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.origin import Origin
+from prequential.worker.publisher import Outgoing, Publisher, ShardLost
+from prequential.worker.recovery import Known, read_known
+from prequential.worker.snapshots import MANIFEST_KEY
+from prequential.worker.statistics import ShardStatistics
+
+log = logging.getLogger(__name__)
+
+#: Most records of each topic processed without a look at anything else: some 10 ms.
+_ROUND = 8_000
+
+#: A round has costs of its own, so one with fewer new records than this waits a little for more.
+_FULL_ROUND, _PAUSE_SECONDS = 6_000, 0.02
+
+#: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
+_PLENTY = 16_000
+
+#: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
+#: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
+_HOLD, _RESUME = 200_000, 50_000
+
+#: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
+_TICK_SECONDS = 0.05
+
+#: Offsets meaning the partition's first record, as librdkafka has it.
+_BEGINNING = (-2, -2, -2)
+
+class ShardRunner:
+    """One shard of a worker, from taking it over until it is lost or closed."""
+
+    def __init__(
+        self,
+        config: Config,
+        partition: int,
+        fetcher: Fetcher,
+        origin: Origin,
+        *,
+        rebuild: bool,
+        on_lost: Callable[[int, str], None],
+    ) -> None:
+        self.partition = partition
+        self.shard = Shard(config)
+        self.statistics = ShardStatistics()
+        self.recovering = True
+        self.progress = "waiting"
+        self._config = config
+        self._fetcher = fetcher
+        self._origin = origin
+        self._rebuild = rebuild
+        self._on_lost = on_lost
+        self._publisher = Publisher(config, partition)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{partition}")
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._ends: list[int | None] = [None, None, None]
+        self._arrivals: deque[tuple[float, int]] = deque()
+        self._quiet_time: int | None = None  # record time of what arrived a grace period ago
+        self._fed = 0  # records that came since the last round
+        self._round_at = 0.0
+        self._held = [False, False, False]
+        self._originals = Originals()
+        self._decoder = Decoder()
+        self._journal: deque[Cut] = deque()  # cuts yet to be followed
+        self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
+        self.checkpoint = Checkpoint(
+            config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
+            self._publisher, lambda *call: self._in_thread(*call),
+        )  # fmt: skip
+
+    @property
+    def published(self) -> bool:
+        """Whether all that was processed has been published."""
+        return self.checkpoint.published and not self.recovering
+
+    # ---- records in
+
+    def feed(self, fetched: Fetched) -> None:
+        """Take a fetched batch; called by the agents."""
+        kind, messages = fetched.kind, fetched.messages
+        if fetched.end is not None:
+            self._ends[kind] = fetched.end
+        if messages:
+            batch = to_batch(kind, messages, self._decoder)
+            self.shard.add(batch)
+            self._originals.add(kind, messages)
+            self._fed += len(messages)
+            self._arrivals.append((monotonic(), int(batch.times.max())))
+            self.statistics.records[kind] += len(messages)
+            self._say_appetite()
+            if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
+                self._held[kind] = True
+                self._fetcher.hold(kind, self.partition, True)
+        self._wake.set()
+
+    # ---- the shard's life
+
+    async def run(self) -> None:
+        """Recover, then process until closed.
+
+        1. Fence the former holder and abort what it had open.
+        2. Read the newest snapshot and the journal after it, to their ends.
+        3. Restore the state, and fetch the inputs from the snapshot's offsets.
+        4. Follow the journal silently, but for its last entry: the outputs of those before have been
+           published already. Publish those of the last one.
+        5. Go on freely, aloud.
+        """
+        try:
+            await self._in_thread(self._publisher.take_over)  # step 1
+            self.progress = "reading snapshot and journal"
+            known = await self._in_thread(
+                read_known, self._config, self.partition, self._origin, self._rebuild,
+                lambda: self._stopping,
+            )  # step 2
+            if not self._stopping:
+                await self._restore(known)  # step 3
+            while not self._stopping:
+                await self._step()
+        except ShardLost as why:
+            if not self._stopping:
+                self._on_lost(self.partition, str(why))
+
+    async def _restore(self, known: Known) -> None:
+        started = monotonic()
+        if known.manifest is not None:
+            missing = self.shard.restore(known.parts)
+            for what in missing:
+                log.warning("shard %d: %s is new and starts empty", self.partition, what)
+        self.checkpoint.resume(known)
+        self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
+        self._unpublished = len(known.journal[-1].cuts) if known.journal else 0
+        self.shard.silent = True
+        self._speak_if_due()
+        fresh = known.manifest is None
+        log.info(
+            "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
+            self.partition,
+            "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
+            f"{self.shard.remembered} instances",
+            len(self._journal),
+            monotonic() - started,
+        )
+        if self._rebuild:  # a former snapshot is of another journal's order
+            tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
+            await self._in_thread(self._publisher.publish, [tombstone])
+        self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
+
+    def _speak_if_due(self) -> None:
+        """Be silent no longer than up to the journal's last entry."""
+        if self.shard.silent and len(self._journal) == self._unpublished:
+            self.shard.flush()
+            self.shard.silent = False
+
+    async def _recovered(self) -> None:
+        """End step 4. The free order begins when the outputs of the journalled one are out."""
+        await self.checkpoint.commit()
+        self.recovering = False
+        self.progress = "running"
+        log.info("shard %d: running", self.partition)
+
+    async def _step(self) -> None:
+        """One round: process what is in turn, publish when it is time."""
+        until = self._round_at + _PAUSE_SECONDS
+        while self._fed < _FULL_ROUND and (pause := until - monotonic()) > 0:
+            await self._woken(pause)
+        self._fed = 0
+        if self.checkpoint.many_outputs:
+            # The broker takes nothing: neither do we, and what is fetched is bounded.
+            await self.checkpoint.committed()
+        if self._stopping:
+            return
+        processed = self._follow() if self._journal else self._advance()
+        self._say_appetite()
+        if processed:
+            self.checkpoint.processed(processed)
+            self._resume_fetching()
+            self._round_at = monotonic()
+            await asyncio.sleep(0)
+        if self.recovering and not self._journal:
+            await self._recovered()
+        if not self.recovering:
+            self.checkpoint.begin_if_due()
+        if not processed:
+            await self._woken(_TICK_SECONDS)
+
+    async def _woken(self, seconds: float) -> None:
+        """Wait until something comes, or the time is over."""
+        self._wake.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    def _follow(self) -> int:
+        """Step 4: process up to the journal's next cut, if all of it is here."""
+        cut = self._journal[0]
+        if not self._here(cut):
+            self._release_for(cut)
+            return 0
+        self._journal.popleft()
+        processed = self.shard.follow(cut)
+        self._speak_if_due()
+        self.progress = f"following the journal: {len(self._journal)} cuts to go"
+        return max(1, processed)
+
+    def _here(self, cut: Cut) -> bool:
+        """Whether all records below a cut have been added (or are gone for good)."""
+        return all(
+            added >= wanted or (end is not None and end >= wanted)
+            for added, wanted, end in zip(self.shard.merge.added, cut, self._ends)
+        )
+
+    def _advance(self) -> int:
+        started = monotonic()
+        merge = self.shard.merge
+        grace = self._config.worker.grace / 1000
+        while self._arrivals and self._arrivals[0][0] <= started - grace:
+            _, time = self._arrivals.popleft()
+            self._quiet_time = time if self._quiet_time is None else max(time, self._quiet_time)
+        quiet = None if self._quiet_time is None else self._quiet_time + 1
+        promises = [
+            quiet if end is not None and added <= end else None
+            for end, added in zip(self._ends, merge.added)
+        ]
+        processed = self.shard.advance(promises, _ROUND)
+        if processed:
+            self.statistics.processing.observe(monotonic() - started)
+        return processed
+
+    # ---- back-pressure
+
+    def _say_appetite(self) -> None:
+        merge = self.shard.merge
+        if self._journal:
+            blocked = [added < wanted for added, wanted in zip(merge.added, self._journal[0])]
+        else:
+            some = any(merge.buffered)
+            blocked = [
+                some and not buffered and (end is None or added > end)
+                for buffered, end, added in zip(merge.buffered, self._ends, merge.added)
+            ]
+        self._fetcher.appetite(self.partition, [n >= _PLENTY for n in merge.buffered], blocked)
+
+    def _resume_fetching(self) -> None:
+        for kind, held in enumerate(self._held):
+            if held and self.shard.merge.buffered[kind] < _RESUME:
+                self._held[kind] = False
+                self._fetcher.hold(kind, self.partition, False)
+
+    def _release_for(self, cut: Cut) -> None:
+        """A cut may need more of a topic than is buffered otherwise."""
+        for kind, held in enumerate(self._held):
+            if held and self.shard.merge.added[kind] < cut[kind]:
+                self._held[kind] = False
+                self._fetcher.hold(kind, self.partition, False)
+
+    # ---- the end
+
+    def stranded(self) -> bool:
+        """Whether it can't publish any more, ever; blocks, see `is_stranded`."""
+        return self._publisher.stranded()
+
+    async def close(self) -> None:
+        """Publish what is processed, take a last snapshot, and let the shard go."""
+        self._stopping = True
+        self._wake.set()
+        try:
+            await self.checkpoint.end(last=not self.recovering)
+        except ShardLost:
+            pass  # whoever has it now goes on from the journal
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let the shard go at once; nothing more is published."""
+        self._stopping = True
+        self._publisher.stopping = True
+        self._wake.set()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        if self._publisher.stopping:
+            raise ShardLost("the worker lets it go")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)

@@ -1,0 +1,196 @@
+"""How to reach Kafka: one configuration for every client, and errors in plain words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Union
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from prequential.topics.errors import UsageError, WorkError
+
+#: Seconds in which a broker must have answered: enough for one that is just starting (about 5 s)
+#: and for a TLS and SASL handshake over a slow line.
+REACH_SECONDS = 10.0
+
+#: Seconds in which a client that knows a broker has connected again: its pauses grow to 15 s.
+_RECONNECT_SECONDS = 20.0
+
+#: What a client says that finds no broker.
+_NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+
+#: A security setting whose name contains one of these holds a secret: its value is never shown.
+_SECRET_WORDS = ("password", "secret", "token", "key")
+
+#: Characters that Kafka allows in a topic's name.
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]*")
+
+#: Longest prefix in characters: Kafka allows 249 for a name, the longest of ours takes 21.
+_MAX_PREFIX = 249 - 21
+
+
+@dataclass(frozen=True)
+class KafkaConfig:
+    """Where the cluster is and how its topics are laid out.
+
+    `bootstrap_servers` is `host:port`, several separated by commas. `prefix` stands before every
+    topic's name. `partitions` and `replication` hold for topics that are yet to be created.
+    `security` holds librdkafka settings, such as `sasl.mechanism`; a value `env:NAME` stands for
+    an environment variable, `file:PATH` for a file's content, so that secrets needn't be written
+    into a configuration file.
+
+    Raises UsageError if a value can't be right.
+
+    >>> KafkaConfig(prefix="eu.", security={"sasl.username": "me", "sasl.password": "hush"})
+    KafkaConfig(bootstrap_servers='localhost:9092', prefix='eu.', partitions=4, replication=1, \
+security={'sasl.username': 'me', 'sasl.password': '***'})
+    >>> KafkaConfig(partitions=0)
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: kafka.partitions is 0: expected at least 1
+    """
+
+    bootstrap_servers: str = "localhost:9092"
+    prefix: str = ""
+    partitions: int = 4
+    replication: int = 1
+    security: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.bootstrap_servers.strip():
+            raise UsageError("kafka.bootstrap_servers is empty: expected host:port")
+        for name, number in (("partitions", self.partitions), ("replication", self.replication)):
+            if number < 1:
+                raise UsageError(f"kafka.{name} is {number}: expected at least 1")
+        if not _PREFIX.fullmatch(self.prefix) or len(self.prefix) > _MAX_PREFIX:
+            raise UsageError(
+                f"kafka.prefix is {self.prefix[:64]!r}: expected at most {_MAX_PREFIX} letters, "
+                "digits, dots, underscores and hyphens"
+            )
+
+    def __repr__(self) -> str:
+        shown = {key: "***" if _is_secret(key) else value for key, value in self.security.items()}
+        return (
+            f"KafkaConfig(bootstrap_servers={self.bootstrap_servers!r}, prefix={self.prefix!r}, "
+            f"partitions={self.partitions!r}, replication={self.replication!r}, security={shown!r})"
+        )
+
+    def topic(self, name: str) -> str:
+        """The full name of one of our topics.
+
+        >>> KafkaConfig(prefix="eu.").topic("labels")
+        'eu.labels'
+        """
+        return self.prefix + name
+
+    def client(self, **overrides: Any) -> dict[str, Any]:
+        """Settings of a librdkafka client; `overrides` win over the configuration.
+
+        Raises UsageError if a secret's environment variable or file can't be read.
+
+        >>> KafkaConfig("kafka:9092").client(**{"group.id": "g"})
+        {'bootstrap.servers': 'kafka:9092', 'group.id': 'g'}
+        """
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            **{key: _resolved(key, value) for key, value in self.security.items()},
+            **overrides,
+        }
+
+
+def connect(kafka: KafkaConfig, timeout: float = REACH_SECONDS) -> AdminClient:
+    """An admin client of a cluster that has just answered.
+
+    Raises WorkError if no broker answers within `timeout` seconds: one sentence with the address
+    and the last reason that is known. Raises UsageError for settings that librdkafka refuses.
+    """
+    reasons: list[str] = []
+
+    def note(error: KafkaError) -> None:
+        # "All brokers are down" follows from the reasons noted before it.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            reasons.append(error.str())
+
+    with plain_errors(kafka):
+        # What would be logged is what `note` gets: it is told once, in the error's sentence.
+        admin = AdminClient(kafka.client(error_cb=note, log_level=0))
+        try:
+            admin.list_topics(timeout=timeout)
+        except KafkaException as error:
+            admin.poll(0)  # serves `note`
+            reason = _without_details(reasons[-1] if reasons else error.args[0].str())
+            raise WorkError(
+                f"no Kafka broker answered at {kafka.bootstrap_servers} "
+                f"within {timeout:g} s: {reason}"
+            ) from error
+    return admin
+
+
+def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
+    """Whether a client finds no broker, though the cluster has just answered a new one.
+
+    Such a client never comes back. A broker that shuts down may say, last of all, that there are no
+    brokers; librdkafka (2.10 to 2.16 at least) then forgets those that it knew, and depending on when
+    the connection ends it doesn't return to `bootstrap.servers` either
+    (https://github.com/confluentinc/librdkafka/issues/5301). Blocks for up to 20 s; `topic` is one that
+    exists.
+    """
+    try:
+        client.list_topics(topic, timeout=_RECONNECT_SECONDS)
+    except KafkaException as error:
+        return error.args[0].code() in _NO_BROKER
+    return False
+
+
+@contextmanager
+def plain_errors(kafka: KafkaConfig) -> Iterator[None]:
+    """Turn librdkafka's exceptions into UsageError (refused settings) or WorkError (the rest)."""
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() == KafkaError._INVALID_ARG:
+            raise UsageError(f"kafka.security: {cause.str()}") from error
+        raise WorkError(f"Kafka at {kafka.bootstrap_servers}: {cause.str()}") from error
+
+
+def _is_secret(key: str) -> bool:
+    return any(word in key.lower() for word in _SECRET_WORDS)
+
+
+def _resolved(key: str, value: str) -> str:
+    """The setting itself, or what its `env:NAME` or `file:PATH` stands for."""
+    form, _, source = value.partition(":")
+    if form == "env":
+        if source not in os.environ:
+            raise UsageError(
+                f"kafka.security: {key} is 'env:{source}', "
+                f"but the environment variable {source} is not set"
+            )
+        return os.environ[source]
+    if form == "file":
+        try:
+            # Editors and secret stores end files with a newline that is not part of the secret.
+            return Path(source).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise UsageError(
+                f"kafka.security: {key} is 'file:{source}', "
+                f"but the file {source} can't be read: {reason}"
+            ) from error
+    return value
+
+
+def _without_details(reason: str) -> str:
+    """librdkafka's reason without the state machine's bookkeeping in brackets.
+
+    >>> _without_details("kafka:1/bootstrap: Connect failed (after 0ms in state CONNECT, 2 more)")
+    'Connect failed'
+    """
+    reason = re.sub(r" \(after \d+ms in state .*", "", reason)
+    return re.sub(r"^\S+/(bootstrap|\d+): ", "", reason)

@@ -1,0 +1,250 @@
+"""From a record's value to a typed message, or to the reason why it can't be used.
+
+Up to three tries, each slower and more lenient than the one before: the whole batch in the pipeline's own
+form; the whole batch in every form that the contract allows; and, only when something in the batch is
+unusable, each record by itself. So bad input and rare forms cost nothing where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, Union
+
+import msgspec
+from prequential.topics.messages import (
+    MAX_NAME_BYTES,
+    MAX_VALUE_BYTES,
+    SUM_SURELY_WITHIN,
+    Instance,
+    Label,
+    Prediction,
+    Probabilities,
+    Record,
+    Whole,
+    WireInstance,
+    WireLabel,
+    WirePrediction,
+    check_probabilities,
+    is_sum_too_large,
+)
+from prequential.topics.times import milliseconds
+
+#: Input topics in the order in which records of the same time are processed (contract, section 2).
+KINDS = ("instances", "predictions", "labels")
+INSTANCES, PREDICTIONS, LABELS = range(3)
+
+_STRUCTS = (Instance, Prediction, Label)
+_STRICT: tuple[Callable[..., Any], ...] = tuple(
+    msgspec.json.Decoder(struct).decode for struct in _STRUCTS
+)
+
+#: Fields whose values are few, as a rule; and those of them that may be no names.
+_FAMILIAR = (("stream",), ("stream", "model", "y_pred"), ("stream", "y_true"))
+_TARGETS = ("y_pred", "y_true")
+
+#: Names of a field that are expected at most.
+_MOST_FAMILIAR = 64
+
+_LENIENT: tuple[Callable[..., Any], ...] = tuple(
+    msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
+)
+
+_probabilities = msgspec.json.Decoder(Probabilities).decode
+
+#: What decoding foreign bytes may raise; anything else is a bug and must end the process.
+#: (`MsgspecError` for JSON and types, TypeError for a record without a value.)
+_UNUSABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+
+
+class Decoded(NamedTuple):
+    """A decoded batch: `records[i]` is None where `reasons[i]` says why record i is unusable."""
+
+    records: list[Record | None]
+    reasons: dict[int, str]
+
+
+def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
+    """Decode the values of one topic's records.
+
+    >>> decode(LABELS, [b'{"stream":"s","instance_id":7,"y_true":"UP"}']).records
+    [WireLabel(stream='s', instance_id='7', y_true='UP', ts=None)]
+    >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
+    {0: 'object missing required field `y_true`', 1: 'the record has no value'}
+    """
+    records = _all(kind, _STRICT[kind], values)
+    if records is not None:
+        return Decoded(records, {})
+    try:
+        records = [_lenient(kind, value) for value in values]
+        if kind != PREDICTIONS or not _any_sum_too_large(records):
+            return Decoded(records, {})
+    except _UNUSABLE:
+        pass
+    records = []
+    reasons = {}
+    for index, value in enumerate(values):
+        record = None
+        try:
+            lenient = _lenient(kind, value)
+            if kind == PREDICTIONS:
+                check_probabilities(_y_proba(lenient) or {})
+            record = lenient
+        except _UNUSABLE as error:
+            reasons[index] = _sentence(error)
+        records.append(record)
+    return Decoded(records, reasons)
+
+
+class Decoder:
+    """Decodes batches as `decode` does, faster where names come again and again.
+
+    Streams, models and classes are few. Those seen so far are made part of the type that is expected,
+    so each comes out as one and the same string, whose hash is known, and no new one is made for each
+    record. A batch with another name in it is decoded as usual, and the name is known from then on.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[dict[str, set[str] | None]] = [
+            {field: set() for field in fields} for fields in _FAMILIAR
+        ]
+        self._familiar: list[Callable[[bytes], Any] | None] = [None] * len(KINDS)
+
+    def decode(self, kind: int, values: Sequence[bytes | None]) -> Decoded:
+        """Decode the values of one topic's records."""
+        familiar = self._familiar[kind]
+        if familiar is not None:
+            records = _all(kind, familiar, values)
+            if records is not None:
+                return Decoded(records, {})
+        decoded = decode(kind, values)
+        if decoded.records and type(decoded.records[0]) is _STRUCTS[kind]:
+            self._learn(kind, decoded.records)
+        return decoded
+
+    def _learn(self, kind: int, records: Sequence[Record | None]) -> None:
+        known = self._names[kind]
+        fields = []
+        for field, before in known.items():
+            if before is None:
+                continue
+            values: set[Any] = {getattr(record, field, None) for record in records}
+            names: set[str] = before | {value for value in values if type(value) is str}
+            known[field] = names if len(names) <= _MOST_FAMILIAR else None
+            if names and known[field] is not None:
+                one_of: Any = Literal[tuple(sorted(names))]
+                fields.append((field, Union[one_of, Whole, bool, float] if field in _TARGETS else one_of))
+        if not fields:  # too many names: from now on batches are decoded as usual, at no cost here
+            self._familiar[kind] = None
+            return
+        struct = msgspec.defstruct(_STRUCTS[kind].__name__, fields, bases=(_STRUCTS[kind],), gc=False)
+        self._familiar[kind] = msgspec.json.Decoder(struct).decode
+
+
+#: A prediction's probabilities: a function in C, because most predictions have none.
+_y_proba: Callable[[Any], dict[str, float] | None] = attrgetter("y_proba")
+
+
+def _all(
+    kind: int, decoder: Callable[..., Any], values: Sequence[bytes | None]
+) -> list[Record | None] | None:
+    """All of a batch; None if one of them can't be decoded so, or can't be used."""
+    try:
+        records: list[Record | None] = [decoder(value) for value in values]
+        if not _plain(values):
+            for value, record in zip(values, records):
+                _check_value(value)  # type: ignore[arg-type]
+                _check_name_lengths(record)  # type: ignore[arg-type]
+    except _UNUSABLE:
+        return None
+    if kind == PREDICTIONS and _any_sum_too_large(records):
+        return None
+    return records
+
+
+def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
+    """Whether some prediction's probabilities sum to too much (that each is one, their type says)."""
+    for y_proba in filter(None, map(_y_proba, predictions)):
+        if sum(y_proba.values()) > SUM_SURELY_WITHIN and is_sum_too_large(y_proba):
+            return True
+    return False
+
+
+def _plain(values: Sequence[bytes | None]) -> bool:
+    """Whether characters are bytes (ASCII, no escapes) and no value is too long."""
+    text = b"".join(values)  # type: ignore[arg-type]
+    return (
+        text.isascii()
+        and b"\\" not in text
+        and (len(text) <= MAX_VALUE_BYTES or max(map(len, values)) <= MAX_VALUE_BYTES)  # type: ignore[arg-type]
+    )
+
+
+def _lenient(kind: int, value: bytes | None) -> Record:
+    """Decode one value in any allowed form, and bring ids and times to the pipeline's form.
+
+    The sum of probabilities is left to the caller, who looks at a whole batch faster.
+    """
+    if value is None:
+        raise ValueError("the record has no value")
+    _check_value(value)
+    try:
+        record: Record = _LENIENT[kind](value)
+    except msgspec.ValidationError as error:
+        if kind == PREDICTIONS and "`$.y_proba" in str(error):  # which doesn't say of which class
+            check_probabilities(_probabilities(value).y_proba or {})
+        raise
+    if type(record.instance_id) is not str:
+        record.instance_id = str(record.instance_id)
+    if isinstance(record.ts, str):
+        record.ts = milliseconds(record.ts)
+    _check_name_lengths(record)
+    return record
+
+
+#: Fields that hold names, and those that hold objects of names.
+_NAMES = ("stream", "model", "instance_id", "y_pred", "y_true", "model_version")
+_OBJECTS = ("segments", "y_proba")
+
+#: Integers below it have surely no more digits than a name may have bytes.
+_SHORT_INTEGER = 10 ** (MAX_NAME_BYTES - 2)
+
+
+def _check_value(value: bytes) -> None:
+    """Its length, and that all of it is UTF-8: msgspec doesn't look into fields that it passes over."""
+    if not value.isascii():
+        value.decode()
+    if len(value) > MAX_VALUE_BYTES:
+        raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+
+
+def _check_name_lengths(record: Record) -> None:
+    for field in _NAMES:
+        value = getattr(record, field, None)
+        if type(value) is int:
+            if abs(value) < _SHORT_INTEGER:
+                continue
+            value = str(value)
+        if isinstance(value, str):
+            _check_name(field, value)
+    for field in _OBJECTS:
+        for name, value in (getattr(record, field, None) or {}).items():
+            _check_name(field, name)
+            if isinstance(value, str):
+                _check_name(field, value)
+
+
+def _check_name(field: str, name: str) -> None:
+    size = len(name.encode())
+    if size > MAX_NAME_BYTES:
+        raise ValueError(f"{field} {name[:24]!r}… has {size} bytes: at most {MAX_NAME_BYTES} are allowed")
+
+
+def _sentence(error: Exception) -> str:
+    """One line for the `error` header of a dead letter."""
+    if isinstance(error, RecursionError):
+        return "JSON is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded"
+    text = " ".join(str(error).split())
+    return text[:1].lower() + text[1:] if text.startswith(("Expected", "Object")) else text

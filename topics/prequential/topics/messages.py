@@ -1,0 +1,160 @@
+"""What crosses the wire inwards: instances, predictions and labels as typed structs.
+
+`Instance`, `Prediction` and `Label` are the form that the pipeline uses: ids are strings, `ts` is
+integer epoch milliseconds or None. The `Wire…` forms accept all that the contract allows (integer
+ids, RFC 3339 times); `prequential.topics.decoding` brings one to the other. Unknown fields are ignored. The
+structs are never part of a reference cycle, so the garbage collector needn't know them (`gc=False`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Union
+
+import msgspec
+
+#: Longest id or name, in bytes of UTF-8: keeps the join's memory per waiting prediction bounded.
+MAX_NAME_BYTES = 256
+
+#: Longest value of a record, in bytes; Kafka's own default limit of a message is near it.
+MAX_VALUE_BYTES = 1 << 20
+
+# msgspec counts characters, the contract bytes: this bound is necessary, `prequential.topics.decoding`
+# looks at the bytes where a batch isn't plain ASCII.
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
+
+#: Epoch milliseconds within 100 million days of 1970, the range in which dates are defined
+#: (ECMA-262, 21.4.1.1): wide enough for every clock, and safe to add durations to in 64 bits.
+Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_000_000_000_000)]
+
+#: Smallest probability of a label: its inverse is a weight, which is squared and added up.
+MIN_PROPENSITY = 1e-9
+
+#: Integers that are classes, with a bound: larger ones are rare; `prequential.topics.decoding` counts their
+#: digits.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+#: A predicted probability.
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+#: Largest sum of one prediction's probabilities: above 1, as models in half precision round them.
+MAX_PROBABILITY_SUM = 1.001
+
+#: Sums below it are surely within the limit: what rounding adds to the sum of as many probabilities as a
+#: value of `MAX_VALUE_BYTES` can hold is below 1e-10.
+SUM_SURELY_WITHIN = MAX_PROBABILITY_SUM - 1e-9
+
+#: Longest excerpt of a class in an error, in characters.
+_QUOTED = 24
+
+#: A class (string, integer, boolean) or, for regression, a number.
+Target = Union[Name, Whole, bool, float]
+#: The same without a bound.
+WireTarget = Union[Name, int, bool, float]
+
+
+class Instance(msgspec.Struct, gc=False):
+    """An observation arrived."""
+
+    #: Which input topic it is of, here and below.
+    KIND: ClassVar[int] = 0
+
+    stream: Name
+    instance_id: Name
+    ts: Milliseconds | None = None
+    #: In 64 bits, as columns and snapshots have room for; the lowest stands for none.
+    version: Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)] | None = None
+    segments: dict[Name, Name] | None = None
+    #: The probability with which it gets a label at all.
+    label_propensity: Annotated[float, msgspec.Meta(ge=MIN_PROPENSITY, le=1)] | None = None
+
+
+class Prediction(msgspec.Struct, gc=False):
+    """A model said what it expects."""
+
+    KIND: ClassVar[int] = 1
+
+    stream: Name
+    model: Name
+    instance_id: Name
+    y_pred: Target
+    ts: Milliseconds | None = None
+    y_proba: dict[Name, Probability] | None = None
+    segments: dict[Name, Name] | None = None
+    model_version: Union[Name, int, None] = None
+
+
+class Label(msgspec.Struct, gc=False):
+    """The truth came."""
+
+    KIND: ClassVar[int] = 2
+
+    stream: Name
+    instance_id: Name
+    y_true: Target
+    ts: Milliseconds | None = None
+
+
+class WireInstance(Instance, gc=False):
+    """`Instance` as it may be written."""
+
+    instance_id: Union[Name, int]  # type: ignore[assignment]
+    ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+
+
+class WirePrediction(Prediction, gc=False):
+    """`Prediction` as it may be written."""
+
+    y_pred: WireTarget
+    instance_id: Union[Name, int]  # type: ignore[assignment]
+    ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+
+
+class Probabilities(msgspec.Struct, gc=False):
+    """What a prediction says of probabilities, with whatever numbers: to find the one that is wrong."""
+
+    y_proba: dict[Name, float] | None = None
+
+
+class WireLabel(Label, gc=False):
+    """`Label` as it may be written."""
+
+    y_true: WireTarget
+    instance_id: Union[Name, int]  # type: ignore[assignment]
+    ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+
+
+Record = Union[Instance, Prediction, Label]
+
+
+def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:
+    """Whether probabilities (of 0 to 1) sum to more than `MAX_PROBABILITY_SUM`.
+
+    Near the limit the sum is exact, so that it depends neither on the order of the classes nor on how
+    this version of Python adds.
+
+    >>> is_sum_too_large({"UP": 0.5, "DOWN": 0.501}), is_sum_too_large({"UP": 0.5, "DOWN": 0.502})
+    (False, True)
+    """
+    values = y_proba.values()
+    return sum(values) > SUM_SURELY_WITHIN and math.fsum(values) > MAX_PROBABILITY_SUM
+
+
+def check_probabilities(y_proba: Mapping[str, float]) -> None:
+    """Raise ValueError, in one sentence, if these are no probabilities of one prediction.
+
+    >>> check_probabilities({"UP": 0.8, "DOWN": -0.2})
+    Traceback (most recent call last):
+    ...
+    ValueError: y_proba of 'DOWN' is -0.2: expected a probability from 0 to 1
+    """
+    for name, share in y_proba.items():
+        if not 0 <= share <= 1:
+            shown = repr(name) if len(name) <= _QUOTED else f"{name[:_QUOTED]!r}…"
+            raise ValueError(f"y_proba of {shown} is {share!r}: expected a probability from 0 to 1")
+    if is_sum_too_large(y_proba):
+        raise ValueError(
+            f"y_proba sums to {math.fsum(y_proba.values())!r} over {len(y_proba)} classes: "
+            f"expected at most {MAX_PROBABILITY_SUM}"
+        )

@@ -1,0 +1,362 @@
+"""Send instances, predictions and labels from a model server.
+
+Example::
+
+    with StreamProducer(KafkaConfig("kafka:9092")) as producer:
+        producer.instance("elec2", 17)
+        producer.prediction("elec2", "nb", 17, "UP", y_proba={"UP": 0.8, "DOWN": 0.2})
+        producer.label("elec2", 17, "DOWN")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from threading import Lock
+from types import TracebackType
+from typing import Any, TypeVar, Union
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from prequential.topics.clients import KafkaConfig, plain_errors
+from prequential.topics.errors import WorkError
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, check_probabilities
+from prequential.topics.specs import INPUT_MESSAGE_BYTES
+
+#: Milliseconds for which a record waits for company: the batches of a busy server are full much
+#: earlier, and next to a label's delay it is nothing.
+_LINGER_MS = 5
+
+#: Seconds between two looks whether a full local queue has room again.
+_ROOM_SECONDS = 0.1
+
+#: Seconds for which `flush` waits: a cluster's change of leaders is over by then.
+_FLUSH_SECONDS = 30.0
+
+#: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
+_MAX_TS = 8_640_000_000_000_000
+
+#: Integers travel as 64 bits with sign.
+_MAX_INTEGER = (1 << 63) - 1
+
+#: Longest excerpt of a bad argument in an error, in characters.
+_QUOTED = 48
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+_encode = msgspec.json.Encoder().encode
+
+Id = Union[str, int]
+Class = Union[str, int, bool, float]
+Time = Union[int, datetime, None]
+_P = TypeVar("_P", bound="RecordProducer")
+
+
+class DeliveryError(WorkError):
+    """Accepted records were not delivered: `topic`, `key` and `reason` of the first of them."""
+
+    def __init__(self, topic: str, key: bytes | None, reason: str, others: int = 0) -> None:
+        self.topic = topic
+        self.key = key
+        self.reason = reason
+        self.others = others
+        name = None if key is None else key.decode(errors="replace")
+        more = f" (nor {others} others)" if others else ""
+        super().__init__(
+            f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}"
+        )
+
+
+class RecordProducer:
+    """Records into topics, idempotently, placed by their keys as the Java client and Faust do.
+
+    Delivery goes on in the background. What fails is raised as DeliveryError by the next call, or
+    by `flush`. Several threads may share one producer. `settings` are librdkafka's; they win over
+    the defaults. Where records time out although the cluster is well, make a new producer: librdkafka's
+    client may have lost its brokers for good (see `prequential.topics.clients.is_stranded`).
+    """
+
+    def __init__(self, kafka: KafkaConfig, **settings: Any) -> None:
+        self.kafka = kafka
+        self._failures: list[tuple[str, bytes | None, str]] = []
+        self._lock = Lock()  # guards _failures: librdkafka reports in whichever thread polls
+        defaults = {
+            "partitioner": "murmur2_random",
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": _LINGER_MS,
+            "compression.type": "lz4",
+            "message.max.bytes": INPUT_MESSAGE_BYTES,
+        }
+        with plain_errors(kafka):
+            self._producer = Producer(
+                kafka.client(**{**defaults, **settings, "on_delivery": self._on_delivery})
+            )
+
+    def send(self, topic: str, key: bytes | None, value: bytes) -> None:
+        """Queue one record for a topic (its name without prefix), waiting while the queue is full.
+
+        Raises DeliveryError for records that failed since the last call, or for this one: it may be
+        larger than `message.max.bytes`, or the producer may be unable to go on.
+        """
+        self._raise_failures()
+        name = self.kafka.topic(topic)
+        while True:
+            try:
+                self._producer.produce(name, value, key)
+                break
+            except BufferError:
+                self._producer.poll(_ROOM_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise DeliveryError(name, key, f"its value has {len(value)} bytes") from error
+                raise DeliveryError(name, key, error.args[0].str()) from error
+        self._producer.poll(0)
+
+    def flush(self, timeout: float = _FLUSH_SECONDS) -> None:
+        """Wait until every record is delivered, at most `timeout` seconds.
+
+        Raises DeliveryError if one failed, and WorkError if some are still on their way.
+        """
+        waiting = self._producer.flush(timeout)
+        self._raise_failures()
+        if waiting:
+            raise WorkError(
+                f"Kafka at {self.kafka.bootstrap_servers} did not take {waiting} records "
+                f"within {timeout:g} s"
+            )
+
+    def __enter__(self: _P) -> _P:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Flush; an error that is already on its way is not replaced by a failed delivery."""
+        try:
+            self.flush()
+        except WorkError:
+            if error is None:
+                raise
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            with self._lock:
+                self._failures.append((message.topic(), message.key(), error.str()))
+
+    def _raise_failures(self) -> None:
+        if self._failures:
+            with self._lock:
+                failures, self._failures = self._failures, []
+            if failures:
+                raise DeliveryError(*failures[0], others=len(failures) - 1)
+
+
+class StreamProducer(RecordProducer):
+    """What a model server says to the pipeline: an observation came, a model predicts, the truth.
+
+    All methods return at once (see `RecordProducer` for when and how errors show) and raise
+    ValueError, quoting the argument, for what would end in dead-letters: an id or name of more than
+    256 bytes, NaN or infinity, a time without offset, probabilities out of 0 to 1 or with a sum above
+    1.001. Where `ts` (epoch milliseconds or an aware
+    datetime) is None, the time at which Kafka takes the record counts. numpy's scalars are
+    understood.
+
+    >>> StreamProducer(KafkaConfig(), log_level=0).label("elec2", 17, float("nan"))
+    Traceback (most recent call last):
+    ...
+    ValueError: y_true is nan: expected a string, an integer, a boolean or a finite number
+    """
+
+    def instance(
+        self,
+        stream: str,
+        instance_id: Id,
+        *,
+        ts: Time = None,
+        version: int | None = None,
+        segments: Mapping[str, str] | None = None,
+        label_propensity: float | None = None,
+    ) -> None:
+        """An observation arrived.
+
+        `segments` are its groups, such as `{"region": "north"}`; `label_propensity` is the probability with
+        which it gets a label at all, where only some do.
+        """
+        fields = {
+            "instance_id": _identifier("instance_id", instance_id),
+            "ts": _milliseconds(ts),
+            "version": None if version is None else _integer("version", version),
+            "segments": _segments(segments),
+            "label_propensity": _propensity(label_propensity),
+        }
+        self._say("instances", stream, fields)
+
+    def prediction(
+        self,
+        stream: str,
+        model: str,
+        instance_id: Id,
+        y_pred: Class,
+        *,
+        ts: Time = None,
+        y_proba: Mapping[Any, float] | None = None,
+        segments: Mapping[str, str] | None = None,
+        model_version: Id | None = None,
+    ) -> None:
+        """A model predicts; `y_proba` maps classes to probabilities.
+
+        (A class that is no string is written as one, booleans as `true` and `false`.)
+        """
+        fields = {
+            "model": _text("model", model),
+            "instance_id": _identifier("instance_id", instance_id),
+            "y_pred": _target("y_pred", y_pred),
+            "ts": _milliseconds(ts),
+            "y_proba": _probabilities(y_proba),
+            "segments": _segments(segments),
+            "model_version": (
+                None if model_version is None else _identifier("model_version", model_version)
+            ),
+        }
+        self._say("predictions", stream, fields)
+
+    def label(self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None) -> None:
+        """The truth about an instance came."""
+        fields = {
+            "instance_id": _identifier("instance_id", instance_id),
+            "y_true": _target("y_true", y_true),
+            "ts": _milliseconds(ts),
+        }
+        self._say("labels", stream, fields)
+
+    def _say(self, topic: str, stream: str, fields: Mapping[str, object]) -> None:
+        key = _text("stream", stream)
+        given = {name: value for name, value in fields.items() if value is not None}
+        value = _encode({"stream": key, **given})
+        if len(value) > MAX_VALUE_BYTES:
+            raise ValueError(
+                f"the message about instance {_quoted(fields['instance_id'])} has {len(value)} "
+                f"bytes: at most {MAX_VALUE_BYTES} are allowed"
+            )
+        self.send(topic, key.encode(), value)
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
+
+
+def _plain(value: object) -> object:
+    """The Python value in a numpy scalar; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{field} is {_quoted(value)}: expected a string")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{field} is {_quoted(value)}: expected Unicode without surrogates"
+        ) from None
+    if size > MAX_NAME_BYTES:
+        raise ValueError(
+            f"{field} {_quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed"
+        )
+    return str(value)
+
+
+def _identifier(field: str, value: object) -> str:
+    """An id as a string: an integer and its decimal string are the same id."""
+    value = _plain(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(_integer(field, value))
+    if not isinstance(value, str):
+        raise ValueError(f"{field} is {_quoted(value)}: expected a string or an integer")
+    return _text(field, value)
+
+
+def _integer(field: str, value: object) -> int:
+    value = _plain(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
+        raise ValueError(f"{field} is {_quoted(value)}: expected an integer of at most 64 bits")
+    return int(value)
+
+
+def _target(field: str, value: object) -> Class:
+    value = _plain(value)
+    if isinstance(value, str):
+        return _text(field, value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return _integer(field, value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    raise ValueError(
+        f"{field} is {_quoted(value)}: expected a string, an integer, a boolean or a finite number"
+    )
+
+
+def _milliseconds(ts: object) -> int | None:
+    if isinstance(ts, datetime):
+        if ts.utcoffset() is None:
+            raise ValueError(f"ts is {_quoted(ts)}: expected a datetime with a time zone")
+        return (ts - _EPOCH) // _MILLISECOND
+    value = _plain(ts)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_TS:
+        raise ValueError(
+            f"ts is {_quoted(ts)}: expected integer milliseconds or a datetime with a time zone"
+        )
+    return int(value)
+
+
+def _segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
+    if segments is None:
+        return None
+    return {
+        _text("a segment's name", name): _text(f"segment {name!r}", value)
+        for name, value in segments.items()
+    }
+
+
+def _propensity(value: float | None) -> float | None:
+    if value is None:
+        return None
+    share = _plain(value)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not MIN_PROPENSITY <= share <= 1:
+        raise ValueError(
+            f"label_propensity is {_quoted(value)}: expected a number from {MIN_PROPENSITY:g} to 1"
+        )
+    return float(share)
+
+
+def _probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
+    if y_proba is None:
+        return None
+    written = {}
+    for key, value in y_proba.items():
+        label = _target("a class of y_proba", key)
+        label = label if isinstance(label, str) else str(label).lower()  # true, false as in JSON
+        share = _plain(value)
+        if (
+            isinstance(share, bool)
+            or not isinstance(share, (int, float))
+            or not 0 <= share <= 1  # NaN, too
+        ):
+            raise ValueError(
+                f"y_proba of {_quoted(label)} is {_quoted(value)}: expected a probability from 0 to 1"
+            )
+        written[label] = float(share)
+    check_probabilities(written)
+    return written

@@ -1,0 +1,131 @@
+"""Which topics there are, and how each must be set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.messages import MAX_VALUE_BYTES
+
+Role = Literal["input", "output", "dead-letters", "journal", "snapshots"]
+
+INPUTS = ("instances", "predictions", "labels")
+METRICS = "metrics"
+DRIFT_ALARMS = "drift-alarms"
+DEAD_LETTERS = "dead-letters"
+JOURNAL = "prequential-journal"
+SNAPSHOTS = "prequential-snapshots"
+
+_HOUR = 3_600_000  # ms
+_DAY = 24 * _HOUR  # ms
+
+#: Inputs live for two default label horizons (7 days each): everything that made an outcome can be
+#: replayed for at least one horizon after its label. The journal says in which order they were
+#: processed, so it is worth as much, and kept for as long, as they are. And a metrics message is
+#: kept for as long as it can be computed again from them.
+INPUT_RETENTION = 14 * _DAY
+
+#: Alarms are few and small, and a post-mortem or a quarter's review looks far back.
+ALARM_RETENTION = 90 * _DAY
+
+#: A dead letter is the only copy of its record once the input is gone; somebody, perhaps on
+#: holiday, must find it, mend its producer and send it again.
+DEAD_LETTER_RETENTION = 30 * _DAY
+
+#: Kafka limits the bytes of a batch, the contract those of a value: a batch of one record must have
+#: room for the largest value, its key (at most 256 bytes), 61 + 20 bytes of framing, and headers
+#: that tracing may add. (Kafka's default, 1 MiB + 12 bytes, would refuse a value of 1 MiB.)
+INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024
+
+#: A dead letter is the original and four headers, perhaps less well compressed than the original
+#: was; were it refused, its shard would stand still. So there is room to spare.
+DEAD_LETTER_MESSAGE_BYTES = 8 * MAX_VALUE_BYTES
+
+#: Headers of a dead letter in bytes, at most: a sentence that may quote a name, and a topic's name.
+DEAD_LETTER_HEADER_BYTES = 4 * 1024
+
+#: Chunks of snapshots have at most 1 MiB, and manifest, key and framing come on top.
+SNAPSHOT_MESSAGE_BYTES = 2 * MAX_VALUE_BYTES
+
+#: Kafka never compacts the segment that is being written to. Small segments, closed early, keep a
+#: shard's superseded snapshots (and the time it takes to read past them) near this many bytes.
+SNAPSHOT_SEGMENT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """One topic as it should be: full name, number of partitions, Kafka's settings, its part."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+    role: Role
+
+
+def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
+    """All topics, in the order in which they are created and listed.
+
+    >>> [spec.name for spec in topic_specs(KafkaConfig(prefix="eu."))][:4]
+    ['eu.instances', 'eu.predictions', 'eu.labels', 'eu.metrics']
+    """
+    # The broker's clock can't be wrong in one client's favour, and records written with an old
+    # client time would be removed by retention at once.
+    broker_time = {"message.timestamp.type": "LogAppendTime"}
+
+    def spec(name: str, role: Role, **configs: str | int) -> TopicSpec:
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        if role in ("input", "journal"):
+            settings |= broker_time
+        if kafka.replication >= 3:
+            # An acknowledged record then survives the loss of a broker; with two replicas the
+            # same setting would stop writing when one is down.
+            settings["min.insync.replicas"] = "2"
+        return TopicSpec(kafka.topic(name), kafka.partitions, settings, role)
+
+    inputs = [
+        spec(
+            name,
+            "input",
+            cleanup_policy="delete",
+            retention_ms=INPUT_RETENTION,
+            max_message_bytes=INPUT_MESSAGE_BYTES,
+        )
+        for name in INPUTS
+    ]
+    return [
+        *inputs,
+        spec(METRICS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
+        spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
+        spec(
+            DEAD_LETTERS,
+            "dead-letters",
+            cleanup_policy="delete",
+            retention_ms=DEAD_LETTER_RETENTION,
+            max_message_bytes=DEAD_LETTER_MESSAGE_BYTES,
+        ),
+        spec(
+            JOURNAL,
+            "journal",
+            cleanup_policy="delete",
+            retention_ms=INPUT_RETENTION,
+            # A cluster's default limit by size is meant for bulk; the journal is tiny, and without
+            # it the inputs can't be replayed in their order.
+            retention_bytes=-1,
+        ),
+        spec(
+            SNAPSHOTS,
+            "snapshots",
+            cleanup_policy="compact",
+            max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
+            segment_bytes=SNAPSHOT_SEGMENT_BYTES,
+            # A shard with little state fills no segment: close it by time.
+            segment_ms=_HOUR,
+            # Compact when a tenth is superseded (default: half), or at the latest after an hour.
+            min_cleanable_dirty_ratio="0.1",
+            max_compaction_lag_ms=_HOUR,
+            # Tombstones needn't outlive the slowest reading of the topic, which takes minutes.
+            delete_retention_ms=_HOUR,
+        ),
+    ]
