@@ -272,8 +272,6 @@ WRONG = [
     ("defaults:\n  task: regression\n  detectors:\n  - {signal: 'all:kappa'}", 4,
      ["defaults.detectors[0]: signal 'all:kappa' never has a value with task regression", "mae, mse, rmse"]),
     ("defaults: {task: regression, detectors: [{signal: 'window:5:error'}]}", 1, ["'window:5:error'", "mae"]),
-    ("defaults: {detectors: [{signal: 'all:kappa'}]}\nstreams:\n  a: {}\n  b:\n    task: regression", 5,
-     ["streams.b.detectors[0]: signal 'all:kappa'", "task regression"]),
     ("defaults: {task: regression}\nstreams:\n  a: {}\n  b: {detectors: [{signal: 'all:ece'}]}", 4,
      ["streams.b.detectors[0]: signal 'all:ece'", "task regression"]),
     ("defaults: {detectors: [{signal: 'all:auc'}]}", 1,
@@ -402,6 +400,14 @@ def test_parameters_of_estimators_and_their_signals(file: Path, name: str) -> No
     config = load(file, f"defaults: {{estimators: [{json.dumps(name)}], detectors: [{detectors}]}}").defaults
     assert config.estimators == (name,)
     assert tuple(detector.signal for detector in config.detectors) == signals
+
+
+def test_a_stream_of_the_other_task_takes_over_the_detectors_that_it_can_have(file: Path) -> None:
+    detectors = "[{signal: 'window:50:log_loss'}, {signal: error}]"
+    text = f"defaults: {{detectors: {detectors}}}\nstreams: {{s: {{task: regression}}}}"
+    config = load(file, text)
+    assert [one.signal for one in config.defaults.detectors] == ["window:50:log_loss", "error"]
+    assert [one.signal for one in config.streams["s"].detectors] == ["error"]
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -26,6 +26,7 @@ from prequential.config import (
 )
 from prequential.confignames import (
     canonical,
+    detectors_of_task,
     parse_estimator,
     parse_signal,
     parse_stage,
@@ -142,6 +143,8 @@ class _Reader:
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
         config = replace(base, **changes)
+        if "detectors" not in children:  # of those of another task, a stream takes over what it can have
+            config = replace(config, detectors=detectors_of_task(config))
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)
         self._check_names(children, config, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from prequential.config import AFTER, STAGES, StreamConfig, duration
+from prequential.config import AFTER, STAGES, DetectorConfig, StreamConfig, duration
 from prequential.core.measures import AUC, MEASURES, OF_NUMBERS
 from prequential.core.memories import build_memory
 from prequential.core.memories.window import Window
@@ -99,14 +99,24 @@ def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
     """The place of a detector whose signal is a measure of the other task, and what is wrong with it."""
     numbers = config.task == "regression"
     for place, detector in enumerate(config.detectors):
-        estimator, _, measure = detector.signal.rpartition(":")
-        if estimator and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
+        if _is_of_other_task(detector.signal, config):
             known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
             return place, (
                 f"signal {detector.signal!r} never has a value with task {config.task}: expected a measure "
                 f"among {known}"
             )
     return None
+
+
+def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
+    """The detectors whose signals can have a value with the task."""
+    return tuple(one for one in config.detectors if not _is_of_other_task(one.signal, config))
+
+
+def _is_of_other_task(signal: str, config: StreamConfig) -> bool:
+    estimator, _, measure = signal.rpartition(":")
+    numbers = config.task == "regression"
+    return bool(estimator) and measure in MEASURES and (measure in OF_NUMBERS) != numbers
 
 
 def _shown(milliseconds: int) -> str:
