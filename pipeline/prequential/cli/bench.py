@@ -91,7 +91,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     if not (root / "tests" / "bench").is_dir():
         raise UsageError("the benchmark's peers are part of the source tree: run from a checkout")
     if args.measures:
@@ -150,7 +150,7 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
 
 def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int) -> tuple[KafkaConfig, int]:
     """Make fresh topics and fill them; returns where they are, and the number of records."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
     from tests.bench.messages import generate
     from tests.bench.messages import load as load_messages
 
