@@ -1,0 +1,1 @@
+"""The engine: records in, outcomes, estimates, alarms and messages out; pure loops over tables."""

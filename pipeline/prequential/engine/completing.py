@@ -1,0 +1,515 @@
+"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them.
+
+Which of a model's predictions counts in which stage (Grzenda et al. 2020, section III): `initial` is the earliest,
+`final` the latest; bin b of an instance that arrived at t0 and whose label is of t1 has the last one made by
+t0 + (t1 - t0)·b/B, or else the initial one; a stage at the age D the last one made by t0 + D. Ties of time: the
+earliest is the one delivered first, else the one delivered last counts.
+"""
+
+from __future__ import annotations
+
+from prequential.engine.events import MET, REVISED
+from prequential.engine.kernel import kernel
+from prequential.engine.logs import DUE, LATENCIES, OUTCOMES, SEGMENT_EVENTS, Logs, add_event
+from prequential.engine.outcomes import OUTCOME, REVISION
+from prequential.engine.scoring import score
+from prequential.engine.store import NO_CLASS, Predictions, Store
+from prequential.engine.streams import Registry
+
+#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
+OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
+
+#: No bound of time.
+_EVER = 1 << 62
+
+_LOW = 0xFFFFFFFF
+
+
+# ---- which prediction counts
+
+
+@kernel
+def earliest_of(predictions: Predictions, first: int, model: int) -> int:
+    """A model's earliest prediction in a list; ties: the one delivered first."""
+    found, row = 0, first
+    while row:
+        if predictions.model[row] == model and (not found or predictions.ts[row] < predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
+
+
+@kernel
+def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
+    """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
+    found, row = 0, first
+    while row:
+        ts = predictions.ts[row]
+        if predictions.model[row] == model and ts <= end and (not found or ts >= predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
+
+
+@kernel
+def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
+    """t0 + (t1 - t0)·b/B, rounded down; the product itself could be too large for 64 bits."""
+    span = t1 - t0
+    return t0 + (span // bins) * b + ((span % bins) * b) // bins
+
+
+@kernel
+def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
+    """Whether no prediction of the same model stands before it in its list."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction]:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@kernel
+def reference_of(predictions: Predictions, first: int) -> int:
+    """The model that baselines predict at the times of: its prediction is the earliest, ties the one known longest.
+
+    Only of the predictions that the label met at once.
+    """
+    found, row = 0, first
+    while row:
+        if not predictions.judged[row]:
+            ts, model = predictions.ts[row], predictions.model[row]
+            if (
+                not found
+                or ts < predictions.ts[found]
+                or (ts == predictions.ts[found] and model < predictions.model[found])
+            ):
+                found = row
+        row = predictions.next[row]
+    return predictions.model[found]
+
+
+# ---- rows of the log
+
+
+@kernel
+def _class_of(registry: Registry, store: Store, stream: int, prediction: int, final: bool, slot: int, whose: int) -> int:
+    """The class that an outcome has of a prediction."""
+    predictions, labels = store.predictions, store.labels
+    if whose == OWN:
+        return predictions.label[prediction]
+    if whose == CORRECTED:
+        return predictions.corrected[prediction] - 1
+    label = store.instances.label[slot]
+    if whose == PERSISTENT:
+        code = labels.persistent[label] if final else predictions.persistent[prediction]
+    else:
+        code = labels.majority[label] if final else predictions.majority[prediction]
+    return registry.streams.nothing[stream] if code == NO_CLASS else code
+
+
+@kernel
+def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
+    """Which baselines were right, by the label as it was when it met the prediction."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    persistent = labels.persistent[label] if final else predictions.persistent[prediction]
+    majority = labels.majority[label] if final else predictions.majority[prediction]
+    return 2 * (persistent == judged) + (majority == judged)
+
+
+@kernel
+def _put(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int, position: int,
+    number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """One row: an outcome of a subject's stage at `position`, or its revision from the label `old`."""
+    log, labels = logs.outcomes, store.labels
+    label = store.instances.label[slot]
+    row = logs.used[OUTCOMES]
+    logs.used[OUTCOMES] = row + 1
+    log.kind[row] = kind
+    log.plan[row] = registry.subjects.plan[subject]
+    log.sequence[row] = registry.subjects.first[subject] + position
+    log.number[row] = number
+    log.label[row] = old
+    log.revised[row] = labels.label[label]
+    log.prediction[row] = _class_of(registry, store, stream, prediction, final, slot, whose)
+    log.bits[row] = _bits_of(store, prediction, final, slot, judged)
+    log.record[row] = record
+    log.t1[row] = labels.t1[label]
+    log.scored[row] = 0
+    if kind == OUTCOME and whose == OWN:
+        score(log, row, registry, store, stream, slot, prediction, labels.label[label])
+
+
+@kernel
+def _put_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int, number: int,
+    model: int, first: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """A subject's rows for all stages but those at an age, from a model's predictions in a list."""
+    streams, predictions, labels = registry.streams, store.predictions, store.labels
+    initial = earliest_of(predictions, first, model)
+    position = 0
+    if streams.initial[stream]:
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, initial, False, whose, old,
+            judged, kind,
+        )  # fmt: skip
+        position += 1
+    if streams.final[stream]:
+        latest = latest_of(predictions, first, model, _EVER)
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, latest, True, whose, old,
+            judged, kind,
+        )  # fmt: skip
+        position += 1
+    label = store.instances.label[slot]
+    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
+    for b in range(1, bins + 1):
+        chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial, False,
+            whose, old, judged, kind,
+        )  # fmt: skip
+        position += 1
+
+
+@kernel
+def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -> int:
+    """A subject has one more outcome; returns its number."""
+    subjects = registry.subjects
+    number = subjects.outcomes[subject] + 1
+    subjects.outcomes[subject] = number
+    subjects.newest_ts[subject] = t1
+    subjects.changed[subject] = 1
+    emit = registry.streams.emit_outcomes[stream]
+    if emit and number % emit == 0:
+        logs.due[logs.used[DUE]] = subject
+        logs.used[DUE] += 1
+    return number
+
+
+# ---- outcomes
+
+
+@kernel
+def segment_row(registry: Registry, store: Store, stream: int, slot: int, model: int, own: int, key: int) -> int:
+    """Row in `SegmentRows` of a model's outcome for a key: by the prediction `own` that carries segments (0: none)
+    or else by its instance; -1: it is in no segment of the key."""
+    value = 0
+    if own:
+        value = store.values.segments[own, key]
+    if not value:
+        value = store.marks.segments[slot, key]
+    if not value:
+        return -1
+    return registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+
+
+@kernel
+def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
+    """The first prediction of a model in a list that carries segments; 0: none does."""
+    row = first
+    while row:
+        if store.predictions.model[row] == model:
+            for key in range(keys):
+                if store.values.segments[row, key]:
+                    return row
+        row = store.predictions.next[row]
+    return 0
+
+
+@kernel
+def _complete_model(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
+) -> None:
+    """A model's outcome in all stages, then those of its correction and in its segments."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    y, t1 = store.labels.label[label], store.labels.t1[label]
+    judged = y
+    number = _count(registry, logs, stream, model, t1)
+    _put_stages(registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME)
+    if subjects.corrected[model] and _all_corrected(registry, store, stream, slot, model, first):
+        shadow = subjects.corrected[model]
+        its = _count(registry, logs, stream, shadow, t1)
+        _put_stages(
+            registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged, OUTCOME
+        )
+    keys = streams.keys[stream]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    if keys:
+        own = first_with_segments(store, first, model, keys)
+        for key in range(keys):
+            store.values.segment_numbers[head, key] = 0
+            row = segment_row(registry, store, stream, slot, model, own, key)
+            if row >= 0:
+                event = logs.used[SEGMENT_EVENTS]
+                logs.used[SEGMENT_EVENTS] = event + 1
+                logs.segment_events.model[event] = model
+                logs.segment_events.segment[event] = row
+                logs.segment_events.labelled[event] = 1
+                subject = registry.segment_rows.subject[row]
+                its = _count(registry, logs, stream, subject, t1)
+                store.values.segment_numbers[head, key] = its
+                _put_stages(
+                    registry, store, logs, record, stream, slot, subject, its, model, first, OWN, y, judged, OUTCOME
+                )
+
+
+@kernel
+def _all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+    """Whether all predictions that count in a stage carry probabilities of a known class."""
+    streams, predictions = registry.streams, store.predictions
+    label = store.instances.label[slot]
+    initial = earliest_of(predictions, first, model)
+    if not predictions.corrected[initial]:
+        return False
+    if not predictions.corrected[latest_of(predictions, first, model, _EVER)]:
+        return False
+    bins = streams.bins[stream]
+    for b in range(1, bins + 1):
+        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
+        chosen = latest_of(predictions, first, model, end)
+        if chosen and not predictions.corrected[chosen]:
+            return False
+    return True
+
+
+@kernel
+def _complete_ages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
+) -> None:
+    """A model's outcomes at an age; none where the label came sooner, or where it had said nothing by then."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    for stage in range(streams.age_count[stream]):
+        store.values.after_numbers[head, stage] = 0
+        age = registry.ages.age[streams.ages[stream] + stage]
+        chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
+        if chosen:
+            subject = subjects.after[model] + stage
+            number = _count(registry, logs, stream, subject, t1)
+            store.values.after_numbers[head, stage] = number
+            _put(
+                registry, store, logs, record, stream, slot, subject, 0, number, chosen, False, OWN, y, y, OUTCOME
+            )
+
+
+@kernel
+def _complete_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+) -> None:
+    """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    for stage in range(streams.age_count[stream]):
+        store.labels.after_numbers[label, stage] = 0
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = streams.baselines[stream, which]
+        if subject:
+            number = _count(registry, logs, stream, subject, t1)
+            _put_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                PERSISTENT + which, y, y, OUTCOME,
+            )  # fmt: skip
+            for stage in range(streams.age_count[stream]):
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
+                if chosen:
+                    aged = subjects.after[subject] + stage
+                    number = _count(registry, logs, stream, aged, t1)
+                    store.labels.after_numbers[label, stage] = number
+                    _put(
+                        registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
+                        PERSISTENT + which, y, y, OUTCOME,
+                    )  # fmt: skip
+
+
+@kernel
+def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
+    """A prediction meets its label: the event, and what of it is scored."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    y = labels.label[label]
+    row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
+    logs.events.t1[row] = labels.t1[label]
+    logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.label[row] = y
+    logs.events.bits[row] = _bits_of(store, prediction, False, slot, y)
+    score(logs.events, row, registry, store, stream, slot, prediction, y)
+
+
+@kernel
+def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
+    """All outcomes of an instance whose label has just met its predictions, in the order of the models' first ones."""
+    predictions = store.predictions
+    label = store.instances.label[slot]
+    latency = logs.used[LATENCIES]
+    logs.used[LATENCIES] = latency + 1
+    logs.latencies.stream[latency] = stream
+    logs.latencies.latency[latency] = max(0, store.labels.t1[label] - store.labels.t0[label])
+    registry.streams.completed[stream] += 1
+    store.labels.completed[label] = registry.streams.completed[stream]
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        meet(registry, store, logs, stream, slot, row)
+        row = predictions.next[row]
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            _complete_model(registry, store, logs, record, stream, slot, predictions.model[row], first)
+        row = predictions.next[row]
+    _complete_baselines(registry, store, logs, record, stream, slot, first)
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            model = predictions.model[row]
+            _complete_ages(registry, store, logs, record, stream, slot, model, first)
+        row = predictions.next[row]
+
+
+@kernel
+def complete_late(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, prediction: int
+) -> None:
+    """The outcomes of a model whose prediction, the last in its list, is processed after others met the label."""
+    model = store.predictions.model[prediction]
+    label = store.instances.label[slot]
+    store.predictions.judged[prediction] = store.labels.label[label] + 1
+    meet(registry, store, logs, stream, slot, prediction)
+    _complete_model(registry, store, logs, record, stream, slot, model, prediction)
+    _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
+
+
+@kernel
+def remember_numbers(registry: Registry, store: Store, first: int) -> None:
+    """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
+    predictions = store.predictions
+    row = first
+    while row:
+        number = registry.subjects.outcomes[predictions.model[row]] & _LOW
+        predictions.extra[row] = number - (_LOW + 1) if number > _LOW >> 1 else number
+        row = predictions.next[row]
+
+
+# ---- revisions
+
+
+@kernel
+def _revise_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int, number: int,
+    model: int, first: int, whose: int, old: int, judged: int,
+) -> None:  # fmt: skip
+    """Move one outcome of a subject in all stages but those at an age."""
+    _touch(registry, subject)
+    if not registry.streams.regression[stream]:
+        _put_stages(
+            registry, store, logs, record, stream, slot, subject, number, model, first, whose, old, judged, REVISION
+        )
+
+
+@kernel
+def _touch(registry: Registry, subject: int) -> None:
+    registry.subjects.revisions[subject] += 1
+    registry.subjects.changed[subject] = 1
+
+
+@kernel
+def revise(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int) -> None:
+    """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
+
+    Baselines and what was judged right of them keep what they saw.
+    """
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    regression = streams.regression[stream]
+    label = store.instances.label[slot]
+    first, at_first = store.instances.first[slot], store.labels.first[label]
+    row = first
+    while row:
+        if not regression:
+            judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
+            event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.label[event] = old
+            logs.events.revised[event] = store.labels.label[label]
+            logs.events.bits[event] = _bits_of(store, row, False, slot, judged)
+        row = predictions.next[row]
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            model = predictions.model[row]
+            initial = earliest_of(predictions, first, model)
+            judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
+            outcomes = subjects.outcomes[model]
+            number = outcomes - ((outcomes - predictions.extra[row]) & _LOW)
+            _revise_stages(
+                registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
+            )
+            for key in range(streams.keys[stream]):
+                number = store.values.segment_numbers[row, key]
+                if number:
+                    own = first_with_segments(store, first, model, streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    subject = registry.segment_rows.subject[its]
+                    _revise_stages(
+                        registry, store, logs, record, stream, slot, subject, number, model, first, OWN, old, judged
+                    )
+            for stage in range(streams.age_count[stream]):
+                number = store.values.after_numbers[row, stage]
+                if number:
+                    age = registry.ages.age[streams.ages[stream] + stage]
+                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
+                    judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
+                    _touch(registry, subjects.after[model] + stage)
+                    if not regression:
+                        _put(
+                            registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0, number,
+                            chosen, False, OWN, old, judged, REVISION,
+                        )  # fmt: skip
+        row = predictions.next[row]
+    _revise_baselines(registry, store, logs, record, stream, slot, first, old)
+
+
+@kernel
+def _revise_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
+) -> None:
+    """Likewise, of the evaluated baselines."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    judged = store.labels.first[label]
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = streams.baselines[stream, which]
+        if not subject:
+            continue
+        number = store.labels.completed[label] - subjects.began[subject]
+        if number > 0:
+            _revise_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first, PERSISTENT + which,
+                old, judged,
+            )  # fmt: skip
+        for stage in range(streams.age_count[stream]):
+            number = store.labels.after_numbers[label, stage]
+            if number:
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
+                _touch(registry, subjects.after[subject] + stage)
+                _put(
+                    registry, store, logs, record, stream, slot, subjects.after[subject] + stage, 0, number, chosen,
+                    False, PERSISTENT + which, old, judged, REVISION,
+                )  # fmt: skip
+
+

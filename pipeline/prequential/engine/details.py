@@ -1,0 +1,135 @@
+"""Details of an estimator beyond its measures; each is put out where the configuration asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import math
+
+import numpy as np
+
+from prequential.engine.gradients import class_ratio_gradients, moves_with_class_ratio
+from prequential.engine.intervals import (
+    autocorrelation,
+    effective,
+    less_one,
+    precision_worth,
+    shrunk,
+    wilson,
+)
+from prequential.engine.kernel import Floats
+from prequential.engine.measures import NO_POSITIVE, REASONS
+from prequential.engine.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
+from prequential.engine.measures.agreement import Totals
+from prequential.engine.measures.table import sum_up
+from prequential.engine.normalisation import RATIOS, normalised
+from prequential.engine.pairs import CELL, MAJORITY, PERSISTENT, WRONG
+
+#: The signs of pairs that intervals are made of (see `prequential.engine.pairs`).
+_SIGNS = (WRONG, PERSISTENT, MAJORITY)
+
+#: Outcomes up to which values are normalised: two measures take time in proportion to them, so that a
+#: message about so many costs 1 ms more, and one about ten times as many 9 ms.
+_MOST_NORMALISED = 100_000
+
+
+def details_of(
+    names: tuple[str, ...],
+    cells: Floats,
+    capacity: int,
+    factor: float | None,
+    pairs: list[Floats],
+    positive: int,
+    class_names: list[str],
+) -> dict[str, Any]:
+    """The details of these names (see `DETAILS` in `prequential.config`) that an estimator has.
+
+    Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there are any.
+    """
+    matrix = new_classes(capacity)
+    totals = sum_up(cells, matrix)
+    if not totals.n:
+        return {}
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
+    found: dict[str, Any] = {}
+    if "per_class" in names:
+        found["per_class"] = _by_class(totals, matrix, class_names)
+    if "normalised" in names and one is not None and factor is None:
+        found["normalised"] = _normalised(one)
+    if "class_ratio" in names and one is not None:
+        found["class_ratio"] = _class_ratio(one, totals.n)
+    if pairs:
+        correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
+        if "intervals" in names:
+            size = effective(totals.n, factor)
+            worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
+            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
+            found["intervals"] = _intervals(totals, one, worth)
+        if "dependence" in names:
+            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
+    return found
+
+
+def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:
+    """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
+    found = {}
+    for code, name in enumerate(names):
+        if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
+            continue
+        one = binary(totals.n, matrix, code)
+        values = {"support": float(matrix.labels[code])}
+        for measure in (precision, recall, f1):
+            value, reason = measure(one)
+            if not REASONS[reason]:
+                values[measure.__name__] = value
+        found[name] = values
+    return found
+
+
+def _normalised(one: Binary) -> dict[str, float]:
+    """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
+    tp, fn, fp, tn = map(int, one)
+    if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
+        return {}
+    return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
+
+
+def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
+    """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
+    return {
+        "positives": (one.tp + one.fn) / n,
+        "gradients": class_ratio_gradients(*one),
+        "moving": moves_with_class_ratio(*one),
+    }
+
+
+def _intervals(totals: Totals, one: Binary | None, worth: dict[int, float]) -> dict[str, tuple[float, float]]:
+    """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones."""
+    n = totals.n
+    shares = {
+        "error": (totals.wrong, n, WRONG),
+        "accuracy": (totals.right, n, WRONG),
+        "p_per": (totals.persistent, n, PERSISTENT),
+        "p_maj": (totals.majority, n, MAJORITY),
+    }
+    if one is not None:
+        shares["recall"] = one.tp, one.tp + one.fn, WRONG
+        shares["specificity"] = one.tn, one.tn + one.fp, WRONG
+    found = {
+        name: wilson(min(1.0, part / whole), whole * worth[sign])
+        for name, (part, whole, sign) in shares.items()
+        if whole
+    }
+    if one is not None and one.tp + one.fp:
+        predicted = one.tp + one.fp
+        share = min(1.0, one.tp / predicted)
+        found["precision"] = wilson(share, less_one(predicted * worth[CELL]))
+    return found
+
+
+def _error_dependence(correlation: float | None, pairs: Floats, factor: float | None) -> dict[str, float]:
+    """Whether the errors themselves depend on each other (2015 paper, proposition 8)."""
+    if correlation is None:
+        return {}
+    size = effective(float(np.sum(pairs)), factor)
+    return {"error_autocorrelation": correlation, "error_autocorrelation_se": 1 / math.sqrt(size)}

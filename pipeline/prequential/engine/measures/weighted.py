@@ -1,0 +1,42 @@
+"""Measures for labels that aren't a fair sample, from sums of weights (see `prequential.engine.scores`).
+
+Where an instance gets a label with the known probability π (its propensity), an outcome that came stands for
+1/π instances.
+"""
+
+from __future__ import annotations
+
+from prequential.engine.kernel import Floats, kernel
+from prequential.engine.measures import DEFINED, NO_PROPENSITY, Result
+from prequential.engine.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
+
+
+@kernel
+def ipw_accuracy(sums: Floats) -> Result:
+    """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean, 1971).
+
+    Over the outcomes whose instance said π.
+
+    >>> from prequential.engine.scores import sums_of
+    >>> ipw_accuracy(sums_of({WEIGHT: 8, WEIGHT_RIGHT: 2}))
+    (0.25, 0)
+    """
+    if sums[WEIGHT] < NOTHING:
+        return 0.0, NO_PROPENSITY
+    return sums[WEIGHT_RIGHT] / sums[WEIGHT], DEFINED
+
+
+@kernel
+def ipw_n(sums: Floats) -> Result:
+    """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish 1965).
+
+    As many as there are if all propensities are the same. Faded where the estimator fades, as `n` is.
+
+    >>> from prequential.engine.scores import sums_of
+    >>> ipw_n(sums_of({WEIGHT: 4, WEIGHT_SQUARED: 8}))  # π = 0.5, twice
+    (2.0, 0)
+    """
+    if sums[WEIGHT] < NOTHING:
+        return 0.0, NO_PROPENSITY
+    # Not by the square of a faded sum, which may be too small for one; w >= 1, so Σ w² >= Σ w.
+    return sums[WEIGHT] * (sums[WEIGHT] / sums[WEIGHT_SQUARED]), DEFINED

@@ -1,0 +1,234 @@
+"""Time-ordered reading: three topics in, one sequence of records out.
+
+The next record is the one with the smallest time, ties in the order instances, predictions, labels.
+A topic that has nothing buffered holds the others back, unless the caller promises that nothing
+earlier will come from it. Promises are made from clocks and can be wrong; what was really taken can't
+be read off the records' times then. So it is written down: taking records moves the *cut*, the next
+offset of each topic, and between two cuts the order is that of time. A list of cuts (the journal)
+therefore says the whole order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from prequential.engine.kernel import Ints
+from prequential.topics.decoding import Decoded
+from prequential.topics.messages import Record
+
+_EARLIEST = -(1 << 62)
+
+#: Next offset to take of instances, predictions, labels.
+Cut = tuple[int, ...]
+
+
+class Batch:
+    """Consecutive records of one input topic; `times` never decrease."""
+
+    __slots__ = ("kind", "offsets", "reasons", "records", "times")
+
+    def __init__(
+        self, kind: int, offsets: Sequence[int], times: Sequence[int] | Ints, decoded: Decoded
+    ) -> None:
+        self.kind = kind
+        self.offsets = offsets
+        self.times: Ints = np.asarray(times, dtype=np.int64)
+        self.records, self.reasons = decoded
+
+
+class Round:
+    """Records whose turn has come.
+
+    `records` and `times` lie in order of kind, from `starts[kind]` to `starts[kind + 1]`, each kind's
+    in its own order; `order` has the places of all in the order in which they are to be processed.
+    """
+
+    def __init__(self, sources: list[tuple[Batch, int, int]]) -> None:
+        """`sources`: parts of batches, in order of kind, then of offset."""
+        self.sources = sources
+        self.records: list[Record | None] = []
+        counts = [0, 0, 0]
+        for batch, start, stop in sources:
+            whole = stop - start == len(batch.records)
+            self.records += batch.records if whole else batch.records[start:stop]
+            counts[batch.kind] += stop - start
+        self.starts = (0, counts[0], counts[0] + counts[1], sum(counts))
+        self.times: Ints = np.concatenate([b.times[start:stop] for b, start, stop in sources])
+        # Each kind's times don't decrease, and kinds lie in order: a stable sort by time alone is
+        # the merge, and where nothing interleaves there is nothing to do.
+        if (self.times[1:] >= self.times[:-1]).all():
+            self.order: Ints = np.arange(len(self.times))
+        else:
+            self.order = np.argsort(self.times, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """The position of each place in `order`."""
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(len(rank))
+        return rank
+
+    @property
+    def flawed(self) -> bool:
+        """Whether there may be unusable records among them."""
+        return any(batch.reasons for batch, _, _ in self.sources)
+
+    def records_at(self, places: Ints) -> list[Any]:
+        """The records at ascending places."""
+        if len(places) and int(places[-1]) - int(places[0]) + 1 == len(places):
+            return self.records[int(places[0]) : int(places[-1]) + 1]
+        return list(map(self.records.__getitem__, places.tolist()))
+
+    def kind(self, place: int) -> int:
+        """The kind of the record at a place."""
+        return bisect_right(self.starts, place, 0, 3) - 1
+
+    def locate(self, place: int) -> tuple[Batch, int]:
+        """Batch and index of the record at a place."""
+        for batch, start, stop in self.sources:
+            if place < stop - start:
+                return batch, start + place
+            place -= stop - start
+        raise IndexError(place)
+
+
+class Merge:
+    """Buffers batches and gives their records out in order of time.
+
+    A record's time is the largest seen so far in its topic: a broker's clock that steps back must not
+    bring records of one topic out of order.
+    """
+
+    def __init__(self) -> None:
+        #: Next offset to take, by kind.
+        self.cut: list[int] = [0, 0, 0]
+        #: Next offset to be added, by kind.
+        self.added: list[int] = [0, 0, 0]
+        #: Records buffered, by kind.
+        self.buffered: list[int] = [0, 0, 0]
+        self._queues: tuple[deque[Batch], ...] = (deque(), deque(), deque())
+        self._start = [0, 0, 0]  # first record not taken in the head batch
+        self._latest = [_EARLIEST] * 3  # largest time added
+        self._taken = [_EARLIEST] * 3  # largest time taken
+        self._last = (_EARLIEST, 0)  # time and kind of the record taken last
+
+    def add(self, batch: Batch) -> int:
+        """Buffer a batch; returns how many records are new (those below `added` are dropped)."""
+        kind = batch.kind
+        offsets = batch.offsets
+        if not len(offsets) or offsets[-1] < self.added[kind]:
+            return 0
+        times = batch.times
+        if times[0] < self._latest[kind] or (times[1:] < times[:-1]).any():
+            batch.times = times = np.maximum(np.maximum.accumulate(times), self._latest[kind])
+        queue = self._queues[kind]
+        start = bisect_left(offsets, self.added[kind])
+        if start:  # fetched again after a rebalance: its first part is here already
+            tail = Decoded(
+                batch.records[start:],
+                {index - start: why for index, why in batch.reasons.items() if index >= start},
+            )
+            batch = Batch(kind, offsets[start:], times[start:], tail)
+        queue.append(batch)
+        self.added[kind] = offsets[-1] + 1
+        self.buffered[kind] += len(batch.offsets)
+        self._latest[kind] = int(times[-1])
+        return len(batch.offsets)
+
+    def take(self, promises: Sequence[int | None], most: int) -> Round | None:
+        """Records whose turn has come, at most `most` of each topic; None if there are none.
+
+        `promises[kind]`: nothing with a smaller time will come from that topic, as far as the caller
+        knows; None: nothing is known beyond what is buffered.
+        """
+        if not any(self.buffered):
+            return None
+        bounds = []  # the smallest time that the next record beyond those looked at can have
+        for kind, promise in enumerate(promises):
+            if self.buffered[kind] > most:
+                bounds.append(self._time_at(kind, most - 1))
+            else:
+                latest = self._latest[kind]
+                bounds.append(latest if promise is None else max(latest, promise))
+        sources: list[tuple[Batch, int, int]] = []
+        for kind in range(3):
+            limit = min((bounds[other], other) for other in range(3) if other != kind)
+            side: Literal["left", "right"] = "right" if kind < limit[1] else "left"
+            left = most
+            while left and (queue := self._queues[kind]):
+                batch, start = queue[0], self._start[kind]
+                end = min(len(batch.times), start + left)
+                stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
+                if stop == start:
+                    break
+                sources.append((batch, start, stop))
+                self._advance(kind, batch, stop)
+                left -= stop - start
+                if stop < end:
+                    break
+        return Round(sources) if sources else None
+
+    def take_until(self, cut: Cut) -> Round | None:
+        """Exactly the records below `cut`; all of them must have been added (see `covers`)."""
+        sources: list[tuple[Batch, int, int]] = []
+        for kind, end in enumerate(cut):
+            while (queue := self._queues[kind]) and self.cut[kind] < end:
+                batch, start = queue[0], self._start[kind]
+                stop = bisect_left(batch.offsets, end, start)
+                if stop == start:
+                    break
+                sources.append((batch, start, stop))
+                self._advance(kind, batch, stop)
+        self.cut = list(map(max, self.cut, cut))
+        return Round(sources) if sources else None
+
+    def covers(self, cut: Cut) -> bool:
+        """Whether everything below `cut` has been added."""
+        return all(added >= end for added, end in zip(self.added, cut))
+
+    def _time_at(self, kind: int, place: int) -> int:
+        """Time of the record that is `place` behind the head."""
+        place += self._start[kind]
+        for batch in self._queues[kind]:
+            if place < len(batch.times):
+                return int(batch.times[place])
+            place -= len(batch.times)
+        raise IndexError(place)
+
+    def _advance(self, kind: int, batch: Batch, stop: int) -> None:
+        self.buffered[kind] -= stop - self._start[kind]
+        self.cut[kind] = batch.offsets[stop - 1] + 1
+        self._taken[kind] = int(batch.times[stop - 1])
+        if stop == len(batch.times):
+            self._queues[kind].popleft()
+            stop = 0
+        self._start[kind] = stop
+
+    def joins(self, taken: Round) -> bool:
+        """Whether this round, just taken, continues in order of time what was taken before.
+
+        If so the cut between them needn't be written down.
+        """
+        first, last = int(taken.order[0]), int(taken.order[-1])
+        continues = (int(taken.times[first]), taken.kind(first)) >= self._last
+        self._last = (int(taken.times[last]), taken.kind(last))
+        return continues
+
+    def snapshot(self) -> list[object]:
+        return [list(self.cut), list(self._taken), list(self._last)]
+
+    def restore(self, state: Any) -> None:
+        """Begin at the snapshot's cut with nothing buffered."""
+        cut, taken, last = state
+        self.__init__()  # type: ignore[misc]
+        self.cut, self.added = list(cut), list(cut)
+        self._taken, self._latest = list(taken), list(taken)
+        self._last = tuple(last)

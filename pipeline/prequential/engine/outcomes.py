@@ -1,0 +1,62 @@
+"""The outcome log: what the join says, and what every consumer reads, one row for each.
+
+A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same settings and
+the same capacity for classes are rows of the same tables, a *plan* (see `prequential.engine.plans`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prequential.engine.kernel import Bytes, Floats, Ints, Ints32, kernel
+
+#: Kinds of rows: an outcome came; the label of a former one was revised.
+OUTCOME, REVISION = 0, 1
+
+#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
+SCORED, WEIGHTED = 1, 2
+
+
+class Log(NamedTuple):
+    """Outcomes and revisions in the order in which they came; all columns have equal length."""
+
+    kind: Bytes
+    plan: Ints32
+    sequence: Ints32  # row in the plan's tables
+    number: Ints  # of the outcome in its sequence, from 1
+    label: Ints32  # class code; of a revision the label before
+    revised: Ints32  # of a revision: the label now
+    prediction: Ints32  # class code
+    bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    record: Ints32  # row of the record that completed it
+    t1: Ints  # label time, ms
+    # What is scored:
+    scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
+    log_loss: Floats  # -ln p(label), clipped
+    brier: Floats
+    confidence: Floats  # p(prediction)
+    positive: Floats  # p of the positive class
+    is_positive: Bytes  # whether the label is the positive class
+    error: Floats  # of numbers: prediction - label
+    value: Floats  # of numbers: the label
+    weight: Floats  # 1/propensity of the label
+
+
+#: Joint cells: label, prediction, which baselines were right.
+@kernel
+def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
+    """The joint cell among 4·k² with room for k = `capacity` classes."""
+    return (label * capacity + prediction) * 4 + bits
+
+
+def new_log(rows: int) -> Log:
+    """A log with room for so many rows."""
+    types: dict[str, Any] = dict.fromkeys(Log._fields, np.int64)
+    types |= dict.fromkeys(("plan", "sequence", "label", "revised", "prediction", "record"), np.int32)
+    types |= dict.fromkeys(("kind", "bits", "scored", "is_positive"), np.uint8)
+    types |= dict.fromkeys(
+        ("log_loss", "brier", "confidence", "positive", "error", "value", "weight"), np.float64
+    )
+    return Log(**{name: np.zeros(rows, dtype=types[name]) for name in Log._fields})

@@ -1,0 +1,326 @@
+"""What detectors watch: a value for each outcome (contract, section 4).
+
+A signal writes `values[i]`, and whether it is fed to the detector into `fed[i]`, for the i-th of the rows. A
+revision feeds nothing: signals keep what they saw.
+
+`error` is the outcome's own loss, and what the errors of estimators are made of; each of those has a value
+after each outcome. A ratio is made of the values of two of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.engine import measuring
+from prequential.engine.estimators import all_history, fading, sums, window
+from prequential.engine.estimators.all_history import AllHistory
+from prequential.engine.estimators.fading import Fading
+from prequential.engine.estimators.sums import AllSums, FadedSums, WindowSums
+from prequential.engine.estimators.window import Window
+from prequential.engine.kernel import Bytes, Floats, Ints, Ints32, allocating, kernel
+from prequential.engine.measures import DEFINED, INDEX, NAMES
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measuring import Measured
+from prequential.engine.outcomes import OUTCOME, Log, cell_of
+
+#: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
+#: label.
+WRONG, ABSOLUTE, SQUARED = range(3)
+
+#: A ratio beyond it is taken for this: detectors add values up.
+LARGEST = 1e200
+
+#: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
+_LOSSES = tuple(
+    INDEX[name] for name in ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
+)
+_OF_SUMS = frozenset(
+    ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
+)
+_BIAS, _MEASURES = INDEX["bias"], len(NAMES)
+
+
+@kernel
+def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
+    """`error`: the outcome's own loss."""
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = log.kind[row] == OUTCOME
+        if not fed[i]:
+            values[i] = 0.0
+        elif loss == WRONG:
+            values[i] = 1.0 if log.label[row] != log.prediction[row] else 0.0
+        elif loss == ABSOLUTE:
+            values[i] = abs(log.error[row])
+        else:
+            values[i] = log.error[row] * log.error[row]
+
+
+class AllError(NamedTuple):
+    """By sequence: the losses of all its outcomes."""
+
+    total: Floats
+    n: Ints
+
+
+class WindowError(NamedTuple):
+    """By sequence: the losses of its last W outcomes."""
+
+    ring: npt.NDArray[np.generic]  # (sequences, W), the m-th at (m - 1) mod W: float64, of 0 and 1 uint8
+    wrong: Ints  # of 0 and 1: their sum
+    n: Ints  # outcomes seen, in the window or before it
+
+
+class FadingError(NamedTuple):
+    """By sequence: S = x + A·S and N = 1 + A·N at each outcome of loss x."""
+
+    total: Floats  # S
+    n: Floats  # N
+
+
+class Ratio(NamedTuple):
+    """By sequence: outcomes seen."""
+
+    n: Ints
+
+
+def new_all_error(rows: int) -> AllError:
+    """No losses."""
+    return AllError(np.zeros(rows), np.zeros(rows, np.int64))
+
+
+def new_window_error(rows: int, size: int, loss: int) -> WindowError:
+    """Empty windows of `size` outcomes."""
+    ring: npt.NDArray[np.generic] = np.zeros((rows, size), np.uint8 if loss == WRONG else np.float64)
+    return WindowError(ring, np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+
+
+def new_fading_error(rows: int) -> FadingError:
+    """No losses."""
+    return FadingError(np.zeros(rows), np.zeros(rows))
+
+
+def new_ratio(rows: int) -> Ratio:
+    """No outcomes."""
+    return Ratio(np.zeros(rows, np.int64))
+
+
+@kernel
+def all_error(
+    table: AllError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, values: Floats
+) -> None:
+    """`all`: the mean loss of all outcomes so far, after each; `losses` and `fed` are those of `error`."""
+    for i in range(len(rows)):
+        if fed[i]:
+            q = log.sequence[rows[i]]
+            table.total[q] += losses[i]
+            table.n[q] += 1
+            values[i] = table.total[q] / table.n[q]
+
+
+@kernel
+def window_error(
+    table: WindowError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, loss: int, values: Floats
+) -> None:
+    """`window:W`: the mean loss of the last W outcomes, after each; `losses` and `fed` are those of `error`.
+
+    Sums of 0 and 1 lose what leaves the window. Those of numbers would drift: they are added up anew from the
+    oldest to the newest, so that they are a function of what is in the window.
+    """
+    size = table.ring.shape[1]
+    for i in range(len(rows)):
+        if not fed[i]:
+            continue
+        q = log.sequence[rows[i]]
+        place = table.n[q] % size
+        if loss == WRONG:
+            if table.n[q] >= size:
+                table.wrong[q] -= np.int64(table.ring[q, place])
+            table.wrong[q] += np.int64(losses[i])
+        table.ring[q, place] = losses[i]
+        table.n[q] += 1
+        n = min(size, table.n[q])
+        total = float(table.wrong[q])
+        if loss != WRONG:
+            first = (table.n[q] - n) % size  # the oldest
+            for place in range(first, min(size, first + n)):
+                total += table.ring[q, place]
+            for place in range(first + n - size):
+                total += table.ring[q, place]
+        values[i] = total / n
+
+
+@kernel
+def fading_error(
+    table: FadingError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, factor: float, values: Floats
+) -> None:
+    """`fading:A`: the faded error S/N after each outcome (2013 paper, eq. 1)."""
+    for i in range(len(rows)):
+        if fed[i]:
+            q = log.sequence[rows[i]]
+            table.total[q] = losses[i] + factor * table.total[q]
+            table.n[q] = 1.0 + factor * table.n[q]
+            values[i] = table.total[q] / table.n[q]
+
+
+@kernel
+def ratio(
+    table: Ratio,
+    log: Log,
+    rows: Ints32,
+    short: Floats,
+    long: Floats,
+    outcome: Bytes,
+    min_outcomes: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`SHORT/LONG`: short-term over long-term error (2013 paper, section 5.3, Algorithm 4).
+
+    Of the errors of two estimators where `outcome` is 1 (what `error` writes into `fed`). It is fed once the
+    long-term error is above 0 and `min_outcomes` outcomes have been seen.
+    """
+    for i in range(len(rows)):
+        fed[i] = 0
+        if outcome[i]:
+            q = log.sequence[rows[i]]
+            table.n[q] += 1
+            if long[i] > 0.0 and table.n[q] >= min_outcomes:
+                values[i] = min(short[i] / long[i], LARGEST)
+                fed[i] = 1
+
+
+# ESTIMATOR:MEASURE: an estimator of its own, and the measure of it after each outcome
+
+
+def is_of_sums(measure: str) -> bool:
+    """Whether a measure is made of sums of scores, and not of joint cells alone."""
+    return measure in _OF_SUMS
+
+
+@kernel
+def _worse(measure: int, value: float) -> float:
+    """A measure's value, turned so that it grows when the model gets worse."""
+    if measure == _BIAS:
+        return abs(value)
+    for loss in _LOSSES:
+        if measure == loss:
+            return value
+    return 1.0 - value
+
+
+@allocating
+def _room() -> tuple[Ints, Measured]:
+    """Room for the number of one sequence, and for its measures."""
+    return np.zeros(1, np.int64), Measured(
+        np.zeros(1), np.zeros((1, _MEASURES)), np.zeros((1, _MEASURES), np.int64)
+    )
+
+
+@kernel
+def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
+    """The i-th row's value, where the measure is defined."""
+    if found.reasons[0, measure] == DEFINED:
+        values[i], fed[i] = _worse(measure, found.values[0, measure]), 1
+
+
+@allocating
+def measure_all(
+    table: AllHistory,
+    scored: AllSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`all:MEASURE`: what grows when the model gets worse; fed where the measure (a column) is defined.
+
+    `scored` is kept and used if the measure is of sums (`summed`).
+    """
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            all_history.add(table, q, cell)
+            if summed:
+                sums.add_all(scored, q, sums.score_of(log, row), numbers)
+            one[0] = q
+            measuring.measure_all(
+                table, scored, one, capacity, positives, numbers, False, summed, found
+            )
+            _feed(found, measure, i, values, fed)
+
+
+@allocating
+def measure_window(
+    table: Window,
+    scored: WindowSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`window:W:MEASURE`: as `measure_all`."""
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            window.add(table, q, cell)
+            if summed:
+                sums.add_window(scored, q, sums.score_of(log, row), numbers)
+            one[0] = q
+            measuring.measure_window(
+                table, scored, one, capacity, positives, numbers, False, summed, found
+            )
+            _feed(found, measure, i, values, fed)
+
+
+@allocating
+def measure_fading(
+    table: Fading,
+    scored: FadedSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    factor: float,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`fading:A:MEASURE`: as `measure_all`."""
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            fading.add(table, q, cell, factor)
+            if summed:
+                sums.add_faded(scored, q, sums.score_of(log, row), numbers, factor)
+            one[0] = q
+            measuring.measure_fading(
+                table, scored, one, capacity, positives, numbers, False, summed, factor, found
+            )
+            _feed(found, measure, i, values, fed)
