@@ -1,1 +1,0 @@
-"""The engine: records in, outcomes, estimates, alarms and messages out; pure loops over tables."""

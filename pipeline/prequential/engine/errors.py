@@ -1,5 +1,0 @@
-"""What the core says about a record that it can't use."""
-
-
-class Unusable(Exception):
-    """The record goes to dead-letters; the message is the reason, one sentence."""
