@@ -9,29 +9,30 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers import examples
+from helpers import Codes, chunk_of, examples, random_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import Kind, measures
-from prequential.config import KNOWN_MEASURES, MORE_MEASURES, StreamConfig
-from prequential.core import measures as columns
+from prequential.config import KNOWN_MEASURES, MORE_MEASURES
+from prequential.core.classes import Classes
 from prequential.core.measures import (
-    NO_POSITIVE,
+    AUC,
+    MEASURES,
+    OF_MATRIX,
     OF_NUMBERS,
+    OF_POSITIVE,
     OF_PROBABILITIES,
     OF_WEIGHTS,
-    agreement,
-    per_class,
-    probabilistic,
-    regression,
-    weighted,
+    compute,
+    compute_by_chance,
 )
-from prequential.core.measures.positive import positive_of
-from sequences import NO_CLASS, Codes, Measured, Outcomes, positives_of, random_outcomes
+from prequential.core.measures.matrix import PositiveClass
+from prequential.core.memories import build_memory
+from prequential.core.memories.all_history import AllHistory
+from prequential.core.outcomes import NO_CLASS
 
 #: What is made of a confusion matrix.
-OTHERS = {*OF_NUMBERS, *OF_PROBABILITIES, *OF_WEIGHTS}
-NAMES = [name for name in columns.NAMES if name in KNOWN_MEASURES and name not in OTHERS]
+NAMES = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name in KNOWN_MEASURES]
 #: Measures of agreement with a value wherever their reference isn't 1.
 PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
 #: Quotients of integers; the others have roots or sums of quotients.
@@ -46,26 +47,24 @@ codes = st.tuples(
 )  # fmt: skip
 
 
+CLASSES = Classes(limit=8)
+for name in "01234567":
+    CLASSES.code(name)
+POSITIVE = PositiveClass("1", CLASSES)
+
+
 def kind(outcome: Codes) -> Kind:
     y, h, per, maj = outcome
     return Kind(str(y), str(h), per == y, maj == y)
 
 
-def selected(found: Measured, names: list[str]) -> tuple[dict[str, float], dict[str, str]]:
-    return (
-        {name: found.values[name] for name in names if name in found.values},
-        {name: found.undefined[name] for name in names if name in found.undefined},
-    )
-
-
 def measured(
-    outcomes: list[Codes], estimator: str = "all", names: list[str] = NAMES, *, chance: bool = False,
-    capacity: int = 4, positive: str | None = "1",
-) -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
-    config = StreamConfig(estimators=(estimator,), detectors=())
-    sequence = Outcomes(config, capacity, names=[f"{code}" for code in range(8)], positive=positive)
-    sequence.update(outcomes)
-    return selected(sequence.measured(estimator, chance=chance), names)
+    outcomes: list[Codes], estimator: str = "all", names: list[str] = NAMES
+) -> tuple[dict[str, float], dict[str, str]]:
+    memory = build_memory(estimator)
+    memory.grow(4)
+    memory.update(chunk_of(outcomes, 4).places)
+    return compute(memory, names, POSITIVE)
 
 
 @examples(100)
@@ -112,12 +111,11 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     cells: list[int], scale: int, lonely: int
 ) -> None:
     """Also with counts that n² of 64 bits can't hold."""
-    sequence = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, positive="1")
-    table = sequence.plan.estimators[0].cells
-    counts = np.array(cells, dtype=np.int64) * scale
-    counts[lonely] += 1
-    table.cells[0], table.n[0] = counts, counts.sum()
-    values, undefined = selected(sequence.measured("all"), NAMES)
+    memory = AllHistory()
+    memory.counts = np.array(cells, dtype=np.int64) * scale
+    memory.counts[lonely] += 1
+    memory.n = int(memory.counts.sum())
+    values, undefined = compute(memory, NAMES, POSITIVE)
     assert values.keys() | undefined.keys() == set(NAMES)
     assert not values.keys() & undefined.keys()
     assert all(map(math.isfinite, values.values()))
@@ -126,7 +124,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     assert values["error"] == pytest.approx(1 - values["accuracy"], abs=1e-15)
     for name in ("kappa", "kappa_per", "kappa_maj"):
         assert values.get(name, 0) <= 1
-    grid = counts.reshape(2, 2, 4)
+    grid = memory.counts.reshape(2, 2, 4)
     weights = {
         Kind(str(y), str(h), bool(bits & 2), bool(bits & 1)): int(grid[y, h, bits])
         for y in range(2) for h in range(2) for bits in range(4)
@@ -145,7 +143,7 @@ WRONG: Codes = (0, 1, 1, 1)
 class TestUndefined:
     def test_empty(self) -> None:
         for estimator in ("all", "window:3", "fading:0.9"):
-            assert measured([], estimator) == ({}, dict.fromkeys(NAMES, "empty"))
+            assert compute(build_memory(estimator), NAMES) == ({}, dict.fromkeys(NAMES, "empty"))
 
     @pytest.mark.parametrize("estimator", ["all", "window:10", "fading:0.9", "fading:1"])
     @pytest.mark.parametrize(
@@ -181,16 +179,19 @@ class TestUndefined:
         assert "kappa" in measured([WRONG, RIGHT, RIGHT], "window:3")[0]
         assert measured([WRONG, RIGHT, RIGHT], "window:2")[1]["kappa"] == "p_ran_one"
 
-    def test_a_difference_keeps_its_digits(self) -> None:
-        """The single mistake weighs 2^-60 of the rest: 1 - p_ran is nearly 0, and kappa what it is."""
+    def test_a_difference_without_correct_digits_is_no_value(self) -> None:
+        """The single mistake weighs 2^-60 of the rest: 1 - p_ran is rounding only."""
         values, undefined = measured([WRONG, *[RIGHT] * 60], "fading:0.5")
-        weights = {kind(WRONG): Fraction(1, 2**60), kind(RIGHT): sum(Fraction(1, 2**i) for i in range(60))}
-        true_values, reasons = measures(weights, "1")  # type: ignore[arg-type]
-        assert undefined == reasons
-        assert values["kappa"] == pytest.approx(true_values["kappa"], abs=1e-12)
+        assert undefined["kappa"] == "p_ran_one"
         assert values["accuracy"] == 1.0
         values, undefined = measured([WRONG, *[RIGHT] * 20], "fading:0.5", PLAIN)
         assert undefined == {}
+
+
+def test_only_what_was_asked_for() -> None:
+    memory = build_memory("all")
+    memory.update(chunk_of([RIGHT, WRONG], 2).places)
+    assert compute(memory, ["p_per", "accuracy"]) == ({"p_per": 0.0, "accuracy": 0.5}, {})
 
 
 def test_by_hand() -> None:
@@ -205,14 +206,17 @@ def test_by_hand() -> None:
 
 
 def test_what_can_be_computed_is_known_to_the_contract() -> None:
-    assert set(columns.NAMES) == {*KNOWN_MEASURES, *MORE_MEASURES}
+    assert set(MEASURES) == {*KNOWN_MEASURES, *MORE_MEASURES}
     assert len(set(KNOWN_MEASURES)) == len(KNOWN_MEASURES) == 28
 
 
 @pytest.mark.parametrize("estimator", ["all", "fading:0.97"])
 def test_many_classes(estimator: str) -> None:
     outcomes = random_outcomes(random.Random(1), 500, 7)
-    values, undefined = measured(outcomes, estimator, capacity=8)
+    memory = build_memory(estimator)
+    memory.grow(8)
+    memory.update(chunk_of(outcomes).places)
+    values, undefined = compute(memory, NAMES, POSITIVE)
     weights: dict[Kind, float] = {}
     for outcome in outcomes:
         if estimator != "all":
@@ -252,13 +256,16 @@ class TestPositiveClass:
     def test_it_is_known_where_labels_are_booleans_or_0_and_1(
         self, names: list[str], labels: list[int], positive: str | None
     ) -> None:
-        code = positive_of(positives_of(names), 0, np.array(labels, dtype=np.float64))
-        assert (None if code == NO_POSITIVE else names[code]) == positive
+        classes = Classes(limit=9)
+        for name in names:
+            classes.code(name)
+        code = PositiveClass(None, classes).code(labels)
+        assert (None if code is None else names[code]) == positive
 
     def test_without_one_there_are_no_values(self) -> None:
-        found = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, names=["UP", "DOWN"])
-        found.update([RIGHT, WRONG])
-        assert selected(found.measured("all"), ["f1", "recall"])[1] == dict.fromkeys(
+        memory = build_memory("all")
+        memory.update(chunk_of([RIGHT, WRONG], 2).places)
+        assert compute(memory, ["f1", "recall"])[1] == dict.fromkeys(
             ("f1", "recall"), "no_positive_class"
         )
 
@@ -268,11 +275,10 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
     assert measured([(0, 1, 1, 1), (1, 0, 1, 1)], names=["mcc"]) == ({"mcc": -1.0}, {})
 
 
-@pytest.mark.parametrize("name", [name for name in columns.NAMES if name != "auc"])
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != AUC])
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, per_class, probabilistic, regression, weighted)
-    [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
+    function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_WEIGHTS, **OF_NUMBERS}[name]
     assert f">>> {name}(" in (function.__doc__ or "")
 
 
@@ -280,13 +286,16 @@ def test_every_measure_has_an_example(name: str) -> None:
 @given(st.lists(codes, min_size=1, max_size=8))
 def test_by_chance_is_every_label_with_every_prediction(outcomes: list[Codes]) -> None:
     """A random prediction with the model's distribution: each label once with each of the predictions."""
-    names = [name for name in columns.NAMES if name not in {*OTHERS, "kappa_se"}]
+    memory = build_memory("all")
+    memory.grow(4)
+    memory.update(chunk_of(outcomes, 4).places)
+    names = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name != "kappa_se"]
     # kappa_z and kappa_plus are 0 with kappa; the baselines stay as they are.
-    ours = measured(outcomes, names=names, chance=True)
+    ours = compute_by_chance(memory, names, POSITIVE)
     pairs = [(y, h, per, maj) for y, _, per, maj in outcomes for _, h, _, _ in outcomes]
     theirs = measured(pairs, names=names)
     assert ours == theirs
-    values, _ = measured(outcomes, names=["kappa_se", "p_ran"], chance=True)
+    values, _ = compute_by_chance(memory, ["kappa_se", "p_ran"], POSITIVE)
     if "kappa_se" in values:
         p = values["p_ran"]
         assert values["kappa_se"] == pytest.approx(math.sqrt(p / (1 - p) / len(outcomes)), abs=1e-12)

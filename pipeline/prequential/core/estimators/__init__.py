@@ -1,1 +1,0 @@
-"""Estimators: what remembers the outcomes of sequences, a file for each kind."""
