@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from prequential.config import Config, StreamConfig
-from prequential.core.stages import psi
 from prequential.serving.waiting import WaitingInstances
 from test_replay import Lines, last_of, outputs_of
 
@@ -147,6 +146,13 @@ def bins(model: str, measure: str = "accuracy") -> list[float]:
     """Λ(0), …, Λ(B): the initial stage, then the bins."""
     stages = ["initial", *(f"bin:{b}" for b in range(1, BINS + 1))]
     return [measured()[model, stage][measure] for stage in stages]
+
+
+def psi(values: list[float], alpha: float) -> float:
+    """Ψ_α: the mean of Λ(b), b = 0 … B, with weights (1/α)^(b/B) (2020 paper, eq. 1)."""
+    last = len(values) - 1
+    weights = [(1 / alpha) ** (b / last) for b in range(last + 1)]
+    return sum(value * weight for value, weight in zip(values, weights)) / sum(weights)
 
 
 @pytest.mark.parametrize("model", [*LEARNING, "static"])

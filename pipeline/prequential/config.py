@@ -31,6 +31,12 @@ MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
 
 TASKS = ("classification", "regression")
 
+#: A number's loss: |error| or error².
+LOSSES = ("absolute", "squared")
+
+#: Most classes of a stream that can be configured: their codes have 16 bits, and one stands for none.
+MAX_CLASSES = 0xFFFF
+
 BASELINES = ("persistent", "majority", "random")
 
 DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
@@ -136,6 +142,11 @@ class HttpConfig:
 
     host: str = "127.0.0.1"
     port: int = 9464
+    #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
+    measures: tuple[str, ...] = (
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
+        "r2",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from prequential.config import (
     BASELINES,
     DETAILS,
     KNOWN_MEASURES,
+    LOSSES,
+    MAX_CLASSES,
     MORE_MEASURES,
     TASKS,
     Config,
@@ -34,9 +36,7 @@ from prequential.confignames import (
     stage_key,
     stage_without_outcomes,
 )
-from prequential.core.measures import MEASURES
-from prequential.core.outcomes import MAX_CLASSES
-from prequential.core.scores import LOSSES
+from prequential.core.measures import NAMES as MEASURES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -105,9 +105,7 @@ class _Reader:
             defaults=defaults,
             streams=streams,
             limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
-            http=self._section(
-                sections.get("http"), "http", HttpConfig(), {"host": _text, "port": _port}
-            ),
+            http=self._section(sections.get("http"), "http", HttpConfig(), _HTTP),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
         )
 
@@ -400,6 +398,10 @@ _KAFKA: dict[str, Parser] = {
 _WORKER: dict[str, Parser] = {
     "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
     "snapshot_every": _duration,
+}  # fmt: skip
+
+_HTTP: dict[str, Parser] = {
+    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True),
 }  # fmt: skip
 
 #: Periods within one horizon, at most: each has sums of its own.

@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 from prequential.config import AFTER, STAGES, DetectorConfig, StreamConfig, duration
-from prequential.core.measures import AUC, MEASURES, OF_NUMBERS
-from prequential.core.memories import build_memory
-from prequential.core.memories.window import Window
-from prequential.core.signals import build_signal
+from prequential.core import naming
+from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import OF_NUMBERS
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
@@ -20,7 +19,7 @@ _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 def parse_estimator(value: Any) -> str:
     """An estimator's name; raises ValueError quoting it."""
-    build_memory(_name(value))
+    naming.parse_estimator(_name(value))
     return str(value)
 
 
@@ -51,11 +50,10 @@ def parse_signal(value: Any) -> str:
     ...
     ValueError: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc
     """
-    build_signal(_name(value))
-    estimator, _, measure = value.rpartition(":")
-    if estimator and measure == AUC and not isinstance(build_memory(estimator), Window):
+    says = naming.parse_signal(_name(value))
+    if says.measure == "auc" and naming.parse_estimator(says.estimator)[0] != naming.WINDOW:
         raise ValueError(
-            f"signal {value!r} never has a value, as only windows have {AUC}: expected e.g. window:1000:{AUC}"
+            f"signal {value!r} never has a value, as only windows have auc: expected e.g. window:1000:auc"
         )
     return str(value)
 

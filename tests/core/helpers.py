@@ -6,8 +6,6 @@ are milliseconds.
 
 from __future__ import annotations
 
-import copy
-import itertools
 import json
 import random
 import tempfile
@@ -19,19 +17,20 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import probabilities
 from prequential.config import Config, load_config
-from prequential.core import bulk
+from prequential.core import ids
 from prequential.core import shard as shard_module
-from prequential.core.arrays import Packed
+from prequential.core.coverage import tables_of
+from prequential.core.estimators.sums import WindowSums
 from prequential.core.merge import Batch, Cut
-from prequential.core.outcomes import NO_CLASS, Chunk, pack
-from prequential.core.remembering import REPEATED, SETTLED, WAITING
+from prequential.core.outcomes import SCORED, WEIGHTED
 from prequential.core.shard import Shard
-from prequential.core.stream import Stream
+from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
+from prequential.core.store import SETTLED, WAITING
+from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 
@@ -109,32 +108,6 @@ def batch_of(kind: int, rows: Sequence[Row], start: int, stop: int) -> Batch:
     values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in part]
     times = [time for time, _ in part]
     return Batch(kind, range(start, start + len(part)), times, decode(kind, values))
-
-
-# ---- outcomes
-
-#: Class codes: label, prediction, what the persistent and the majority baseline predicted.
-Codes = tuple[int, int, int, int]
-
-
-def random_outcomes(rng: random.Random, count: int, classes: int) -> list[Codes]:
-    """Outcomes of which every share is somewhere in the middle."""
-    found = []
-    for _ in range(count):
-        y = rng.randrange(classes)
-        h, per, maj = (y if rng.random() < 0.5 else rng.randrange(classes) for _ in range(3))
-        found.append((y, h, rng.choice([per, per, per, NO_CLASS]), maj))
-    return found
-
-
-def packed(outcomes: Sequence[Codes]) -> Packed:
-    """Outcomes as the engine collects them."""
-    return np.array([pack(*codes) for codes in outcomes], dtype=np.uint64)
-
-
-def chunk_of(outcomes: Sequence[Codes], capacity: int = 8) -> Chunk:
-    """Outcomes as estimators and detectors take them."""
-    return Chunk.unpack(packed(outcomes), capacity)
 
 
 def cut(rng: random.Random, length: int, sizes: Sequence[int] = (1, 2, 7, 100)) -> list[slice]:
@@ -256,16 +229,15 @@ def live(
 
 
 @contextmanager
-def everything_in_columns(least: int = 1) -> Iterator[None]:
-    """Rounds of `least` records go through `prequential.core.bulk`, and never back to single records.
+def small_logs(rows: int = 1) -> Iterator[None]:
+    """The join's logs begin with so few rows that they are full again and again.
 
-    With 1 that is every round; with some more, streams change between the two ways all the time.
+    The join stops then (`FULL`), consumers read what there is, and it goes on in the middle of a round; a
+    record that writes more than all of a log widens it. (With 1 row that is every record, until the logs are
+    as wide as the widest needs.)
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "BULK", least)
-        patch.setattr(shard_module, "BULK", least)
-        patch.setattr(bulk, "_ODD_SHARE", 0)
-        patch.setattr(bulk, "_SEGMENT", 0)
+        patch.setattr(shard_module, "_LOG_ROWS", rows)
         yield
 
 
@@ -277,38 +249,157 @@ def snapshot_of(shard: Shard) -> list[bytes]:
     return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
 
 
-def entries_of(stream: Stream) -> dict[str, Any]:
-    """What a stream remembers, wherever it is, as entries of the book; it isn't changed."""
-    stream = copy.copy(stream)
-    stream.book, stream.columns = stream.book.copy(), copy.deepcopy(stream.columns)
-    if stream.columns is not None:
-        for name in list(stream.columns.slots):
-            stream._spilled(name)
-    return {name: _in_order(entry) for name, entry in stream.book.items()}
+def decoded(snapshot: Sequence[bytes]) -> Iterator[Any]:
+    """The parts of a written snapshot."""
+    return (msgspec.msgpack.decode(part) for part in snapshot)
 
 
-def _in_order(entry: Any) -> Any:
-    """An entry with its predictions in order of model and time."""
-    start = {SETTLED: 9, WAITING: 3, REPEATED: 3}.get(entry[0], len(entry))
-    predictions = sorted(zip(entry[start::3], entry[start + 1 :: 3], entry[start + 2 :: 3]))
-    return (*entry[:start], *itertools.chain.from_iterable(predictions))
+def columns_of(table: Any) -> dict[str, Any]:
+    """The columns of a table by name, whether each is an array or all are in one of records."""
+    if hasattr(table, "_fields"):
+        return dict(zip(table._fields, table))
+    return {name: table[name] for name in table.dtype.names}
 
 
-def state_of(shard: Shard) -> Any:
-    """The whole state, however it is held."""
-    head = msgspec.msgpack.encode(next(shard.snapshot()))
-    return head, {name: entries_of(stream) for name, stream in shard.streams.items()}
+def flat_columns(tables: Any) -> dict[str, Any]:
+    """Likewise of tables within tables, by names such as `pool.key`."""
+    found: dict[str, Any] = {}
+    for name, part in tables_of(tables).items():
+        nested = columns_of(part) if getattr(part.dtype, "names", None) else {}
+        found |= {f"{name}.{field}": column for field, column in nested.items()} or {name: part}
+    return found
+
+
+def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What a shard remembers, by stream and instance: state, version, deadline, label, predictions.
+
+    Rows of tables aren't in it, and nothing that a state has no use for.
+    """
+    store, streams = shard.store, shard.catalog.streams
+    found: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for slot in ids.dump(store.ids).slots.tolist():
+        stream = streams[store.ids.stream[slot]]
+        state = int(store.instances.state[slot])
+        label, first = int(store.instances.label[slot]), int(store.instances.first[slot])
+        row, predictions = first, []
+        while row:
+            predictions.append(_prediction(shard, row, state == WAITING))
+            row = int(store.predictions.next[row])
+        of_label: dict[str, Any] | None = None
+        if label:
+            tables = (store.labels, *([store.label_values] if hasattr(store, "label_values") else []))
+            columns = {name: column for table in tables for name, column in columns_of(table).items()}
+            # The numbers it gets when it meets predictions, and the free row after it says nothing.
+            skip = ("next",) if state == SETTLED else ("next", "completed", "after_numbers")
+            of_label = {
+                name: column[label].tolist()
+                for name, column in columns.items()
+                if name not in skip and len(column) > label
+            }
+        version, deadline = int(store.instances.version[slot]), int(store.links.deadline[slot])
+        name = ids.text_of(store.ids, slot).decode()
+        found[stream.name, name] = state, version, deadline, of_label, predictions
+    return found
+
+
+def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
+    """A prediction that an instance has."""
+    predictions, values = shard.store.predictions, shard.store.values
+    probabilities = shard.store.probabilities
+    about = shard.catalog.subjects[predictions.model[row]]
+    assert about is not None
+    extra = int(predictions.extra[row])
+    given = []
+    while waits and extra:
+        given.append((int(probabilities.name[extra]), float(probabilities.p[extra])))
+        extra = int(probabilities.next[extra])
+    found: dict[str, Any] = {"model": about.model, "extra": given or extra}
+    for table in (predictions, values):
+        for name, column in columns_of(table).items():
+            if name not in ("next", "model", "extra") and len(column) > row:
+                found[name] = column[row].tolist()
+    return found
+
+
+#: What only remembers where to look first, or when to look again.
+_CACHES = {
+    "wheel", "models.step", "models.shares", "models.added", "models.met", "models.next", "models.expected",
+}  # fmt: skip
+
+#: Parts of a snapshot's head that are by subject, in no order that matters.
+_BY_SUBJECT = ("labels", "reported", "worse", "started_empty")
+
+
+def state_of(shard: Shard) -> dict[str, Any]:
+    """The whole state, whatever rows the tables have it in."""
+    catalog = shard.catalog
+    head: Any = next(shard.snapshot())
+    for name in ("arrays", "plans"):
+        del head[name]
+    head = {name: sorted(part) if name in _BY_SUBJECT else part for name, part in head.items()}
+    found: dict[str, Any] = {"head": msgspec.json.encode(head), "known": known_of(shard)}
+    streams, classes = catalog.registry.streams, catalog.registry.classes
+    for stream in catalog.streams:
+        at, first, count = stream.code, int(streams.classes[stream.code]), len(stream.class_names)
+        found[f"stream {at}"] = {
+            name: getattr(streams, name)[at].tolist() for name in _STREAM_STATE if name not in _CACHES
+        }
+        for name in ("seen", "order", "followed"):
+            found[f"classes {at} {name}"] = getattr(classes, name)[first : first + count].tolist()
+        if streams.pairs[at] >= 0:
+            room = int(streams.class_capacity[at])
+            square = catalog.registry.pairs.pairs[streams.pairs[at] :][: room * room].reshape(room, room)
+            found[f"classes {at} pairs"] = square[:count, :count].tolist()
+        for row in stream.subjects:
+            found |= _subject(shard, row)
+    for what in ("coverage", "selection", "periods", "latencies"):
+        for name, column in flat_columns(getattr(shard.reporter, what)).items():
+            if name not in _CACHES:
+                found[f"{what} {name}"] = column.tobytes().rstrip(b"\0")
+    return found
+
+
+def _subject(shard: Shard, row: int) -> dict[str, Any]:
+    """What is kept of a subject's outcomes, in all of its stages."""
+    subjects = shard.catalog.registry.subjects
+    plan = shard.catalog.plans[subjects.plan[row]]
+    # Of others than baselines it doesn't matter when they began.
+    is_baseline = subjects.kind[row] in (BASELINE, BASELINE_AGE)
+    names = [name for name in _SUBJECT_STATE if is_baseline or name != "began"]
+    found: dict[str, Any] = {f"subject {row}": [getattr(subjects, name)[row].item() for name in names]}
+    for place, stage in enumerate(plan.stages):
+        at = int(subjects.first[row]) + place
+        for name, tables in plan.named_tables():
+            found[f"subject {row} {stage} {name}"] = [_content(table, at) for table in tables]
+    return found
+
+
+def _content(table: Any, row: int) -> list[bytes]:
+    """What a row of a table has; of a window's scores only those that there are."""
+    columns = {name: column[row] for name, column in columns_of(table).items()}
+    if isinstance(table, WindowSums):
+        flags, values = columns["flags"], columns["values"].copy()
+        values[flags & (SCORED | WEIGHTED) == 0] = 0
+        if values.shape[1] > 2:  # of probabilities, and the label's weight
+            values[flags & SCORED == 0, :4] = 0
+            values[flags & WEIGHTED == 0, 4] = 0
+        columns["values"] = values
+    return [column.tobytes() for column in columns.values()]
+
+
+def model_of(shard: Shard, stream: str, model: str) -> dict[str, int]:
+    """Counts of a model: outcomes, expired, late, duplicate, revisions."""
+    row = shard.catalog.by_name[stream].models[model]
+    subjects = shard.catalog.registry.subjects
+    names = ("outcomes", "expired", "late", "duplicate", "revisions")
+    return {name: int(getattr(subjects, name)[row]) for name in names}
 
 
 def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:
     """A shard that goes on from a written snapshot, which must have all that is configured."""
     shard = Shard(config)
-    assert shard.restore(_decoded(snapshot)) == []
+    assert shard.restore(decoded(snapshot)) == []
     return shard
-
-
-def _decoded(snapshot: Sequence[bytes]) -> Iterator[Any]:
-    return (msgspec.msgpack.decode(part) for part in snapshot)
 
 
 def metrics_of(outputs: Sequence[Output]) -> list[Metrics]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
-from helpers import assert_cuts_change_no_bit, catch_up, everything_in_columns, metrics_of
+from helpers import assert_cuts_change_no_bit, catch_up, metrics_of, small_logs
 from prequential.config import KNOWN_MEASURES, MORE_MEASURES
 from worlds import World, random_world
 
@@ -19,9 +19,9 @@ SEEDS = range(6)
 DETAILS = ["per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline"]
 
 
-@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+@pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    with everything_in_columns() if request.param == "in columns" else nullcontext():
+    with small_logs() if request.param == "small logs" else nullcontext():
         yield request.param
 
 

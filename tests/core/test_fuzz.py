@@ -28,8 +28,8 @@ from helpers import (
     catch_up,
     cut,
     dead_letters_of,
-    everything_in_columns,
     live,
+    small_logs,
     snapshot_of,
 )
 from prequential.config import Config, Limits, StreamConfig
@@ -154,7 +154,7 @@ def check(seed: int) -> tuple[int, int, int]:
     topics = topics_of(random.Random(seed))
     unusable = check_decoding(topics)
     shard, outputs = poisoned(topics, random.Random(seed))
-    with everything_in_columns():
+    with small_logs():
         _, again = poisoned(topics, random.Random(seed + 1))
     assert by_sequence(again) == by_sequence(outputs)
     letters = Counter((o.kind, o.offset) for o in outputs if isinstance(o, DeadLetter))
@@ -162,14 +162,14 @@ def check(seed: int) -> tuple[int, int, int]:
     for kind, places in enumerate(unusable):
         assert {(kind, place) for place in places} <= letters.keys(), KINDS[kind]
     limits = CONFIG.limits
-    assert len(shard.streams) <= limits.streams_per_shard
+    assert len(shard.catalog.streams) <= limits.streams_per_shard
     assert shard.remembered <= limits.instances_per_shard
     metrics = [output for output in outputs if isinstance(output, Metrics)]
     for message in metrics:
         assert all(map(math.isfinite, message.measures.values())), message
-    for stream in shard.streams.values():
-        assert len(stream.by_code) <= limits.models_per_stream
-        assert len(stream.classes.names) <= limits.classes_per_stream
+    for stream in shard.catalog.streams:
+        assert len(stream.models) <= limits.models_per_stream
+        assert len(stream.class_names) <= limits.classes_per_stream
     return sum(map(len, topics)), len(letters), len(metrics)
 
 
@@ -284,7 +284,7 @@ def check_extremes(seed: int) -> tuple[int, int, int]:
     whole = catch_up(world).outputs
     check_sound(whole)
     check_alarms_come_first(whole)
-    with everything_in_columns(rng.choice([1, 4, 16])):
+    with small_logs(rng.choice([1, 4, 16])):
         check_same(live(world, rng, takeovers=rng.random() < 0.5, most=(1, 30, 1000)).outputs, whole)
     check_same(live(world, rng, most=(70, 1000)).outputs, whole)
     settings = [world.settings]
@@ -295,7 +295,7 @@ def check_extremes(seed: int) -> tuple[int, int, int]:
     stops = sorted(rng.randrange(size + 1) for _ in settings[1:])
     changing = lives(world, configs, stops, rng)
     check_sound(changing)
-    with everything_in_columns(rng.choice([1, 4, 16])):
+    with small_logs(rng.choice([1, 4, 16])):
         check_same(lives(world, configs, stops, rng), changing)
     letters = len(dead_letters_of(whole))
     return size, len(whole) - letters + len(changing) - len(dead_letters_of(changing)), letters

@@ -9,30 +9,29 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers import Codes, chunk_of, examples, random_outcomes
+from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import Kind, measures
-from prequential.config import KNOWN_MEASURES, MORE_MEASURES
-from prequential.core.classes import Classes
+from prequential.config import KNOWN_MEASURES, MORE_MEASURES, StreamConfig
+from prequential.core import measures as columns
 from prequential.core.measures import (
-    AUC,
-    MEASURES,
-    OF_MATRIX,
+    NO_POSITIVE,
     OF_NUMBERS,
-    OF_POSITIVE,
     OF_PROBABILITIES,
     OF_WEIGHTS,
-    compute,
-    compute_by_chance,
+    agreement,
+    per_class,
+    probabilistic,
+    regression,
+    weighted,
 )
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.memories import build_memory
-from prequential.core.memories.all_history import AllHistory
-from prequential.core.outcomes import NO_CLASS
+from prequential.core.measures.positive import positive_of
+from sequences import NO_CLASS, Codes, Measured, Outcomes, positives_of, random_outcomes
 
 #: What is made of a confusion matrix.
-NAMES = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name in KNOWN_MEASURES]
+OTHERS = {*OF_NUMBERS, *OF_PROBABILITIES, *OF_WEIGHTS}
+NAMES = [name for name in columns.NAMES if name in KNOWN_MEASURES and name not in OTHERS]
 #: Measures of agreement with a value wherever their reference isn't 1.
 PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
 #: Quotients of integers; the others have roots or sums of quotients.
@@ -47,24 +46,26 @@ codes = st.tuples(
 )  # fmt: skip
 
 
-CLASSES = Classes(limit=8)
-for name in "01234567":
-    CLASSES.code(name)
-POSITIVE = PositiveClass("1", CLASSES)
-
-
 def kind(outcome: Codes) -> Kind:
     y, h, per, maj = outcome
     return Kind(str(y), str(h), per == y, maj == y)
 
 
+def selected(found: Measured, names: list[str]) -> tuple[dict[str, float], dict[str, str]]:
+    return (
+        {name: found.values[name] for name in names if name in found.values},
+        {name: found.undefined[name] for name in names if name in found.undefined},
+    )
+
+
 def measured(
-    outcomes: list[Codes], estimator: str = "all", names: list[str] = NAMES
-) -> tuple[dict[str, float], dict[str, str]]:
-    memory = build_memory(estimator)
-    memory.grow(4)
-    memory.update(chunk_of(outcomes, 4).places)
-    return compute(memory, names, POSITIVE)
+    outcomes: list[Codes], estimator: str = "all", names: list[str] = NAMES, *, chance: bool = False,
+    capacity: int = 4, positive: str | None = "1",
+) -> tuple[dict[str, float], dict[str, str]]:  # fmt: skip
+    config = StreamConfig(estimators=(estimator,), detectors=())
+    sequence = Outcomes(config, capacity, names=[f"{code}" for code in range(8)], positive=positive)
+    sequence.update(outcomes)
+    return selected(sequence.measured(estimator, chance=chance), names)
 
 
 @examples(100)
@@ -111,11 +112,12 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     cells: list[int], scale: int, lonely: int
 ) -> None:
     """Also with counts that n² of 64 bits can't hold."""
-    memory = AllHistory()
-    memory.counts = np.array(cells, dtype=np.int64) * scale
-    memory.counts[lonely] += 1
-    memory.n = int(memory.counts.sum())
-    values, undefined = compute(memory, NAMES, POSITIVE)
+    sequence = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, positive="1")
+    table = sequence.plan.estimators[0].cells
+    counts = np.array(cells, dtype=np.int64) * scale
+    counts[lonely] += 1
+    table.cells[0], table.n[0] = counts, counts.sum()
+    values, undefined = selected(sequence.measured("all"), NAMES)
     assert values.keys() | undefined.keys() == set(NAMES)
     assert not values.keys() & undefined.keys()
     assert all(map(math.isfinite, values.values()))
@@ -124,7 +126,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     assert values["error"] == pytest.approx(1 - values["accuracy"], abs=1e-15)
     for name in ("kappa", "kappa_per", "kappa_maj"):
         assert values.get(name, 0) <= 1
-    grid = memory.counts.reshape(2, 2, 4)
+    grid = counts.reshape(2, 2, 4)
     weights = {
         Kind(str(y), str(h), bool(bits & 2), bool(bits & 1)): int(grid[y, h, bits])
         for y in range(2) for h in range(2) for bits in range(4)
@@ -143,7 +145,7 @@ WRONG: Codes = (0, 1, 1, 1)
 class TestUndefined:
     def test_empty(self) -> None:
         for estimator in ("all", "window:3", "fading:0.9"):
-            assert compute(build_memory(estimator), NAMES) == ({}, dict.fromkeys(NAMES, "empty"))
+            assert measured([], estimator) == ({}, dict.fromkeys(NAMES, "empty"))
 
     @pytest.mark.parametrize("estimator", ["all", "window:10", "fading:0.9", "fading:1"])
     @pytest.mark.parametrize(
@@ -179,19 +181,16 @@ class TestUndefined:
         assert "kappa" in measured([WRONG, RIGHT, RIGHT], "window:3")[0]
         assert measured([WRONG, RIGHT, RIGHT], "window:2")[1]["kappa"] == "p_ran_one"
 
-    def test_a_difference_without_correct_digits_is_no_value(self) -> None:
-        """The single mistake weighs 2^-60 of the rest: 1 - p_ran is rounding only."""
+    def test_a_difference_keeps_its_digits(self) -> None:
+        """The single mistake weighs 2^-60 of the rest: 1 - p_ran is nearly 0, and kappa what it is."""
         values, undefined = measured([WRONG, *[RIGHT] * 60], "fading:0.5")
-        assert undefined["kappa"] == "p_ran_one"
+        weights = {kind(WRONG): Fraction(1, 2**60), kind(RIGHT): sum(Fraction(1, 2**i) for i in range(60))}
+        true_values, reasons = measures(weights, "1")  # type: ignore[arg-type]
+        assert undefined == reasons
+        assert values["kappa"] == pytest.approx(true_values["kappa"], abs=1e-12)
         assert values["accuracy"] == 1.0
         values, undefined = measured([WRONG, *[RIGHT] * 20], "fading:0.5", PLAIN)
         assert undefined == {}
-
-
-def test_only_what_was_asked_for() -> None:
-    memory = build_memory("all")
-    memory.update(chunk_of([RIGHT, WRONG], 2).places)
-    assert compute(memory, ["p_per", "accuracy"]) == ({"p_per": 0.0, "accuracy": 0.5}, {})
 
 
 def test_by_hand() -> None:
@@ -206,17 +205,14 @@ def test_by_hand() -> None:
 
 
 def test_what_can_be_computed_is_known_to_the_contract() -> None:
-    assert set(MEASURES) == {*KNOWN_MEASURES, *MORE_MEASURES}
+    assert set(columns.NAMES) == {*KNOWN_MEASURES, *MORE_MEASURES}
     assert len(set(KNOWN_MEASURES)) == len(KNOWN_MEASURES) == 28
 
 
 @pytest.mark.parametrize("estimator", ["all", "fading:0.97"])
 def test_many_classes(estimator: str) -> None:
     outcomes = random_outcomes(random.Random(1), 500, 7)
-    memory = build_memory(estimator)
-    memory.grow(8)
-    memory.update(chunk_of(outcomes).places)
-    values, undefined = compute(memory, NAMES, POSITIVE)
+    values, undefined = measured(outcomes, estimator, capacity=8)
     weights: dict[Kind, float] = {}
     for outcome in outcomes:
         if estimator != "all":
@@ -256,16 +252,13 @@ class TestPositiveClass:
     def test_it_is_known_where_labels_are_booleans_or_0_and_1(
         self, names: list[str], labels: list[int], positive: str | None
     ) -> None:
-        classes = Classes(limit=9)
-        for name in names:
-            classes.code(name)
-        code = PositiveClass(None, classes).code(labels)
-        assert (None if code is None else names[code]) == positive
+        code = positive_of(positives_of(names), 0, np.array(labels, dtype=np.float64))
+        assert (None if code == NO_POSITIVE else names[code]) == positive
 
     def test_without_one_there_are_no_values(self) -> None:
-        memory = build_memory("all")
-        memory.update(chunk_of([RIGHT, WRONG], 2).places)
-        assert compute(memory, ["f1", "recall"])[1] == dict.fromkeys(
+        found = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, names=["UP", "DOWN"])
+        found.update([RIGHT, WRONG])
+        assert selected(found.measured("all"), ["f1", "recall"])[1] == dict.fromkeys(
             ("f1", "recall"), "no_positive_class"
         )
 
@@ -275,10 +268,11 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
     assert measured([(0, 1, 1, 1), (1, 0, 1, 1)], names=["mcc"]) == ({"mcc": -1.0}, {})
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURES if name != AUC])
+@pytest.mark.parametrize("name", [name for name in columns.NAMES if name != "auc"])
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    function = {**OF_MATRIX, **OF_POSITIVE, **OF_PROBABILITIES, **OF_WEIGHTS, **OF_NUMBERS}[name]
+    modules = (agreement, per_class, probabilistic, regression, weighted)
+    [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 
 
@@ -286,16 +280,13 @@ def test_every_measure_has_an_example(name: str) -> None:
 @given(st.lists(codes, min_size=1, max_size=8))
 def test_by_chance_is_every_label_with_every_prediction(outcomes: list[Codes]) -> None:
     """A random prediction with the model's distribution: each label once with each of the predictions."""
-    memory = build_memory("all")
-    memory.grow(4)
-    memory.update(chunk_of(outcomes, 4).places)
-    names = [name for name in (*OF_MATRIX, *OF_POSITIVE) if name != "kappa_se"]
+    names = [name for name in columns.NAMES if name not in {*OTHERS, "kappa_se"}]
     # kappa_z and kappa_plus are 0 with kappa; the baselines stay as they are.
-    ours = compute_by_chance(memory, names, POSITIVE)
+    ours = measured(outcomes, names=names, chance=True)
     pairs = [(y, h, per, maj) for y, _, per, maj in outcomes for _, h, _, _ in outcomes]
     theirs = measured(pairs, names=names)
     assert ours == theirs
-    values, _ = compute_by_chance(memory, ["kappa_se", "p_ran"], POSITIVE)
+    values, _ = measured(outcomes, names=["kappa_se", "p_ran"], chance=True)
     if "kappa_se" in values:
         p = values["p_ran"]
         assert values["kappa_se"] == pytest.approx(math.sqrt(p / (1 - p) / len(outcomes)), abs=1e-12)

@@ -15,16 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import cut, packed
+from helpers import cut
 from prequential.config import StreamConfig
-from prequential.core.classes import Classes
-from prequential.core.measures import MEASURES, MeasureSet
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.outcomes import NO_CLASS
-from prequential.core.scores import CLIP, Score, Scores, score_number, score_probabilities
-from prequential.core.sequence import Sequence as OutcomeSequence
+from prequential.core.scores import CLIP
 from river import metrics as river
 from river import stats, utils
+from sequences import NO_CLASS, Codes, Outcomes, Score, score_number, score_probabilities
 from sklearn import metrics as sklearn
 
 #: `make quick` leaves it out.
@@ -117,23 +113,18 @@ def evaluated(
     stream: Stream, estimator: str, classes: int, scores: dict[int, Score] | None = None
 ) -> tuple[Values, dict[str, str]]:
     """What a sequence says of an estimator at the stream's end, fed in chunks of any size."""
-    known = Classes(limit=64)
-    for code in range(classes):
-        assert known.code(str(code)) == code
-    measures = MeasureSet(MEASURES, PositiveClass("1", known))
-    config = StreamConfig(estimators=(estimator,), detectors=())
-    outcomes = packed([(y, h, NO_CLASS, NO_CLASS) for y, h in zip(*stream)])
-    return fed(OutcomeSequence(config, measures), outcomes, estimator, scores)
+    names = [str(code) for code in range(classes)]
+    sequence = Outcomes(StreamConfig(estimators=(estimator,), detectors=()), names=names, positive="1")
+    return fed(sequence, [(y, h, NO_CLASS, NO_CLASS) for y, h in zip(*stream)], estimator, scores)
 
 
 def fed(
-    sequence: OutcomeSequence, outcomes: Any, estimator: str, scores: dict[int, Score] | None
+    sequence: Outcomes, outcomes: list[Codes], estimator: str, scores: dict[int, Score] | None
 ) -> tuple[Values, dict[str, str]]:
     for piece in cut(random.Random(7), len(outcomes)):
-        found = {row - piece.start: scores[row] for row in range(*piece.indices(len(outcomes)))
-                 if row in scores} if scores else None  # fmt: skip
-        part = None if found is None else Scores.of(piece.stop - piece.start, found)
-        sequence.update(outcomes[piece], 8, part)
+        rows = range(*piece.indices(len(outcomes)))
+        found = {row - piece.start: scores[row] for row in rows if row in scores} if scores else None
+        sequence.update(outcomes[piece], found)
     measured = sequence.measured(estimator)
     assert measured.values.keys().isdisjoint(measured.undefined)
     return measured.values, measured.undefined
@@ -209,12 +200,9 @@ def test_weighted_recall_is_accuracy(classes: int) -> None:
 def test_reports_of_classes_are_scikit_learns() -> None:
     y, h = predicted_only(7)
     theirs = sklearn.classification_report(y, h, output_dict=True, zero_division=np.nan)
-    known = Classes(limit=64)
-    for code in range(7):
-        known.code(str(code))
-    measures = MeasureSet(MEASURES, PositiveClass("1", known))
-    sequence = OutcomeSequence(StreamConfig(details=("per_class",), detectors=()), measures)
-    sequence.update(packed([(a, b, NO_CLASS, NO_CLASS) for a, b in zip(y, h)]), 8)
+    config = StreamConfig(details=("per_class",), detectors=())
+    sequence = Outcomes(config, names=[str(code) for code in range(7)], positive="1")
+    sequence.update([(a, b, NO_CLASS, NO_CLASS) for a, b in zip(y, h)])
     ours = sequence.measured("all").details["per_class"]
     assert ours.keys() == {str(code) for code in range(7)}
     assert ours["6"] == {"support": 0, "precision": 0.0}  # no recall, and so no F1
@@ -238,8 +226,8 @@ def probability_stream(classes: int, length: int = 300) -> tuple[Stream, Any]:
 def scores_of(stream: Stream, probabilities: Any) -> dict[int, Score]:
     found = {}
     for row, (y, h) in enumerate(zip(*stream)):
-        flat = [part for code, p in enumerate(probabilities[row].tolist()) for part in (str(code), p)]
-        found[row] = score_probabilities(str(y), str(h), flat)
+        given = {str(code): p for code, p in enumerate(probabilities[row].tolist())}
+        found[row] = score_probabilities(str(y), str(h), given)
     return found
 
 
@@ -352,9 +340,9 @@ def number_streams() -> dict[str, tuple[list[float], list[float]]]:
 
 def evaluated_numbers(y: list[float], h: list[float], estimator: str) -> tuple[Values, dict[str, str]]:
     config = StreamConfig(task="regression", estimators=(estimator,), detectors=())
-    sequence = OutcomeSequence(config, MeasureSet(MEASURES, regression=True))
+    sequence = Outcomes(config)
     scores = {row: score_number(a, b) for row, (a, b) in enumerate(zip(y, h))}
-    return fed(sequence, np.zeros(len(y), dtype=np.uint64), estimator, scores)
+    return fed(sequence, [(0, 0, NO_CLASS, NO_CLASS)] * len(y), estimator, scores)
 
 
 @pytest.mark.parametrize("kind", number_streams())
@@ -451,8 +439,7 @@ class TestRiverDiffers:
         cross_entropy = river.CrossEntropy()
         cross_entropy.update("a", {"b": 1.0})
         assert cross_entropy.get() == 0.0
-        _, values = score_probabilities("a", "b", ["b", 1.0])
-        assert values[1] == -math.log(1e-15)
+        assert score_probabilities("a", "b", {"b": 1.0})["log_loss"] == -math.log(1e-15)
 
     def test_log_loss_agrees_clip_included(self) -> None:
         log_loss = river.LogLoss()

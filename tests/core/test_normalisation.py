@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prequential.config import StreamConfig
 from prequential.core import normalisation
-from prequential.core.classes import Classes
-from prequential.core.details import details_of
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.memories import build_memory
 from prequential.core.normalisation import RATIOS, count_at_most, level, normalised
+from sequences import NO_CLASS, Codes, Outcomes
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -217,16 +215,14 @@ def test_as_a_detail_it_goes_as_far_as_the_documentation_says(windowed: bool) ->
     said = re.search(r"at most ([0-9,]+)\s+outcomes in memory", docs)
     assert said is not None
     most = int(said[1].replace(",", ""))
-    classes = Classes(limit=2)
-    positive = PositiveClass("1", classes)
-    for name in ("0", "1"):
-        classes.code(name)
-    memory = build_memory(f"window:{most}" if windowed else "all")
-    # Places of joint counts: label 0 predicted as 0 or 1 (0, 4), label 1 as 0 or 1 (8, 12).
-    memory.update(np.arange(most) % 4 * 4)
-    found = details_of(("normalised",), memory, None, positive)["normalised"]
+    estimator = f"window:{most}" if windowed else "all"
+    config = StreamConfig(estimators=(estimator,), details=("normalised",), detectors=())
+    sequence = Outcomes(config, 2, positive="1")
+    every: list[Codes] = [(y, h, NO_CLASS, NO_CLASS) for y in (0, 1) for h in (0, 1)]
+    sequence.update(every * (most // 4))
+    found = sequence.measured(estimator).details["normalised"]
     quarter = most // 4
     assert found == {name: normalised(name, quarter, quarter, quarter, quarter) for name in NAMES}
-    memory.update(np.array([0]))
-    beyond = details_of(("normalised",), memory, None, positive)["normalised"]
+    sequence.update(every[:1])
+    beyond = sequence.measured(estimator).details["normalised"]
     assert bool(beyond) == windowed

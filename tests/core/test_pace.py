@@ -1,4 +1,4 @@
-"""Streams that change between large and small rounds, with gaps in time and ids that come again."""
+"""Large and small rounds, gaps in time, and ids that come again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from helpers import (
     assert_cuts_change_no_bit,
     by_sequence,
     catch_up,
-    everything_in_columns,
     live,
     metrics_of,
+    small_logs,
     times_of,
 )
 from prequential.core.shard import Shard
@@ -28,10 +28,10 @@ from worlds import paced_world
 
 @pytest.fixture(params=["as it is", 4, 16], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """With few records for a large round, streams change between the two kinds far more often."""
-    least = request.param
-    with nullcontext() if least == "as it is" else everything_in_columns(least):
-        yield least
+    """With small logs, rounds are interrupted in other places."""
+    rows = request.param
+    with nullcontext() if rows == "as it is" else small_logs(rows):
+        yield rows
 
 
 def as_they_come(world: World) -> Life:
@@ -66,7 +66,7 @@ def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
 
 
 class TestIdsThatComeAgain:
-    """Of 400 instances some are settled in columns, then some in the book, then the first come again."""
+    """Of 400 instances some are settled, then some more, then the first come again."""
 
     @staticmethod
     def world(again: int, **emit: Any) -> World:

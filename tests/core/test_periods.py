@@ -16,8 +16,8 @@ from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_records import settings_of
 from oracle_scores import WEIGHTED
 from prequential.config import duration
-from prequential.core.measures import MeasureSet
-from prequential.core.periods import Periods
+from prequential.core import periods as tables
+from prequential.core.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.topics.outputs import Metrics, Output
 from worlds import random_world
 
@@ -127,14 +127,52 @@ def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
     assert corrected > 10
 
 
+class Periods:
+    """The periods of one model that predicts class 0."""
+
+    def __init__(self) -> None:
+        self.tables, _ = tables.with_model(
+            tables.new_periods(), 0, 100, 0.8, horizon=1_000, settle=50, numbers=False
+        )
+
+    def __len__(self) -> int:
+        return int(self.tables.models.periods[0])
+
+    def _see(self, kind: int, ts: int, t1: int = 0, label: int = 0, revised: int = 0) -> None:
+        events = new_events(1)
+        events.kind[0], events.ts[0], events.t1[0] = kind, ts, t1
+        events.label[0], events.revised[0] = label, revised
+        self.tables = tables.update(self.tables, events, 0, 1)
+
+    def wait(self, ts: int) -> None:
+        self._see(WAITS, ts)
+
+    def late(self, ts: int) -> None:
+        self._see(LATE, ts)
+
+    def met(self, ts: int, t1: int, label: int) -> None:
+        self._see(MET, ts, t1, label)
+
+    def revise(self, ts: int, before: int, now: int) -> None:
+        self._see(REVISED, ts, 0, before, now)
+
+    def due(self, clock: int, share: float | None) -> list[tables.PeriodState]:
+        return tables.due(self.tables, 0, clock, share)
+
+    def values(self, state: tables.PeriodState) -> dict[str, float]:
+        """The share of right ones, if there are any."""
+        cells = tables.cells_of(self.tables, state.row, 2).reshape(2, 2, 4).sum(axis=2)
+        return {"accuracy": cells.trace() / cells.sum()} if cells.any() else {}
+
+
 class TestByHand:
     def periods(self) -> Periods:
-        return Periods(100, 0.8, horizon=1_000, settle=50, measures=MeasureSet(("accuracy",)))
+        return Periods()
 
     def told(self, periods: Periods, clock: int, share: float | None) -> list[tuple[Any, ...]]:
         return [
-            (one.start, one.predictions, one.labelled, one.status, one.corrections, one.values)
-            for one in periods.due(clock, share, 2)
+            (one.start, one.predictions, one.labelled, one.status, one.corrections, periods.values(one))
+            for one in periods.due(clock, share)
         ]
 
     def test_provisional_until_the_expected_share_then_final_then_corrected(self) -> None:
@@ -149,7 +187,7 @@ class TestByHand:
         assert self.told(periods, 101, 0.5) == [], "nothing new"
         periods.met(3, 110, 1)  # label 1, predicted as 0
         assert self.told(periods, 110, 0.5) == [(0, 10, 4, "final", 0, {"accuracy": 0.75})]
-        periods.revise(3, 1, 1, 0)
+        periods.revise(3, 1, 0)
         assert self.told(periods, 120, 0.5) == [(0, 10, 4, "final", 1, {"accuracy": 1.0})]
         periods.met(4, 130, 1)
         assert self.told(periods, 130, 0.9) == [(0, 10, 5, "final", 2, {"accuracy": 0.8})]
@@ -176,7 +214,7 @@ class TestByHand:
         assert len(periods) == 0
         periods.wait(20)
         periods.met(20, 30, 0)
-        periods.revise(20, 0, 0, 1)
+        periods.revise(20, 0, 1)
         periods.late(20)
         assert self.told(periods, 2_151, None) == []
 
@@ -186,11 +224,11 @@ class TestByHand:
         for ts in (1, 2, 3):
             periods.wait(ts)
         periods.met(1, 60, 0)
-        said = list(periods.due(100, 0.3, 2))
+        said = list(periods.due(100, 0.3))
         periods.late(2)
-        said += periods.due(110, 0.3, 2)
+        said += periods.due(110, 0.3)
         periods.wait(4)
-        said += periods.due(120, 0.3, 2)
+        said += periods.due(120, 0.3)
         assert [one.predictions for one in said] == [3, 2, 3]
         assert [one.corrections for one in said] == [0, 1, 2]
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from helpers import ENDED, batch_of, dead_letters_of, everything_in_columns
+from helpers import ENDED, batch_of, dead_letters_of, small_logs
 from oracle_cases import inst, lab, pred
 from prequential.config import Config, Limits, StreamConfig
 from prequential.core.shard import Shard
@@ -20,9 +20,9 @@ BASE = StreamConfig(label_horizon=1_000, settle=100, emit_outcomes=1, emit_every
 FAR = 100_000
 
 
-@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+@pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    with everything_in_columns() if request.param == "in columns" else nullcontext():
+    with small_logs() if request.param == "small logs" else nullcontext():
         yield request.param
 
 

@@ -6,11 +6,14 @@ import math
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.selection import Selection, stability_index
+from prequential.core import selection
+from prequential.core.events import EXPIRED, MET, new_events
+from prequential.core.selection import stability_index
 from prequential.topics.decoding import INSTANCES, decode
 
 #: Probability of a label, by what the model says: frauds are reviewed.
@@ -21,8 +24,9 @@ counts = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1,
 
 @given(counts)
 def test_stability_index_is_the_sum_of_its_definition(pairs: list[tuple[int, int]]) -> None:
+    pairs = [pair for pair in pairs if any(pair)]  # what neither has isn't there
     some, others = [a for a, _ in pairs], [b for _, b in pairs]
-    index = stability_index(some, others)
+    index = stability_index(np.array(pairs, dtype=np.int64).reshape(-1, 2))
     if not sum(some) or not sum(others):
         assert index is None
         return
@@ -35,19 +39,21 @@ def test_stability_index_is_the_sum_of_its_definition(pairs: list[tuple[int, int
     )
     assert index == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert index >= 0
-    assert index == pytest.approx(stability_index(others, some), rel=1e-9, abs=1e-12)
+    other = stability_index(np.array([(b, a) for a, b in pairs], dtype=np.int64))
+    assert index == pytest.approx(other, rel=1e-9, abs=1e-12)
 
 
 def test_classes_that_nobody_predicted_are_none() -> None:
     """Code 1 may be a label's only."""
-    selection, other = Selection(), Selection()
-    for one, codes in ((selection, (0, 2)), (other, (0, 1))):
-        for _ in range(9):
-            one.met(codes[0])
-        one.met(codes[1])
-        one.expired(codes[1])
-    assert selection.index() == other.index()
-    assert selection.shares(["a", "b", "c"]) == {"a": 1.0, "c": 0.5}
+    tables = selection.with_rows(selection.new_selection(), 3, 1)
+    for model, codes in ((1, (0, 2)), (2, (0, 1))):
+        events = new_events(11)
+        events.model[:] = model
+        events.kind[:] = [*[MET] * 10, EXPIRED]
+        events.prediction[:] = [*[codes[0]] * 9, codes[1], codes[1]]
+        tables = selection.update(tables, events, 0, 11)
+    assert selection.index(tables, 1) == selection.index(tables, 2)
+    assert selection.shares(tables, 1, ["a", "b", "c"]) == {"a": 1.0, "c": 0.5}
 
 
 def reviewed(count: int) -> tuple[World, float]:

@@ -18,10 +18,10 @@ from helpers import (
     World,
     alarms_of,
     catch_up,
-    everything_in_columns,
     examples,
     live,
     metrics_of,
+    small_logs,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,10 +43,10 @@ _TOLERANCES = {
 Tally = tuple[int, int]  # metrics messages, alarms
 
 
-@pytest.fixture(scope="module", params=["as it is", "in columns"], autouse=True)
+@pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Small rounds go record by record; all tests hold as well when they go through the columns."""
-    with everything_in_columns() if request.param == "in columns" else nullcontext():
+    """All tests hold as well where the join stops again and again, since its logs are full."""
+    with small_logs() if request.param == "small logs" else nullcontext():
         yield request.param
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
+from prequential.config import KNOWN_MEASURES, HttpConfig, load_config
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -151,6 +152,16 @@ def test_every_metric_is_shown_or_watched() -> None:
     shown = {name for name in METRICS if used & set(_names(name))}
     # kappa_maj is for those who ask for it: the majority baseline stands beside the accuracy.
     assert METRICS.keys() - shown == {"prequential_kappa_maj"}
+
+
+def test_every_measure_that_is_asked_for_is_configured_and_named_in_the_documentation() -> None:
+    used = {metric for query in QUERIES.values() for metric, _ in _selectors(query)}
+    needed = {name for name in KNOWN_MEASURES if f"prequential_{name}" in used}
+    shown = set(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
+    assert needed | set(HttpConfig().measures) == shown
+    text = (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    [named] = re.findall(r"alert rules in `deploy/` need (.*?);", text, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", named)) == needed
 
 
 def test_dashboard_queries_parse(tmp_path: Path) -> None:

@@ -1,5 +1,1 @@
-"""The pure core: records in, messages out, snapshot out, snapshot in.
-
-No clock, no I/O, no Kafka, no asyncio: time comes in with the records. The worker and `replay`
-drive the very same objects.
-"""
+"""The engine: records in, outcomes, estimates, alarms and messages out; pure loops over tables."""

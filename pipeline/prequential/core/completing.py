@@ -1,308 +1,535 @@
-"""Outcomes, once a label and predictions have met: for models, and for what is evaluated beside them.
+"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them.
 
-An outcome is collected in its model, with a row of the stream's log of completions. Beside a model there may
-be its shadow and its segments, and beside all models the baselines.
+Which of a model's predictions counts in which stage (Grzenda et al. 2020, section III): `initial` is the
+earliest, `final` the latest; bin b of an instance that arrived at t0 and whose label is of t1 has the last
+one made by t0 + (t1 - t0)·b/B, or else the initial one; a stage at the age D the last one made by t0 + D.
+Ties of time: the earliest is the one delivered first, else the one delivered last counts.
 """
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import replace
-from typing import Any
+from prequential.core.events import MET, REVISED
+from prequential.core.kernel import kernel
+from prequential.core.logs import DUE, LATENCIES, OUTCOMES, SEGMENT_EVENTS, Logs, add_event
+from prequential.core.outcomes import OUTCOME, REVISION
+from prequential.core.scoring import score
+from prequential.core.store import NO_CLASS, Predictions, Store
+from prequential.core.streams import Registry
 
-from prequential.config import Limits, StreamConfig
-from prequential.core.classes import Classes
-from prequential.core.companions import (
-    FIRST_AFTER,
-    FIRST_AFTER_OF_COMPANIONS,
-    FIRST_SEGMENT,
-    FIRST_SHADOW,
-    companions_of,
-)
-from prequential.core.measures import OF_WEIGHTS, MeasureSet
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.model import Model
-from prequential.core.outcomes import H_MASK, H_SHIFT
-from prequential.core.scores import Score, weighted
-from prequential.core.segments import Segments
-from prequential.core.shadow import SUFFIX
-from prequential.core.stages import FINAL, FIRST_BIN, after_stages, bins_of, made_by, triples, views
-from prequential.core.target import build_target, measured_by
-from prequential.core.transitions import Transitions
+#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
+OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
+
+#: No bound of time.
+_EVER = 1 << 62
+
+_LOW = 0xFFFFFFFF
 
 
-class Completing:
-    """The models of a stream, and how outcomes come to them."""
-
-    def __init__(self, config: StreamConfig, limits: Limits) -> None:
-        self.config = config
-        self.classes = Classes(limits.classes_per_stream)
-        self._measures = MeasureSet(
-            config.measures,
-            PositiveClass(config.positive_class, self.classes),
-            config.task == "regression",
-        )
-        #: Stages that not every outcome is in, with ms; and their models by model's code and stage.
-        self.after_stages = after_stages(config)
-        self.after_models: dict[tuple[int, str], Model] = {}
-        everywhere = tuple(stage for stage in config.stages if stage not in self.after_stages)
-        self._of_models = replace(config, stages=everywhere)
-        self._beside = replace(self._of_models, period=None)
-        self.companions = companions_of(self._beside, self._measures, self.classes)
-        for companion in self.companions:
-            self._add_after(companion)
-        self.target = build_target(config, self.classes)
-        self._bins = bins_of(config)
-        #: All labels so far, and shadow models by their model's code, where temporal correction is wanted.
-        self.labels = Transitions() if self.target.shadowed else None
-        self.shadows: dict[int, Model] = {}
-        #: Segments, and their models by model's code and segment, where some are wanted.
-        self.segments = Segments(config) if config.segments else None
-        self.segment_models: dict[tuple[int, str], Model] = {}
-        #: Probabilities of getting a label, by instance, where a measure needs them.
-        self.propensities: dict[str, float] | None = None
-        if not measured_by(config).isdisjoint(OF_WEIGHTS) and not self._measures.regression:
-            self.propensities = {}
-        self._propensity: float | None = None  # of the instance whose outcomes are being made
-        self.models: dict[str, Model] = {}
-        self.by_code: list[Model] = []
-        self.predictions_without_instance = 0  # that met their label, or whose time is over
-        self.dirty: list[Model] = []  # models with outcomes collected, in order of the first
-        # The log of completions since the last evaluation: one row for each, in columns.
-        self.log_names: list[str] = []
-        self.log_times = array("q")  # t1
-        self.log_latencies = array("q")  # t1 - t0; -1 where a further model joined a label
-        self.log_ordinals = array("q")  # number of the label
-        self.log_labels = array("Q")  # the label's class and the baselines before it, packed
-
-    @property
-    def every_model(self) -> list[Model]:
-        """Models, then what is beside them: baselines, stages at an age, shadow models, segments."""
-        return [
-            *self.by_code, *self.companions, *self.after_models.values(), *self.shadows.values(),
-            *self.segment_models.values(),
-        ]  # fmt: skip
-
-    # ---- what `prequential.core.stream` defines
-
-    def on_full(self, model: Model) -> None:
-        """A model has collected as many outcomes as it has room for."""
-        raise NotImplementedError
-
-    def on_completions(self) -> None:
-        """The first completion since the last evaluation is about to be logged."""
-        raise NotImplementedError
-
-    def on_revision(self, model: Model) -> None:
-        """An outcome of a model was revised."""
-        raise NotImplementedError
-
-    def on_period(self) -> None:
-        """Something happened to a period of prediction time."""
-        raise NotImplementedError
-
-    # ---- outcomes
-
-    def _log(self, name: str, t1: int, latency: int, ordinal: int, label: int) -> None:
-        """Log that a label met predictions, or (latency -1) that a further model joined it."""
-        if not self.log_names:
-            self.on_completions()
-        self.log_names.append(name)
-        self.log_times.append(t1)
-        self.log_latencies.append(latency)
-        self.log_ordinals.append(ordinal)
-        self.log_labels.append(label)
-
-    def _wait(self, model: Model, ts: int) -> None:
-        """A prediction waits for its label."""
-        model.coverage.wait(ts)
-        if model.periods is not None:
-            model.periods.wait(ts)
-            self.on_period()
-
-    def _account(self, name: str, met: tuple[Any, ...], version: int | None, y: Any, t1: int) -> None:
-        """Predictions (flat triples) that wait meet their label; their outcomes are made next."""
-        if self.propensities is not None:
-            self._propensity = self.propensities.get(name)
-        for code, ts, made in triples(met, 0):
-            model = self.by_code[code]
-            model.coverage.met(ts, t1)
-            model.selection.met((bare(made) & H_MASK) >> H_SHIFT)
-            if model.periods is not None:
-                outcome = bare(made) & ~0xFFFF | self.target.bits(y)
-                score = self._score(y, made, self._propensity)
-                model.periods.met(ts, t1, outcome, score)
-        if version is None:
-            self.predictions_without_instance += len(met) // 3
-
-    def _complete_one(self, model: Model, y: Any, prediction: Any) -> None:
-        """One outcome of a prediction that counts in every stage. The label is the log's last row."""
-        if type(prediction) is tuple or self._propensity is not None:
-            self._complete_view(model, y, (prediction,))
-        else:
-            self._collect_one(model, prediction)
-
-    def _complete_view(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
-        """One outcome whose stages may have several predictions (see `prequential.core.stages`)."""
-        place = len(model.positions)
-        probable = any(type(prediction) is tuple for prediction in view)
-        propensity = self._propensity if model.weighed else None
-        if probable or propensity is not None:
-            model.scores[place] = tuple(self._score(y, prediction, propensity) for prediction in view)
-        if probable:
-            if self.labels is not None and model.segment is None and model.stage is None:
-                self._complete_shadow(model, y, view)
-            view = tuple(map(bare, view))
-        if len(view) > 1:
-            model.views[place] = view
-        self._collect_one(model, view[0])
-
-    def _collect_one(self, model: Model, first: int) -> None:
-        """An outcome of a model, evaluated when it has no more room."""
-        if not model.positions:
-            self.dirty.append(model)
-        model.positions.append(len(self.log_names) - 1)
-        model.first.append(first)
-        if len(model.positions) >= model.room:
-            self.on_full(model)
-
-    def _complete_segments(self, model: Model, name: str, y: Any, view: tuple[Any, ...]) -> None:
-        """The model's outcome once more, for each of its segments."""
-        if self.segments is None:
-            return
-        found = self.segments.take(name, model.code)
-        self.segments.keep(name, model.code, found)
-        model.selection.segment(found, labelled=True)
-        for segment in found:
-            if (model.code, segment) not in self.segment_models:
-                self.add_segment(model, segment)
-            self._complete_view(self.segment_models[model.code, segment], y, view)
-
-    def add_segment(self, model: Model, segment: str) -> Model:
-        """Evaluate a model on a segment, too."""
-        code = FIRST_SEGMENT + len(self.segment_models)
-        added = Model(code, model.name, self._beside, self._measures)
-        added.segment = segment
-        self.segment_models[model.code, segment] = added
-        return added
-
-    def _complete_shadow(self, model: Model, y: Any, view: tuple[Any, ...]) -> None:
-        """The outcome of what the model would have said with the labels before."""
-        codes = []
-        for prediction in view:
-            if type(prediction) is not tuple or prediction[1][-1] is None:
-                return  # without probabilities there is nothing to correct
-            codes.append((prediction[0] & ~H_MASK) | prediction[1][-1] << H_SHIFT)
-        if model.code not in self.shadows:
-            self.add_shadow(model)
-        self._complete_view(self.shadows[model.code], y, tuple(codes))
-
-    def add_shadow(self, model: Model) -> None:
-        """Let a model have a shadow."""
-        code = FIRST_SHADOW + model.code
-        config = replace(self._beside, baselines=())
-        self.shadows[model.code] = Model(code, model.name + SUFFIX, config, self._measures)
-
-    def _score(self, y: Any, prediction: Any, propensity: float | None) -> Score | None:
-        score = self.target.score(y, prediction) if type(prediction) is tuple else None
-        if propensity is None:
-            return score
-        right = (bare(prediction) & H_MASK) >> H_SHIFT == y
-        return weighted(score, propensity, right=right)
-
-    def _complete_lead(self, y: Any, waiting: tuple[Any, ...], t0: int, t1: int) -> None:
-        """The baselines' outcome of an instance whose label met these predictions."""
-        if self.companions:
-            view = tuple(map(bare, views(waiting, t0, t1, self._bins)[_lead(waiting)]))
-            for companion in self.companions:
-                self._complete_view(companion, y, view)
-
-    def _complete_afters(self, y: Any, made: tuple[Any, ...], t0: int, t1: int, *, lead: bool) -> None:
-        """The outcomes at an age of predictions (flat triples), and with `lead` the baselines' ones.
-
-        An instance whose label came sooner has none, nor has a model that had said nothing by then.
-        """
-        for stage, age in self.after_stages.items():
-            if t1 - t0 < age:
-                continue
-            found = made_by(made, t0 + age)
-            for code, prediction in found.items():
-                self._complete_one(self.after_models[code, stage], y, prediction)
-            first = _lead(made)
-            if lead and first in found:
-                for companion in self.companions:
-                    self._complete_one(self.after_models[companion.code, stage], y, bare(found[first]))
-
-    def _add_after(self, model: Model) -> None:
-        """Let a model have its stages at an age."""
-        first = FIRST_AFTER_OF_COMPANIONS if model in self.companions else FIRST_AFTER
-        for stage in self.after_stages:
-            self.after_models[model.code, stage] = model.at(stage, first + len(self.after_models))
-
-    def _revise_outcomes(self, name: str, entry: tuple[Any, ...], y: Any) -> None:
-        """Move the outcomes of a settled entry (see `prequential.core.remembering`) to another label."""
-        _, _, _, t1, first_y, old_y, baselines, ordinal, t0, *made = entry
-        bits = self.target.bits
-
-        def move(model: Model, seen: tuple[int, ...]) -> None:
-            if model.positions:
-                self.on_full(model)
-            model.revise(ordinal, bits(old_y), bits(y), seen, self.classes.capacity)
-            self.on_revision(model)
-
-        def first_label(prediction: int) -> int:
-            """What the label was when it met the prediction."""
-            return (prediction & 0xFFFF) - 1 if prediction & 0xFFFF else bits(first_y)
-
-        for code, ts, prediction in triples(made, 0):
-            if (periods := self.by_code[code].periods) is not None and not self._measures.regression:
-                periods.revise(ts, prediction & ~0xFFFF | first_label(prediction), old_y, y)
-                self.on_period()
-        for code, view in views(made, t0, t1, self._bins).items():
-            judged = _judged(view, first_label(view[0]), baselines)
-            move(self.by_code[code], judged)
-            for segment in () if self.segments is None else self.segments.of_outcome(name, code):
-                if (code, segment) in self.segment_models:  # else its key isn't configured any more
-                    move(self.segment_models[code, segment], judged)
-        # The lead is among those that the label met at once.
-        met = [part for triple in triples(made, 0) if not triple[2] & 0xFFFF for part in triple]
-        lead = _lead(met)
-        view = views(met, t0, t1, self._bins)[lead]
-        for companion in self.companions:
-            move(companion, _judged(view, first_y, baselines))
-        for stage, age in self.after_stages.items():
-            found = made_by(made, t0 + age) if t1 - t0 >= age else {}
-            for code, prediction in found.items():
-                judged = _judged((prediction,), first_label(prediction), baselines)
-                move(self.after_models[code, stage], judged)
-            for companion in self.companions if lead in found else ():
-                judged = _judged((found[lead],), first_y, baselines)
-                move(self.after_models[companion.code, stage], judged)
-
-    # ---- models
-
-    def _add_model(self, name: str) -> Model:
-        model = Model(len(self.by_code), name, self._of_models, self._measures)
-        self.models[name] = model
-        self.by_code.append(model)
-        self._add_after(model)
-        return model
+# ---- which prediction counts
 
 
-def _lead(made: Any) -> int:
-    """The model that the baselines follow (see `prequential.core.companions`)."""
-    _, lead = min((ts, model) for model, ts in zip(made[::3], made[1::3]))
-    return int(lead)
+@kernel
+def earliest_of(predictions: Predictions, first: int, model: int) -> int:
+    """A model's earliest prediction in a list; ties: the one delivered first."""
+    found, row = 0, first
+    while row:
+        if predictions.model[row] == model and (not found or predictions.ts[row] < predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
 
 
-def _judged(view: tuple[int, ...], y: int, baselines: int) -> tuple[int, ...]:
-    """The outcomes of a view as they were made under the label `y`, packed."""
-    last = view[FINAL] if len(view) > 1 else view[0]
-    seen = [prediction & ~0xFFFF | y for prediction in view]
-    seen[FINAL:FIRST_BIN] = [last & H_MASK | baselines | y]
-    return tuple(seen)
+@kernel
+def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
+    """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
+    found, row = 0, first
+    while row:
+        ts = predictions.ts[row]
+        if predictions.model[row] == model and ts <= end and (not found or ts >= predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
 
 
-def bare(made: Any) -> Any:
-    """A prediction without what of it is scored."""
-    return made[0] if type(made) is tuple else made
+@kernel
+def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
+    """t0 + (t1 - t0)·b/B, rounded down; the product itself could be too large for 64 bits."""
+    span = t1 - t0
+    return t0 + (span // bins) * b + ((span % bins) * b) // bins
+
+
+@kernel
+def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
+    """Whether no prediction of the same model stands before it in its list."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction]:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@kernel
+def reference_of(predictions: Predictions, first: int) -> int:
+    """The model that baselines predict at the times of.
+
+    Its prediction is the earliest, ties the one known longest; only of the predictions that the label met at
+    once.
+    """
+    found, row = 0, first
+    while row:
+        if not predictions.judged[row]:
+            ts, model = predictions.ts[row], predictions.model[row]
+            if (
+                not found
+                or ts < predictions.ts[found]
+                or (ts == predictions.ts[found] and model < predictions.model[found])
+            ):
+                found = row
+        row = predictions.next[row]
+    return predictions.model[found]
+
+
+# ---- rows of the log
+
+
+@kernel
+def _class_of(
+    registry: Registry, store: Store, stream: int, prediction: int, final: bool, slot: int, whose: int
+) -> int:
+    """The class that an outcome has of a prediction."""
+    predictions, labels = store.predictions, store.labels
+    if whose == OWN:
+        return predictions.label[prediction]
+    if whose == CORRECTED:
+        return predictions.corrected[prediction] - 1
+    label = store.instances.label[slot]
+    if whose == PERSISTENT:
+        code = labels.persistent[label] if final else predictions.persistent[prediction]
+    else:
+        code = labels.majority[label] if final else predictions.majority[prediction]
+    return registry.streams.nothing[stream] if code == NO_CLASS else code
+
+
+@kernel
+def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
+    """Which baselines were right, by the label as it was when it met the prediction."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    persistent = labels.persistent[label] if final else predictions.persistent[prediction]
+    majority = labels.majority[label] if final else predictions.majority[prediction]
+    return 2 * (persistent == judged) + (majority == judged)
+
+
+@kernel
+def _put(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    position: int, number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """One row: an outcome of a subject's stage at `position`, or its revision from the label `old`."""
+    log, labels = logs.outcomes, store.labels
+    label = store.instances.label[slot]
+    row = logs.used[OUTCOMES]
+    logs.used[OUTCOMES] = row + 1
+    log.kind[row] = kind
+    log.plan[row] = registry.subjects.plan[subject]
+    log.sequence[row] = registry.subjects.first[subject] + position
+    log.number[row] = number
+    log.label[row] = old
+    log.revised[row] = labels.label[label]
+    log.prediction[row] = _class_of(registry, store, stream, prediction, final, slot, whose)
+    log.bits[row] = _bits_of(store, prediction, final, slot, judged)
+    log.record[row] = record
+    log.t1[row] = labels.t1[label]
+    log.scored[row] = 0
+    if kind == OUTCOME and whose == OWN:
+        score(log, row, registry, store, stream, slot, prediction, labels.label[label])
+
+
+@kernel
+def _put_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """A subject's rows for all stages but those at an age, from a model's predictions in a list."""
+    streams, predictions, labels = registry.streams, store.predictions, store.labels
+    initial = earliest_of(predictions, first, model)
+    position = 0
+    if streams.initial[stream]:
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, initial, False, whose,
+            old, judged, kind,
+        )  # fmt: skip
+        position += 1
+    if streams.final[stream]:
+        latest = latest_of(predictions, first, model, _EVER)
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, latest, True, whose, old,
+            judged, kind,
+        )  # fmt: skip
+        position += 1
+    label = store.instances.label[slot]
+    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
+    for b in range(1, bins + 1):
+        chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
+        _put(
+            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial, False,
+            whose, old, judged, kind,
+        )  # fmt: skip
+        position += 1
+
+
+@kernel
+def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -> int:
+    """A subject has one more outcome; returns its number."""
+    subjects = registry.subjects
+    number = subjects.outcomes[subject] + 1
+    subjects.outcomes[subject] = number
+    subjects.newest_ts[subject] = t1
+    subjects.changed[subject] = 1
+    emit = registry.streams.emit_outcomes[stream]
+    if emit and number % emit == 0:
+        logs.due[logs.used[DUE]] = subject
+        logs.used[DUE] += 1
+    return number
+
+
+# ---- outcomes
+
+
+@kernel
+def segment_row(
+    registry: Registry, store: Store, stream: int, slot: int, model: int, own: int, key: int
+) -> int:
+    """Row in `SegmentRows` of a model's outcome for a key; -1: it is in no segment of the key.
+
+    By the prediction `own` that carries segments (0: none), or else by its instance.
+    """
+    value = 0
+    if own:
+        value = store.values.segments[own, key]
+    if not value:
+        value = store.marks.segments[slot, key]
+    if not value:
+        return -1
+    return registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+
+
+@kernel
+def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
+    """The first prediction of a model in a list that carries segments; 0: none does."""
+    row = first
+    while row:
+        if store.predictions.model[row] == model:
+            for key in range(keys):
+                if store.values.segments[row, key]:
+                    return row
+        row = store.predictions.next[row]
+    return 0
+
+
+@kernel
+def _complete_model(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
+) -> None:
+    """A model's outcome in all stages, then those of its correction and in its segments."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    y, t1 = store.labels.label[label], store.labels.t1[label]
+    judged = y
+    number = _count(registry, logs, stream, model, t1)
+    _put_stages(
+        registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
+    )
+    if subjects.corrected[model] and _all_corrected(registry, store, stream, slot, model, first):
+        shadow = subjects.corrected[model]
+        its = _count(registry, logs, stream, shadow, t1)
+        _put_stages(
+            registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged,
+            OUTCOME,
+        )  # fmt: skip
+    keys = streams.keys[stream]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    if keys:
+        own = first_with_segments(store, first, model, keys)
+        for key in range(keys):
+            store.values.segment_numbers[head, key] = 0
+            row = segment_row(registry, store, stream, slot, model, own, key)
+            if row >= 0:
+                event = logs.used[SEGMENT_EVENTS]
+                logs.used[SEGMENT_EVENTS] = event + 1
+                logs.segment_events.model[event] = model
+                logs.segment_events.segment[event] = row
+                logs.segment_events.labelled[event] = 1
+                subject = registry.segment_rows.subject[row]
+                its = _count(registry, logs, stream, subject, t1)
+                store.values.segment_numbers[head, key] = its
+                _put_stages(
+                    registry, store, logs, record, stream, slot, subject, its, model, first, OWN, y, judged,
+                    OUTCOME,
+                )  # fmt: skip
+
+
+@kernel
+def _all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+    """Whether all predictions that count in a stage carry probabilities of a known class."""
+    streams, predictions = registry.streams, store.predictions
+    label = store.instances.label[slot]
+    initial = earliest_of(predictions, first, model)
+    if not predictions.corrected[initial]:
+        return False
+    if not predictions.corrected[latest_of(predictions, first, model, _EVER)]:
+        return False
+    bins = streams.bins[stream]
+    for b in range(1, bins + 1):
+        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
+        chosen = latest_of(predictions, first, model, end)
+        if chosen and not predictions.corrected[chosen]:
+            return False
+    return True
+
+
+@kernel
+def _complete_ages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int,
+    first: int,
+) -> None:  # fmt: skip
+    """A model's outcomes at an age; none where the label came sooner, or it had said nothing by then."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    for stage in range(streams.age_count[stream]):
+        store.values.after_numbers[head, stage] = 0
+        age = registry.ages.age[streams.ages[stream] + stage]
+        chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
+        if chosen:
+            subject = subjects.after[model] + stage
+            number = _count(registry, logs, stream, subject, t1)
+            store.values.after_numbers[head, stage] = number
+            _put(
+                registry, store, logs, record, stream, slot, subject, 0, number, chosen, False, OWN, y, y,
+                OUTCOME,
+            )  # fmt: skip
+
+
+@kernel
+def _complete_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+) -> None:
+    """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    for stage in range(streams.age_count[stream]):
+        store.label_values.after_numbers[label, stage] = 0
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if subject:
+            number = _count(registry, logs, stream, subject, t1)
+            _put_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                PERSISTENT + which, y, y, OUTCOME,
+            )  # fmt: skip
+            for stage in range(streams.age_count[stream]):
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
+                if chosen:
+                    aged = subjects.after[subject] + stage
+                    number = _count(registry, logs, stream, aged, t1)
+                    store.label_values.after_numbers[label, stage] = number
+                    _put(
+                        registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
+                        PERSISTENT + which, y, y, OUTCOME,
+                    )  # fmt: skip
+
+
+@kernel
+def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
+    """A prediction meets its label: the event, and what of it is scored."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    y = labels.label[label]
+    row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
+    logs.events.t1[row] = labels.t1[label]
+    logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.label[row] = y
+    logs.events.bits[row] = _bits_of(store, prediction, False, slot, y)
+    score(logs.events, row, registry, store, stream, slot, prediction, y)
+
+
+@kernel
+def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
+    """All outcomes of an instance whose label has just met its predictions.
+
+    They are in the order of the models' first ones.
+    """
+    predictions = store.predictions
+    label = store.instances.label[slot]
+    latency = logs.used[LATENCIES]
+    logs.used[LATENCIES] = latency + 1
+    logs.latencies.stream[latency] = stream
+    logs.latencies.latency[latency] = max(0, store.labels.t1[label] - store.labels.t0[label])
+    registry.streams.completed[stream] += 1
+    store.labels.completed[label] = registry.streams.completed[stream]
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        meet(registry, store, logs, stream, slot, row)
+        row = predictions.next[row]
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            _complete_model(registry, store, logs, record, stream, slot, predictions.model[row], first)
+        row = predictions.next[row]
+    _complete_baselines(registry, store, logs, record, stream, slot, first)
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            model = predictions.model[row]
+            _complete_ages(registry, store, logs, record, stream, slot, model, first)
+        row = predictions.next[row]
+
+
+@kernel
+def complete_late(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, prediction: int
+) -> None:
+    """The outcomes of a model whose prediction, the last in its list, comes after others met the label."""
+    model = store.predictions.model[prediction]
+    label = store.instances.label[slot]
+    store.predictions.judged[prediction] = store.labels.label[label] + 1
+    meet(registry, store, logs, stream, slot, prediction)
+    _complete_model(registry, store, logs, record, stream, slot, model, prediction)
+    _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
+
+
+@kernel
+def remember_numbers(registry: Registry, store: Store, first: int) -> None:
+    """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
+    predictions = store.predictions
+    row = first
+    while row:
+        number = registry.subjects.outcomes[predictions.model[row]] & _LOW
+        predictions.extra[row] = number - (_LOW + 1) if number > _LOW >> 1 else number
+        row = predictions.next[row]
+
+
+# ---- revisions
+
+
+@kernel
+def _revise_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    number: int, model: int, first: int, whose: int, old: int, judged: int,
+) -> None:  # fmt: skip
+    """Move one outcome of a subject in all stages but those at an age."""
+    _touch(registry, subject)
+    if not registry.streams.regression[stream]:
+        _put_stages(
+            registry, store, logs, record, stream, slot, subject, number, model, first, whose, old, judged,
+            REVISION,
+        )  # fmt: skip
+
+
+@kernel
+def _touch(registry: Registry, subject: int) -> None:
+    registry.subjects.revisions[subject] += 1
+    registry.subjects.changed[subject] = 1
+
+
+@kernel
+def revise(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int
+) -> None:
+    """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
+
+    Baselines and what was judged right of them keep what they saw.
+    """
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    regression = streams.regression[stream]
+    label = store.instances.label[slot]
+    first, at_first = store.instances.first[slot], store.labels.first[label]
+    row = first
+    while row:
+        if not regression:
+            judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
+            event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.label[event] = old
+            logs.events.revised[event] = store.labels.label[label]
+            logs.events.bits[event] = _bits_of(store, row, False, slot, judged)
+        row = predictions.next[row]
+    row = first
+    while row:
+        if is_first_of_model(predictions, first, row):
+            model = predictions.model[row]
+            initial = earliest_of(predictions, first, model)
+            judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
+            outcomes = subjects.outcomes[model]
+            number = outcomes - ((outcomes - predictions.extra[row]) & _LOW)
+            _revise_stages(
+                registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
+            )
+            for key in range(streams.keys[stream]):
+                number = store.values.segment_numbers[row, key]
+                if number:
+                    own = first_with_segments(store, first, model, streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    subject = registry.segment_rows.subject[its]
+                    _revise_stages(
+                        registry, store, logs, record, stream, slot, subject, number, model, first, OWN,
+                        old, judged,
+                    )  # fmt: skip
+            for stage in range(streams.age_count[stream]):
+                number = store.values.after_numbers[row, stage]
+                if number:
+                    age = registry.ages.age[streams.ages[stream] + stage]
+                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
+                    judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
+                    _touch(registry, subjects.after[model] + stage)
+                    if not regression:
+                        _put(
+                            registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0,
+                            number, chosen, False, OWN, old, judged, REVISION,
+                        )  # fmt: skip
+        row = predictions.next[row]
+    _revise_baselines(registry, store, logs, record, stream, slot, first, old)
+
+
+@kernel
+def _revise_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
+) -> None:
+    """Likewise, of the evaluated baselines."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    judged = store.labels.first[label]
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if not subject:
+            continue
+        number = store.labels.completed[label] - subjects.began[subject]
+        if number > 0:
+            _revise_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                PERSISTENT + which, old, judged,
+            )  # fmt: skip
+        for stage in range(streams.age_count[stream]):
+            number = store.label_values.after_numbers[label, stage]
+            if number:
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
+                _touch(registry, subjects.after[subject] + stage)
+                _put(
+                    registry, store, logs, record, stream, slot, subjects.after[subject] + stage, 0, number,
+                    chosen, False, PERSISTENT + which, old, judged, REVISION,
+                )  # fmt: skip
+
+

@@ -1,17 +1,191 @@
-"""The account of a model's predictions: what waits, since when, and what share gets a label by which age."""
+"""The account of models' predictions: what waits, since when, and what share gets a label by which age.
+
+Predictions of a model are put together by their `ts` in *cohorts*, steps of 1/128 of the label horizon (at
+least 1 ms). The age of a prediction is counted from its `ts`; it meets its label at the age t1 - ts. All
+models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
+"""
 
 from __future__ import annotations
 
-import heapq
-from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from prequential.core.arrays import Ints
-from prequential.core.latency import AGES, BOUNDS_MS
+from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, capacity_for, grown, kernel, of_rows
+from prequential.core.latency import AGES, BOUNDS_MS, position
 
-#: Cohorts within one horizon, at most about this many: each takes some 300 bytes, in every model.
+Tables = TypeVar("Tables", bound=tuple[Any, ...])
+
+# ---- rows that are found by (owner, key)
+
+#: Counters of a pool: the first row that was never used, and the first free one of the others (0: none).
+_NEXT, _FREE = range(2)
+
+#: Odd factors below 2^31: products of 31 bits with them stay within 63.
+_LOW, _HIGH, _OWNER = 0x5851F42D, 0x2545F491, 0x4F1BBCDD
+_31_BITS = 0x7FFFFFFF
+
+
+class Pool(NamedTuple):
+    """Rows that owners have, each under keys of its own, with a hash table of them (linear probing).
+
+    Row 0 is never used: its number stands for none. The order in which rows are given out depends on what was
+    asked for, not on the capacity.
+    """
+
+    owner: Ints32  # -1: free
+    key: Ints
+    next: Ints32  # the owner's next row, or the next free one; 0: none
+    slots: Ints32  # row or 0; a power of two of them, at least twice as many as rows
+    counters: Ints
+
+
+def new_pool(rows: int = 16) -> Pool:
+    """A pool for so many rows, a power of two."""
+    return Pool(
+        np.full(rows, -1, dtype=np.int32), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int32),
+        np.zeros(2 * rows, dtype=np.int32), np.array([1, 0], dtype=np.int64),
+    )  # fmt: skip
+
+
+def grown_pool(pool: Pool, rows: int) -> Pool:
+    """The pool with at least so many rows; they stay where they are."""
+    present = len(pool.owner)
+    if rows <= present:
+        return pool
+    wide = new_pool(capacity_for(rows, present))
+    wide.owner[:present], wide.key[:present], wide.next[:present] = pool.owner, pool.key, pool.next
+    wide.counters[:] = pool.counters
+    for row in np.flatnonzero(wide.owner >= 0).tolist():
+        _put(wide.slots, int(wide.owner[row]), int(wide.key[row]), row)
+    return wide
+
+
+def with_free_row(pool: Pool) -> Pool:
+    """The pool, grown if no row is free."""
+    return grown_pool(pool, 0 if pool.counters[_FREE] else int(pool.counters[_NEXT]) + 1)
+
+
+@kernel
+def _home(owner: int, key: int, mask: int) -> int:
+    """The slot at which the search for a key begins. No product overflows, in Python as when compiled."""
+    mixed = ((key & _31_BITS) * _LOW) ^ (((key >> 31) & _31_BITS) * _HIGH) ^ (owner * _OWNER)
+    return (mixed ^ (mixed >> 32)) & mask
+
+
+@kernel
+def _put(slots: Ints32, owner: int, key: int, row: int) -> None:
+    mask = len(slots) - 1
+    slot = _home(owner, key, mask)
+    while slots[slot]:
+        slot = (slot + 1) & mask
+    slots[slot] = row
+
+
+@kernel
+def find(pool: Pool, owner: int, key: int) -> int:
+    """The row under an owner's key, 0 if there is none."""
+    mask = len(pool.slots) - 1
+    slot = _home(owner, key, mask)
+    row = np.int64(pool.slots[slot])
+    while row and (pool.key[row] != key or pool.owner[row] != owner):
+        slot = (slot + 1) & mask
+        row = np.int64(pool.slots[slot])
+    return row
+
+
+@kernel
+def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
+    """A row for a key that its owner hasn't yet, before the owner's `first` one; 0 if none is free."""
+    counters = pool.counters
+    row = counters[_FREE]
+    if row:
+        counters[_FREE] = pool.next[row]
+    elif counters[_NEXT] < len(pool.owner):
+        row = counters[_NEXT]
+        counters[_NEXT] = row + 1
+    else:
+        return 0
+    pool.owner[row] = owner
+    pool.key[row] = key
+    pool.next[row] = first[owner]
+    first[owner] = row
+    _put(pool.slots, owner, key, row)
+    return row
+
+
+@kernel
+def _vacate(pool: Pool, row: int) -> None:
+    """Take a row out of the hash table. What was put behind it for want of a slot moves up."""
+    mask = len(pool.slots) - 1
+    slot = _home(np.int64(pool.owner[row]), pool.key[row], mask)
+    while pool.slots[slot] != row:
+        slot = (slot + 1) & mask
+    after = (slot + 1) & mask
+    while pool.slots[after]:
+        other = pool.slots[after]
+        home = _home(np.int64(pool.owner[other]), pool.key[other], mask)
+        if (after - home) & mask >= (after - slot) & mask:
+            pool.slots[slot] = other
+            slot = after
+        after = (after + 1) & mask
+    pool.slots[slot] = 0
+    pool.owner[row] = -1
+
+
+@kernel
+def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> int:
+    """Free a row of an owner's list, `previous` (0: none) being the one before it; returns the next one."""
+    after = np.int64(pool.next[row])
+    if previous:
+        pool.next[previous] = after
+    else:
+        first[owner] = after
+    _vacate(pool, row)
+    pool.next[row] = pool.counters[_FREE]
+    pool.counters[_FREE] = row
+    return after
+
+
+@kernel
+def remove_all(pool: Pool, row: int) -> None:
+    """Free a whole list from its first row on. Its links stay, so it can be read until rows are inserted."""
+    head, last = row, row
+    while row:
+        _vacate(pool, row)
+        last = row
+        row = np.int64(pool.next[row])
+    if last:
+        pool.next[last] = pool.counters[_FREE]
+        pool.counters[_FREE] = head
+
+
+# ---- snapshots
+
+
+def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, np.ndarray]:
+    """All arrays of NamedTuples within NamedTuples, by names such as `pool.key`."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in zip(tables._fields, tables):  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            found |= tables_of(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def with_tables(tables: Tables, arrays: dict[str, np.ndarray], prefix: str = "") -> Tables:
+    """The same NamedTuples with these arrays instead, by the names of `tables_of`."""
+    values = [
+        with_tables(value, arrays, f"{prefix}{name}.") if isinstance(value, tuple) else arrays[prefix + name]
+        for name, value in zip(tables._fields, tables)  # type: ignore[attr-defined]
+    ]
+    return type(tables)(*values)
+
+
+# ---- coverage
+
+#: Cohorts within one horizon, at most about this many.
 _COHORTS = 128
 
 #: Steps after which shares are made anew: each time all cohorts are looked at.
@@ -20,180 +194,291 @@ _STEPS = 2
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
 
-#: Places in a cohort: predictions that wait, all that were made, and from here on those that met their
+#: Columns of a cohort: predictions that wait, all that were made, and from here on those that met their
 #: label, by age (see `BOUNDS_MS`).
 _WAITING, _MADE, _MET = range(3)
 
 _SIZE = _MET + len(BOUNDS_MS) + 1
 
-_EMPTY = [0] * _SIZE
+#: Names of the shares: ages, and the horizon.
+SHARES = (*AGES, "horizon")
 
-#: More than there are ages: cohort and age in one number.
-_AGES = 32
+#: Which of the shares is that of the horizon.
+HORIZON = len(AGES)
+
+#: The step of a clock that nothing was asked at, and the number of no cohort.
+_NO_STEP, _NONE = -(1 << 62), 1 << 62
 
 
-class Coverage:
-    """Predictions of one model by cohort, that is by their time, in steps of 1/128 of the horizon.
+class Models(NamedTuple):
+    """By model (row)."""
 
-    The age of a prediction is counted from its `ts`; it meets its label at the age t1 - ts.
+    waiting: Ints  # predictions that wait
+    horizon: Ints  # ms; 0: no such model
+    width: Ints  # of a cohort, ms
+    step: Ints  # that the clock was in when `shares` were made
+    cohorts: Ints  # how many there are
+    first: Ints32  # row of its newest cohort, 0: none
+    added: Ints32  # row of the cohort that a prediction was added to last: usually the next one's, too
+    met: Ints32  # row of the cohort whose prediction met a label last
+    folded: Ints  # (models, _SIZE): the sum of cohorts that nothing will happen to any more
+    shares: Floats  # (models, len(SHARES)): NaN where there is none
 
-    >>> coverage = Coverage(horizon=10_000)
-    >>> for ts in (0, 1, 2):
-    ...     coverage.wait(ts)
-    >>> coverage.met(0, 50), coverage.met(1, 1_001)
-    (None, None)
-    >>> coverage.waiting, coverage.oldest(clock=5_000), coverage.labelled(clock=5_000)
+
+class Cohorts(NamedTuple):
+    """By cohort: rows of the pool, whose owners are models and whose keys are ts // width."""
+
+    counts: Ints  # (cohorts, _SIZE)
+
+
+class Coverage(NamedTuple):
+    """The tables of a shard."""
+
+    models: Models
+    pool: Pool
+    cohorts: Cohorts
+
+
+def new_coverage() -> Coverage:
+    """Empty tables."""
+    pool = new_pool()
+    types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
+    models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
+    return Coverage(Models(**models), pool, Cohorts(np.zeros((len(pool.owner), _SIZE), dtype=np.int64)))
+
+
+def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
+    """The tables with a model (row) of this label horizon (ms).
+
+    Where it had another one, its cohorts go to the new steps as a whole.
+    """
+    models = grown(coverage.models, model + 1)
+    coverage = coverage._replace(models=models)
+    width = max(1, horizon // _COHORTS)
+    if not models.horizon[model]:
+        models.step[model], models.shares[model] = _NO_STEP, np.nan
+    before = int(models.width[model])
+    models.horizon[model], models.width[model] = horizon, width
+    if before not in (0, width):
+        models.step[model] = _NO_STEP
+        rows = np.flatnonzero(coverage.pool.owner == model)
+        rows = rows[np.argsort(coverage.pool.key[rows])]
+        numbers, counts = coverage.pool.key[rows] * before // width, coverage.cohorts.counts[rows]
+        remove_all(coverage.pool, int(models.first[model]))
+        models.first[model] = models.cohorts[model] = 0
+        for number, count in zip(numbers.tolist(), counts):  # never more of them than before
+            row = find(coverage.pool, model, number)
+            row = row or _add(models, coverage.pool, coverage.cohorts.counts, model, number)
+            coverage.cohorts.counts[row] += count
+    return coverage
+
+
+def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverage:
+    """Follow what became of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe wider.
+
+    >>> from prequential.core.events import new_events
+    >>> events = new_events(5)
+    >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET, MET], [0, 1, 2, 0, 1], 50
+    >>> events.t1[4] = 1_001
+    >>> coverage = update(with_model(new_coverage(), 0, 10_000), events, 0, 5)
+    >>> int(coverage.models.waiting[0]), oldest(coverage, 0, 5_000), labelled(coverage, 0, 5_000)
     (1, 5000, {'100ms': 0.3333333333333333, '1s': 0.6666666666666666})
     """
-
-    def __init__(self, horizon: int) -> None:
-        self.waiting = 0
-        self._horizon = horizon
-        self._width = max(1, horizon // _COHORTS)
-        self._cohorts: dict[int, list[int]] = {}
-        self._old = [0] * _SIZE  # the sum of those that nothing will happen to any more
-        self._slot: int | None = None  # the step that the clock was in when `_shares` was made
-        self._shares: dict[str, float] = {}
-        # Not part of the state: the newest answer to lookers-on, and numbers of cohorts that something may
-        # wait in, with each that it does.
-        self._looked: tuple[int | None, dict[str, float]] = (None, {})
-        self._first: list[int] = []
-
-    # ---- predictions
-
-    def wait(self, ts: int) -> None:
-        """A prediction waits for its label."""
-        self._wait(ts // self._width, 1)
-
-    def met(self, ts: int, t1: int) -> None:
-        """One that waits met its label."""
-        self.waiting -= 1
-        cohort = self._cohort(ts // self._width)
-        cohort[_WAITING] -= 1
-        cohort[_MET + bisect_left(BOUNDS_MS, t1 - ts)] += 1
-
-    def late(self, ts: int) -> None:
-        """One that waits turned out to be made after its label: it isn't of those that may get one."""
-        self.waiting -= 1
-        cohort = self._cohort(ts // self._width)
-        cohort[_WAITING] -= 1
-        cohort[_MADE] -= 1
-
-    def expired(self, ts: int) -> None:
-        """One that waits won't get a label any more."""
-        self.waiting -= 1
-        self._cohort(ts // self._width)[_WAITING] -= 1
-
-    def wait_many(self, ts: Ints) -> None:
-        """`wait` for each."""
-        for number, count in _counted(ts // self._width):
-            self._wait(number, count)
-
-    def _wait(self, number: int, count: int) -> None:
-        self.waiting += count
-        cohort = self._cohort(number)
-        if not cohort[_WAITING]:
-            heapq.heappush(self._first, number)
-        cohort[_WAITING] += count
-        cohort[_MADE] += count
-
-    def met_many(self, ts: Ints, t1: Ints) -> None:
-        """`met` for each."""
-        self.waiting -= len(ts)
-        ages = np.searchsorted(BOUNDS_MS, t1 - ts, side="left")
-        for key, count in _counted(ts // self._width * _AGES + ages):
-            cohort = self._cohort(key // _AGES)
-            cohort[_WAITING] -= count
-            cohort[_MET + key % _AGES] += count
-
-    def _cohort(self, number: int) -> list[int]:
-        cohort = self._cohorts.get(number)
-        if cohort is None:
-            if len(self._cohorts) > 4 * _COHORTS and len(self._cohorts) % _COHORTS == 0:
-                self._fold(number * self._width - self._horizon)  # nobody has asked for a long time
-            cohort = self._cohorts[number] = [0] * _SIZE
-        return cohort
-
-    # ---- what is told
-
-    def oldest(self, clock: int) -> int:
-        """Age of the oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
-        first = self._first
-        while first and self._cohorts.get(first[0], _EMPTY)[_WAITING] <= 0:
-            heapq.heappop(first)
-        return max(0, clock - first[0] * self._width) if first else 0
-
-    def labelled(self, clock: int) -> dict[str, float]:
-        """The label maturity curve: by age, the share of predictions that had met their label by then.
-
-        Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as
-        `horizon`. Made anew whenever the clock has moved by 1/64 of the horizon.
-        """
-        slot = clock // (_STEPS * self._width)
-        if slot != self._slot:
-            self._slot = slot
-            self._fold(clock)
-            self._shares = dict(self._curve(clock))
-        return self._shares
-
-    def _fold(self, clock: int) -> None:
-        """Add up cohorts in which nothing happens any more, so that their number is bounded.
-
-        That is those older than the horizon, and, if there are very many, those of times to come.
-        """
-        first, last = (clock - self._horizon) // self._width - 1, clock // self._width
-        many = len(self._cohorts) > _MOST
-        for number, cohort in list(self._cohorts.items()):
-            if (number < first or (many and number > last)) and not cohort[_WAITING]:
-                del self._cohorts[number]
-                self._old = [a + b for a, b in zip(self._old, cohort)]
-
-    def curve(self, clock: int) -> dict[str, float]:
-        """Likewise, for lookers-on: what they ask for and when mustn't change what messages say."""
-        slot = clock // (_STEPS * self._width)
-        if self._looked[0] != slot:
-            self._looked = slot, dict(self._curve(clock))
-        return self._looked[1]
-
-    def _curve(self, clock: int) -> Iterator[tuple[str, float]]:
-        numbers = np.fromiter(self._cohorts, np.int64, len(self._cohorts))
-        counts = np.array([self._old, *self._cohorts.values()], dtype=np.int64)
-        ages = [(name, bound) for name, bound in zip(AGES, BOUNDS_MS) if bound < self._horizon]
-        for place, (name, age) in enumerate((*ages, ("horizon", self._horizon))):
-            grown = np.concatenate(([True], (numbers + 1) * self._width + age <= clock))
-            made = counts[grown, _MADE].sum()
-            if made:
-                stop = _MET + place + 1 if name != "horizon" else _SIZE
-                yield name, float(counts[grown, _MET:stop].sum() / made)
-
-    # ---- snapshot
-
-    def snapshot(self) -> list[object]:
-        return [
-            self._width, self.waiting, [[number, *c] for number, c in self._cohorts.items()],
-            list(self._old), self._slot, dict(self._shares),
-        ]  # fmt: skip
-
-    def restore(self, state: Any) -> None:
-        """Take a snapshot over. Under another horizon cohorts go to the new steps as a whole."""
-        width, self.waiting, cohorts, self._old, self._slot, self._shares = state
-        for number, *counts in cohorts:
-            cohort = self._cohort(number * width // self._width)
-            cohort[:] = (a + b for a, b in zip(cohort, counts))
-        if width != self._width:
-            self._slot = None
-        self._first = sorted(number for number, cohort in self._cohorts.items() if cohort[_WAITING])
+    while True:
+        start = _update(
+            coverage.models, coverage.pool, coverage.cohorts.counts, events.kind, events.model, events.ts,
+            events.t1, start, stop,
+        )  # fmt: skip
+        if start == stop:
+            return coverage
+        pool = with_free_row(coverage.pool)
+        coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
 
 
-def _counted(values: Ints) -> Iterator[tuple[int, int]]:
-    """Each value that occurs, and how often."""
-    if not len(values):
-        return iter(())
-    first = int(values.min())
-    span = int(values.max()) - first
-    if span < 4 * len(values):  # faster than sorting
-        counts = np.bincount(values - first)
-        found = np.flatnonzero(counts)
-        return zip((found + first).tolist(), counts[found].tolist())
-    found, counts = np.unique(values, return_counts=True)
-    return zip(found.tolist(), counts.tolist())
+def labelled(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
+    """The label maturity curve: by age, the share of predictions that had met their label by then.
+
+    Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as `horizon`.
+    Made anew whenever the stream's clock (ms) has moved by 1/64 of the horizon, which is state.
+    """
+    models = coverage.models
+    step = clock // (_STEPS * int(models.width[model]))
+    if step != models.step[model]:
+        models.step[model] = step
+        _fold(models, coverage.pool, coverage.cohorts.counts, model, clock)
+        models.shares[model] = _shares(coverage, model, clock)
+    return named(models.shares[model])
+
+
+def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
+    """The curve as it is now, for those who look on: what they ask for and when changes nothing."""
+    return named(_shares(coverage, model, clock))
+
+
+def named(shares: Floats) -> dict[str, float]:
+    """Shares by their names; those that are NaN aren't there."""
+    return {name: share for name, share in zip(SHARES, shares.tolist()) if share == share}
+
+
+def oldest(coverage: Coverage, model: int, clock: int) -> int:
+    """Age of the model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
+    models, pool = coverage.models, coverage.pool
+    number = _oldest(pool.key, pool.next, coverage.cohorts.counts, int(models.first[model]))
+    return 0 if number == _NONE else max(0, clock - int(number) * int(models.width[model]))
+
+
+def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
+    """The shares at this time: (len(SHARES),), NaN where there is none."""
+    models, pool = coverage.models, coverage.pool
+    shares = np.full(len(SHARES), np.nan)
+    _curve(
+        pool.key, pool.next, coverage.cohorts.counts, int(models.first[model]), models.folded[model],
+        int(models.width[model]), int(models.horizon[model]), clock, shares,
+    )  # fmt: skip
+    return shares
+
+
+def part(coverage: Coverage, models: Ints) -> Coverage:
+    """A copy of what is known of these models, for `curve` and `oldest`; nothing can be added to it."""
+    own = of_rows(coverage.models, models)
+    rows = int(own.cohorts.sum()) + 1
+    pool = coverage.pool._replace(
+        owner=np.zeros(0, dtype=np.int32),
+        key=np.zeros(rows, dtype=np.int64),
+        next=np.zeros(rows, dtype=np.int32),
+        slots=np.zeros(0, dtype=np.int32),
+    )
+    cohorts = Cohorts(np.empty((rows, _SIZE), dtype=np.int64))
+    counts = coverage.cohorts.counts
+    _copy_lists(coverage.pool, counts, models, own.first, pool.key, pool.next, cohorts.counts)
+    return Coverage(own, pool, cohorts)
+
+
+@kernel
+def _copy_lists(
+    pool: Pool, counts: Ints, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Ints
+) -> None:
+    """Copy the cohorts of models, one model's after the other's; `first` of each becomes the copy's."""
+    free = 1
+    for model in models:
+        row = np.int64(first[model])
+        first[model] = free if row else 0
+        while row:
+            key[free] = pool.key[row]
+            for column in range(_SIZE):
+                copied[free, column] = counts[row, column]
+            row = np.int64(pool.next[row])
+            following[free] = free + 1 if row else 0
+            free += 1
+
+
+@kernel
+def _oldest(key: Ints, following: Ints32, counts: Ints, row: int) -> int:
+    """The least number of the cohorts, from the model's first row on, in which something waits."""
+    least = _NONE
+    while row:
+        if counts[row, _WAITING] > 0:
+            least = min(least, key[row])
+        row = np.int64(following[row])
+    return least
+
+
+@kernel
+def _update(
+    models: Models, pool: Pool, counts: Ints, kinds: Bytes, of: Ints32, times: Ints, t1: Ints, start: int,
+    stop: int,
+) -> int:  # fmt: skip
+    """Follow columns of the log; returns the row before which the pool must grow, or `stop`."""
+    for i in range(start, stop):
+        kind = kinds[i]
+        if kind > EXPIRED:
+            continue
+        model, ts = np.int64(of[i]), times[i]
+        number = ts // models.width[model]
+        row = np.int64(models.added[model] if kind == WAITS else models.met[model])
+        if pool.owner[row] != model or pool.key[row] != number:
+            row = find(pool, model, number)
+            if row == 0:
+                row = _add(models, pool, counts, model, number)
+            if row == 0:
+                return i
+            if kind == WAITS:
+                models.added[model] = row
+            else:
+                models.met[model] = row
+        if kind == WAITS:
+            models.waiting[model] += 1
+            counts[row, _WAITING] += 1
+            counts[row, _MADE] += 1
+            continue
+        models.waiting[model] -= 1
+        counts[row, _WAITING] -= 1
+        if kind == MET:
+            counts[row, _MET + position(BOUNDS_MS, t1[i] - ts)] += 1
+        elif kind == LATE:  # made after its label: it isn't of those that may get one
+            counts[row, _MADE] -= 1
+    return stop
+
+
+@kernel
+def _add(models: Models, pool: Pool, counts: Ints, model: int, number: int) -> int:
+    """An empty cohort of a model; 0 if the pool is full."""
+    if models.cohorts[model] > 4 * _COHORTS and models.cohorts[model] % _COHORTS == 0:
+        # Nobody has asked for a long time.
+        _fold(models, pool, counts, model, number * models.width[model] - models.horizon[model])
+    row = insert(pool, models.first, model, number)
+    if row:
+        models.cohorts[model] += 1
+        for column in range(_SIZE):
+            counts[row, column] = 0
+    return row
+
+
+@kernel
+def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> None:
+    """Add up cohorts in which nothing happens any more, so that their number is bounded.
+
+    That is those older than the horizon, and, if there are very many, those of times to come.
+    """
+    first = (clock - models.horizon[model]) // models.width[model] - 1
+    last = clock // models.width[model]
+    many = models.cohorts[model] > _MOST
+    row, previous = np.int64(models.first[model]), np.int64(0)
+    while row:
+        number = pool.key[row]
+        if (number < first or (many and number > last)) and counts[row, _WAITING] == 0:
+            for column in range(_SIZE):
+                models.folded[model, column] += counts[row, column]
+            models.cohorts[model] -= 1
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous = row
+            row = np.int64(pool.next[row])
+
+
+@kernel
+def _curve(
+    key: Ints, following: Ints32, counts: Ints, first: int, folded: Ints, width: int, horizon: int,
+    clock: int, shares: Floats,
+) -> None:  # fmt: skip
+    """Put the shares into `shares`, from the model's first row on."""
+    for age in range(len(shares)):
+        bound = horizon if age == HORIZON else BOUNDS_MS[age]
+        if age != HORIZON and bound >= horizon:
+            continue
+        stop = _SIZE if age == HORIZON else _MET + age + 1
+        made, met = folded[_MADE], np.int64(0)
+        for column in range(_MET, stop):
+            met += folded[column]
+        row = first
+        while row:
+            if (key[row] + 1) * width + bound <= clock:
+                made += counts[row, _MADE]
+                for column in range(_MET, stop):
+                    met += counts[row, column]
+            row = np.int64(following[row])
+        if made:
+            shares[age] = met / made

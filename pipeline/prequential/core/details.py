@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from prequential.core.gradients import class_ratio_gradients, moves_with_class_ratio
 from prequential.core.intervals import (
     autocorrelation,
@@ -13,11 +15,16 @@ from prequential.core.intervals import (
     shrunk,
     wilson,
 )
-from prequential.core.measures.matrix import Binary, Matrix, PositiveClass, binary, matrix_of
-from prequential.core.measures.per_class import by_class
-from prequential.core.memories import Memory
+from prequential.core.kernel import Floats
+from prequential.core.measures import NO_POSITIVE, REASONS
+from prequential.core.measures.agreement import Totals
+from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
+from prequential.core.measures.table import sum_up
 from prequential.core.normalisation import RATIOS, normalised
-from prequential.core.pairs import CELL, MAJORITY, PERSISTENT, SIGNS, WRONG
+from prequential.core.pairs import CELL, MAJORITY, PERSISTENT, WRONG
+
+#: The signs of pairs that intervals are made of (see `prequential.core.pairs`).
+_SIGNS = (WRONG, PERSISTENT, MAJORITY)
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them, so that a
 #: message about so many costs 1 ms more, and one about ten times as many 9 ms.
@@ -26,81 +33,102 @@ _MOST_NORMALISED = 100_000
 
 def details_of(
     names: tuple[str, ...],
-    memory: Memory,
-    pairs: dict[str, Memory] | None,
-    positive: PositiveClass,
+    cells: Floats,
+    capacity: int,
+    factor: float | None,
+    pairs: list[Floats],
+    positive: int,
+    class_names: list[str],
 ) -> dict[str, Any]:
-    """The details of these names (see `DETAILS` in `prequential.config`) that an estimator has."""
-    if not memory.n:
+    """The details of these names (see `DETAILS` in `prequential.config`) that an estimator has.
+
+    Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there
+    are any.
+    """
+    matrix = new_classes(capacity)
+    totals = sum_up(cells, matrix)
+    if not totals.n:
         return {}
-    matrix = matrix_of(memory)
-    code = positive.code(matrix.labels)
-    one = None if code is None else binary(matrix, code)
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
     found: dict[str, Any] = {}
     if "per_class" in names:
-        found["per_class"] = by_class(matrix, positive.classes.names)
-    if "normalised" in names and one is not None and matrix.exact:
+        found["per_class"] = _by_class(totals, matrix, class_names)
+    if "normalised" in names and one is not None and factor is None:
         found["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
-        found["class_ratio"] = _class_ratio(one)
-    if pairs is not None:
-        correlations = {sign: autocorrelation(pairs[sign].counts) for sign in SIGNS}
+        found["class_ratio"] = _class_ratio(one, totals.n)
+    if pairs:
+        correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
         if "intervals" in names:
-            size = effective(memory)
-            worth = {sign: shrunk(size, r) / memory.n for sign, r in correlations.items()}
-            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL].counts) * size / memory.n)
-            found["intervals"] = _intervals(matrix, one, worth)
+            size = effective(totals.n, factor)
+            worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
+            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
+            found["intervals"] = _intervals(totals, one, worth)
         if "dependence" in names:
-            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG])
+            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
+    return found
+
+
+def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:
+    """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
+    found = {}
+    for code, name in enumerate(names):
+        if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
+            continue
+        one = binary(totals.n, matrix, code)
+        values = {"support": float(matrix.labels[code])}
+        for measure in (precision, recall, f1):
+            value, reason = measure(one)
+            if not REASONS[reason]:
+                values[measure.__name__] = value
+        found[name] = values
     return found
 
 
 def _normalised(one: Binary) -> dict[str, float]:
     """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
-    tp, fn, fp = int(one.tp), int(one.positives - one.tp), int(one.predicted - one.tp)
-    tn = int(one.tn)
-    if not (tp + fn and fp + tn) or one.n > _MOST_NORMALISED:
+    tp, fn, fp, tn = map(int, one)
+    if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
         return {}
     return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
 
 
-def _class_ratio(one: Binary) -> dict[str, Any]:
+def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
     """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
-    cells = (one.tp, one.positives - one.tp, one.predicted - one.tp, one.tn)
-    cells = tuple(max(0.0, float(cell)) for cell in cells)  # type: ignore[assignment]
     return {
-        "positives": one.positives / one.n,
-        "gradients": class_ratio_gradients(*cells),
-        "moving": moves_with_class_ratio(*cells),
+        "positives": (one.tp + one.fn) / n,
+        "gradients": class_ratio_gradients(*one),
+        "moving": moves_with_class_ratio(*one),
     }
 
 
-def _intervals(
-    matrix: Matrix, one: Binary | None, worth: dict[str, float]
-) -> dict[str, tuple[float, float]]:
+def _intervals(totals: Totals, one: Binary | None, worth: dict[int, float]) -> dict[str, tuple[float, float]]:
     """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones."""
+    n = totals.n
     shares = {
-        "error": (matrix.n - matrix.right, matrix.n, WRONG),
-        "accuracy": (matrix.right, matrix.n, WRONG),
-        "p_per": (matrix.persistent, matrix.n, PERSISTENT),
-        "p_maj": (matrix.majority, matrix.n, MAJORITY),
+        "error": (totals.wrong, n, WRONG),
+        "accuracy": (totals.right, n, WRONG),
+        "p_per": (totals.persistent, n, PERSISTENT),
+        "p_maj": (totals.majority, n, MAJORITY),
     }
     if one is not None:
-        shares["recall"] = one.tp, one.positives, WRONG
-        shares["specificity"] = one.tn, one.n - one.positives, WRONG
+        shares["recall"] = one.tp, one.tp + one.fn, WRONG
+        shares["specificity"] = one.tn, one.tn + one.fp, WRONG
     found = {
         name: wilson(min(1.0, part / whole), whole * worth[sign])
         for name, (part, whole, sign) in shares.items()
         if whole
     }
-    if one is not None and one.predicted:
-        share = min(1.0, one.tp / one.predicted)
-        found["precision"] = wilson(share, less_one(one.predicted * worth[CELL]))
+    if one is not None and one.tp + one.fp:
+        predicted = one.tp + one.fp
+        share = min(1.0, one.tp / predicted)
+        found["precision"] = wilson(share, less_one(predicted * worth[CELL]))
     return found
 
 
-def _error_dependence(correlation: float | None, pairs: Memory) -> dict[str, float]:
+def _error_dependence(correlation: float | None, pairs: Floats, factor: float | None) -> dict[str, float]:
     """Whether the errors themselves depend on each other (2015 paper, proposition 8)."""
     if correlation is None:
         return {}
-    return {"error_autocorrelation": correlation, "error_autocorrelation_se": effective(pairs) ** -0.5}
+    size = effective(float(np.sum(pairs)), factor)
+    return {"error_autocorrelation": correlation, "error_autocorrelation_se": 1 / math.sqrt(size)}

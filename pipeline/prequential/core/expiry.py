@@ -1,92 +1,125 @@
-"""What runs out when: ids under their deadlines, without ever sweeping over everything.
+"""What runs out when a stream's clock moves.
 
-A calendar queue: ids wait unsorted in buckets of deadlines; only the bucket that the clock has
-reached is sorted, into a heap. So adding costs one list append, and passing time costs only for what
-is due.
+Predictions expire, labels stay unmatched, instances are forgotten.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from prequential.core.calendar import advance, earliest, schedule
+from prequential.core.completing import first_with_segments, is_first_of_model, segment_row
+from prequential.core.events import EXPIRED as PREDICTION_EXPIRED
+from prequential.core.ids import remove
+from prequential.core.kernel import kernel
+from prequential.core.logs import REMEMBERED, SEGMENT_EVENTS, Logs, add_event, has_capacity
+from prequential.core.store import (
+    EXPIRED,
+    LABELLED,
+    LABELS,
+    NO_VERSION,
+    SETTLED,
+    UNKNOWN,
+    WAITING,
+    Store,
+    count_of,
+    drop_predictions,
+    give_row,
+)
+from prequential.core.streams import Registry
 
-from prequential.core.arrays import Ints
+#: A message's time may be ahead of its record's by this much (ms) in moving the stream's clock: one
+#: producer with a wrong clock must not let everything expire.
+CLOCK_TOLERANCE = 3_600_000
 
-#: The clock's value before anything was seen: nothing is due.
-NEVER = 1 << 62
 
+@kernel
+def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
+    """What is overdue at the stream's clock runs out.
 
-class Expiry:
-    """Ids by deadline (ms); a bucket holds the deadlines of `width` ms.
-
-    The queue knows ids only; what deadline an id has now, its owner says. An id whose deadline has
-    moved is simply added again: a place that is out of date is passed over.
-
-    >>> deadlines = {"a": 5, "b": 7}
-    >>> expiry = Expiry(width=10)
-    >>> for name, deadline in deadlines.items():
-    ...     expiry.add(deadline, name)
-    >>> list(expiry.due(6, deadlines.get)), list(expiry.due(8, deadlines.get))
-    (['a'], ['b'])
+    Returns whether all of it did: if the logs have no more capacity it is to be called again, with empty
+    ones.
     """
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        #: Nothing is due while the clock is at or below this.
-        self.next_due = NEVER
-        self._buckets: dict[int, list[str]] = {}
-        self._numbers: list[int] = []  # heap of the buckets' numbers
-        self._reached = -NEVER  # number of the bucket that the clock is in
-        self._heap: list[tuple[int, str]] = []  # that bucket and those before it, by deadline
-        self._latest = -NEVER  # the bucket added to last, and its list: usually the next one too
-        self._latest_ids: list[str] = []
-
-    def add(self, deadline: int, name: str) -> None:
-        """Let `name` run out once the clock is above `deadline`."""
-        number = deadline // self.width
-        if number == self._latest:
-            self._latest_ids.append(name)
-        elif number <= self._reached:
-            heapq.heappush(self._heap, (deadline, name))
-            if deadline < self.next_due:
-                self.next_due = deadline
+    streams, links, wheels = registry.streams, store.links, store.wheels
+    clock = streams.clock[stream]
+    instance = advance(wheels, links, stream, streams.wheel[stream], clock)
+    streams.wheel[stream] = clock
+    complete = True
+    while instance:
+        following = links.next[instance]
+        due = links.deadline[instance] < clock
+        if due and complete and store.instances.state[instance] == WAITING:
+            count = count_of(store.predictions, store.instances.first[instance])
+            complete = has_capacity(logs, 0, count, count * streams.keys[stream])
+        if due and complete:
+            _end(registry, store, logs, stream, instance, clock)
         else:
-            ids = self._buckets.get(number)
-            if ids is None:
-                ids = self._buckets[number] = []
-                heapq.heappush(self._numbers, number)
-                self.next_due = min(self.next_due, number * self.width - 1)
-            ids.append(name)
-            self._latest, self._latest_ids = number, ids
+            schedule(wheels, links, stream, instance, links.deadline[instance], clock)
+        instance = following
+    wheels.next_due[stream] = earliest(wheels, links, stream, clock)
+    return complete
 
-    def add_many(self, deadlines: Ints, names: list[str]) -> None:
-        """`add` each name with its deadline."""
-        numbers = deadlines // self.width
-        if len(numbers) and numbers.min() == numbers.max() > self._reached:
-            self.add(int(deadlines[0]), names[0])
-            self._latest_ids += names[1:]
-            return
-        for deadline, name in zip(deadlines.tolist(), names):
-            self.add(deadline, name)
 
-    def due(self, clock: int, deadline_of: Callable[[str], int | None]) -> Iterator[str]:
-        """Take out the ids whose deadline lies before `clock`, by deadline, then id."""
-        reached = max(self._reached, clock // self.width)
-        while self._numbers and self._numbers[0] <= reached:
-            number = heapq.heappop(self._numbers)
-            for name in self._buckets.pop(number):
-                deadline = deadline_of(name)
-                # A later deadline has its own place in a later bucket.
-                if deadline is not None and deadline // self.width == number:
-                    heapq.heappush(self._heap, (deadline, name))
-        if self._latest <= reached:
-            self._latest = -NEVER
-        self._reached = reached
-        heap = self._heap
-        while heap and heap[0][0] < clock:
-            deadline, name = heapq.heappop(heap)
-            if deadline_of(name) == deadline:
-                yield name
-        self.next_due = heap[0][0] if heap else NEVER
-        if self._numbers:
-            self.next_due = min(self.next_due, self._numbers[0] * self.width - 1)
+@kernel
+def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
+    """Nothing is known of an instance any more."""
+    store.instances.state[slot] = UNKNOWN
+    remove(store.ids, slot)
+    logs.used[REMEMBERED] -= 1
+
+
+@kernel
+def drop_label(store: Store, slot: int) -> None:
+    """Free an instance's label."""
+    give_row(store.pools, LABELS, store.labels.next, store.instances.label[slot])
+    store.instances.label[slot] = 0
+
+
+@kernel
+def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, clock: int) -> None:
+    """An instance's state has come to its deadline."""
+    streams, instances = registry.streams, store.instances
+    state = instances.state[slot]
+    if state == WAITING:
+        _expire(registry, store, logs, stream, slot)
+        instances.state[slot] = EXPIRED
+        schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
+        return
+    if state == LABELLED:
+        streams.waiting_labels[stream] -= 1
+        streams.unmatched_label[stream] += 1
+        streams.instances_without_predictions[stream] += instances.version[slot] != NO_VERSION
+        drop_label(store, slot)
+    elif state == SETTLED:
+        drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot], False)
+        drop_label(store, slot)
+    forget(registry, store, logs, slot)
+
+
+@kernel
+def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    """The label's time is over: every prediction that waits counts as expired."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    first = store.instances.first[slot]
+    if not first:
+        streams.instances_without_predictions[stream] += 1
+    keys = streams.keys[stream]
+    row = first
+    while row:
+        model = predictions.model[row]
+        subjects.expired[model] += 1
+        event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
+        logs.events.prediction[event] = predictions.label[row]
+        if store.instances.version[slot] == NO_VERSION:
+            streams.predictions_without_instance[stream] += 1
+        if keys and is_first_of_model(predictions, first, row):
+            own = first_with_segments(store, first, model, keys)
+            for key in range(keys):
+                segment = segment_row(registry, store, stream, slot, model, own, key)
+                if segment >= 0:
+                    at = logs.used[SEGMENT_EVENTS]
+                    logs.used[SEGMENT_EVENTS] = at + 1
+                    logs.segment_events.model[at] = model
+                    logs.segment_events.segment[at] = segment
+                    logs.segment_events.labelled[at] = 0
+        row = predictions.next[row]
+    drop_predictions(store.pools, predictions, store.probabilities, first, True)
+    store.instances.first[slot] = 0

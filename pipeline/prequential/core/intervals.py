@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.arrays import Floats, Ints
-from prequential.core.memories import Memory
-from prequential.core.memories.faded import Faded
+from prequential.core.kernel import Floats, Ints
 
 #: Standard normal quantile of a two-sided interval of 95 %.
 _Z = 1.959963984540054
@@ -40,23 +38,18 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     return max(0.0, (center - half) / whole), min(1.0, (center + half) / whole)
 
 
-def effective(memory: Memory) -> float:
-    """How many equal outcomes a memory is worth: N²/Σw² of its outcomes' weights w.
+def effective(n: float, factor: float | None) -> float:
+    """How many equal outcomes a memory of weight `n` is worth: N²/Σw² of its outcomes' weights w.
 
-    For a fading factor A after t outcomes N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²).
+    For a fading factor A after t outcomes N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²); without one n.
 
-    >>> import numpy as np
-    >>> memory = Faded(0.5)
-    >>> for _ in range(2):
-    ...     memory.update(np.array([0]))
-    >>> effective(memory)  # (1 + 1/2)² / (1 + 1/4)
+    >>> effective(1.5, 0.5)  # (1 + 1/2)² / (1 + 1/4)
     1.8
     """
-    n = float(memory.n)
-    if not isinstance(memory, Faded) or memory.factor == 1:
+    if factor is None or factor == 1 or not n:
         return n
-    rest = max(0.0, 1 - n * (1 - memory.factor))  # A^t
-    return n * n * (1 - memory.factor**2) / (1 - rest * rest)
+    rest = max(0.0, 1 - n * (1 - factor))  # A^t
+    return n * n * (1 - factor * factor) / (1 - rest * rest)
 
 
 def autocorrelation(pairs: Ints | Floats) -> float | None:

@@ -1,360 +1,532 @@
-"""The join: labels that come late meet the predictions that wait for them (contract, section 2).
+"""The join: labels that come late meet the predictions that wait for them, record by record.
 
-What is known of an instance is an entry of the stream's book: see `prequential.core.remembering`.
+See `docs/semantics.md` for what each record does in each state of its instance.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from prequential.core.completing import bare
-from prequential.core.errors import Unusable
-from prequential.core.model import Model
-from prequential.core.outcomes import H_MASK, H_SHIFT
-from prequential.core.remembering import (
-    CLOCK_TOLERANCE,
+from prequential.core.calendar import schedule, unschedule
+from prequential.core.completing import complete, complete_late, remember_numbers, revise
+from prequential.core.events import LATE, WAITS
+from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
+from prequential.core.ids import find, find_or_add
+from prequential.core.kernel import kernel
+from prequential.core.logs import (
+    DUE,
+    OVERDUE,
+    REMEMBERED,
+    WANTED,
+    Logs,
+    add_event,
+    has_capacity,
+)
+from prequential.core.records import INSTANCE, PREDICTION, Rows
+from prequential.core.store import (
     EXPIRED,
     LABELLED,
-    REPEATED,
+    LABELS,
+    NO_VERSION,
+    PREDICTIONS,
+    PROBABILITIES,
     SETTLED,
+    UNKNOWN,
     WAITING,
-    Entry,
-    Remembering,
+    Predictions,
+    Store,
+    count_of,
+    drop_probabilities,
+    give_row,
+    take_row,
 )
-from prequential.core.shadow import SUFFIX, corrected
-from prequential.core.stages import triples, views
-from prequential.topics.decoding import INSTANCES, LABELS
-from prequential.topics.messages import Instance, Label, Prediction
+from prequential.core.streams import Registry, count_label, lift
+
+#: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
+#: subject yet; a record that brought a new name is refused.
+DONE, FULL, EMIT, NEW_SEGMENT, REFUSED = range(5)
+
+#: Why a record is refused.
+TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
 
 
-class Join(Remembering):
-    """Instances, predictions and labels of one stream; completed outcomes go to its models."""
+@kernel
+def join(
+    rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
+    most_predictions: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Process the rows from `start` up to `stop`; returns the next row, and why it stopped there.
 
-    # ---- records
-
-    def instance(self, record: Instance, time: int) -> None:
-        """Process an instance record with record time `time` (ms)."""
-        ts = time if record.ts is None else record.ts
-        if ts > self.clock:
-            self._advance(ts, time)
-        name = record.instance_id
-        version = record.version or 0
-        entry = self.book.get(name) or self._spilled(name)
-        horizon = self.config.label_horizon
-        if entry is None:
-            self.remember(1)
-            deadline = ts + horizon
-            self._note_instance(record)
-            self.book[name] = (WAITING, deadline, version)
-            self._run_out(deadline, name)
-            return
-        state = entry[0]
-        if state == EXPIRED or (state == SETTLED and entry[2] is not None and version <= entry[2]):
-            self.duplicates[INSTANCES] += 1
-            return
-        if state == SETTLED:
-            self.book[name] = (*entry[:2], version, *entry[3:])
-            return
-        place = 2 if state != LABELLED else 3
-        known = entry[place]
-        t0 = entry[1] - horizon if state != LABELLED else entry[2]
-        if known is not None and ts >= t0 and version <= known:
-            self.duplicates[INSTANCES] += 1
-            return
-        self._note_instance(record)
-        t0 = ts if known is None else min(t0, ts)
-        version = version if known is None else max(version, known)
-        if state != LABELLED:
-            self.book[name] = (state, t0 + horizon, version, *entry[3:])
-            self._run_out(t0 + horizon, name)
-        elif entry[4] - t0 > horizon:
-            self._drop_label(name, (WAITING, t0 + horizon, version))
-        else:
-            self.book[name] = (LABELLED, entry[1], t0, version, *entry[4:])
-
-    def prediction(self, record: Prediction, time: int) -> None:
-        """Process a prediction record with record time `time` (ms)."""
-        model = self.models.get(record.model)
-        target = self.target
-        h = target.known(record.y_pred)
-        ts = time if record.ts is None else record.ts
-        name = record.instance_id
-        entry = self.book.get(name) or self._spilled(name)
-        # Everything is checked before anything is added: a dead letter leaves no trace.
-        if model is None:
-            self._check_model(record.model)
-        if h is None:
-            target.check(record.y_pred, "y_pred")
-        if entry is not None and len(entry) >= self._full and entry[0] <= REPEATED:
-            self._check_predictions(entry, record, ts, time)
-        if ts > self.clock:
-            self._advance(ts, time)
-            entry = self.book.get(name) or self._spilled(name)
-        if entry is None:
-            self.remember(1)
-        if h is None:
-            h = target.code(record.y_pred)
-        if model is None:
-            model = self._add_model(record.model)
-        scored = None if target.scored is None else target.scored(record)
-        if scored is not None and self.labels is not None:
-            scored = (*scored, corrected(scored, self.classes, self.labels))
-        if entry is None:
-            if self.segments is not None:
-                self.segments.note_prediction(name, model.code, record.segments)
-            deadline = ts + self.config.label_horizon
-            code: Any = h << H_SHIFT | self.baselines.packed
-            if scored is not None:
-                code = (code, scored)
-            self.book[name] = (WAITING, deadline, None, model.code, ts, code)
-            self._wait(model, ts)
-            self._run_out(deadline, name)
-        elif entry[0] > REPEATED:
-            if self.segments is not None and entry[0] != EXPIRED:
-                self.segments.note_prediction(name, model.code, record.segments)
-            self._prediction_after_label(name, entry, model, ts, h, scored)
-            if self.segments is not None and self.book.get(name, (EXPIRED,))[0] != WAITING:
-                self.segments.drop_prediction(name, model.code)
-        elif len(entry) < self._full and (
-            len(entry) == 3 or (entry[2] is not None and model.code not in entry[3::3])
-        ):
-            # The usual case. A sum is twice as fast as (*entry, …).
-            code = h << H_SHIFT | self.baselines.packed
-            if scored is not None:
-                code = (code, scored)
-            self.book[name] = entry + (model.code, ts, code)  # noqa: RUF005
-            self._wait(model, ts)
-            if self.segments is not None:
-                self.segments.note_prediction(name, model.code, record.segments)
-        elif self._repeats(entry, model, ts, h, scored):
-            model.duplicate += 1
-        else:
-            self._further_prediction(name, entry, model, ts, h, scored)
-            if self.segments is not None:
-                self.segments.note_prediction(name, model.code, record.segments)
-
-    def label(self, record: Label, time: int) -> None:
-        """Process a label record with record time `time` (ms)."""
-        self.target.check(record.y_true, "y_true")
-        t1 = time if record.ts is None else record.ts
-        if t1 > self.clock:
-            self._advance(t1, time)
-        name = record.instance_id
-        entry = self.book.get(name) or self._spilled(name)
-        if entry is None:
-            self.remember(1)
-        y = self.target.label(record.y_true)
-        if entry is None or entry[0] <= REPEATED:
-            self._first_label(name, entry, y, t1)
-        elif entry[0] == EXPIRED:
-            self.late_label += 1
-        elif y == entry[5]:
-            self.duplicates[LABELS] += 1
-        elif entry[0] == LABELLED:
-            self.book[name] = (*entry[:5], y, entry[6])
-            self.revisions += 1
-        else:
-            self._revise(name, entry, y)
-
-    # ---- predictions that need care
-
-    def _further_prediction(
-        self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
-    ) -> None:
-        """A prediction where others wait: of the same model, or without an instance record."""
-        _, deadline, version, *waiting = entry
-        horizon = self.config.label_horizon
-        earlier = version is None and ts + horizon < deadline
-        deadline = ts + horizon if earlier else deadline
-        state = REPEATED if entry[0] == REPEATED or model.code in waiting[::3] else WAITING
-        made: Any = h << H_SHIFT | self.baselines.packed
-        if scored is not None:
-            made = (made, scored)
-        self.book[name] = (state, deadline, version, *waiting, model.code, ts, made)
-        self._wait(model, ts)
-        if earlier:
-            self._run_out(deadline, name)
-
-    def _check_predictions(self, entry: Entry, record: Prediction, ts: int, time: int) -> None:
-        """Raise Unusable if the instance has as many predictions as it may, and will go on waiting."""
-        if entry[1] < max(self.clock, min(ts, time + CLOCK_TOLERANCE)):
-            return  # it expires first
-        model, h = self.models.get(record.model), self.target.known(record.y_pred)
-        if model is not None and h is not None:
-            scored = None if self.target.scored is None else self.target.scored(record)
-            if self._repeats(entry, model, ts, h, scored):
-                return
-        raise Unusable(
-            f"instance {record.instance_id!r} has {len(entry) // 3 - 1} predictions waiting: "
-            f"limits.predictions_per_instance is {self.limits.predictions_per_instance}"
-        )
-
-    def _repeats(self, entry: Entry, model: Model, ts: int, h: int, scored: Any) -> bool:
-        """Whether it says what the model's latest prediction of this time says; before it others may have."""
-        same_time = [made for code, at, made in triples(entry, 3) if (code, at) == (model.code, ts)]
-        return bool(same_time) and self._same(same_time[-1], h, scored)
-
-    def _same(self, made: Any, h: int, scored: Any) -> bool:
-        """Whether a waiting prediction says the same class, or number."""
-        if self._measures.regression:
-            return bool(made[1] == scored)
-        return bool((bare(made) & H_MASK) == h << H_SHIFT)
-
-    def _prediction_after_label(
-        self, name: str, entry: Entry, model: Model, ts: int, h: int, scored: Any
-    ) -> None:
-        """The label is known already, or its time is over."""
-        if entry[0] == EXPIRED:
-            model.expired += 1
-            return
-        if entry[0] == SETTLED:
-            _, _, version, t1, _, y, baselines, ordinal, *_ = entry
-            if ts > t1:
-                model.late += 1
-            elif model.code in entry[9::3]:
-                model.duplicate += 1
-            else:
-                code = h << H_SHIFT | baselines
-                judged = self.target.bits(y) + 1
-                made: Any = code if scored is None else (code, scored)
-                self._wait(model, ts)
-                self._account(name, (model.code, ts, made), version, y, t1)
-                self.book[name] = (*entry, model.code, ts, code | judged)
-                self._log(name, t1, -1, ordinal, baselines | self.target.bits(y))
-                self._complete_one(model, y, made)
-                self._complete_afters(y, (model.code, ts, made), entry[8], t1, lead=False)
-                self._complete_segments(model, name, y, (made,))
-            return
-        _, _, t0, version, t1, y, baselines = entry
-        if ts > t1:
-            model.late += 1
-            return
-        t0 = ts if version is None else t0
-        self.waiting_labels -= 1
-        code = h << H_SHIFT | baselines
-        if t1 - t0 > self.config.label_horizon:
-            deadline = t0 + self.config.label_horizon
-            self.waiting_labels += 1
-            self._wait(model, ts)
-            made = h << H_SHIFT | self.baselines.packed  # it waits like any other, from now on
-            made = made if scored is None else (made, scored)
-            self._drop_label(name, (WAITING, deadline, version, model.code, ts, made))
-            return
-        self._settle(name, t1, t0, version, y, baselines, (model.code, ts, code), single=True)
-        made = code if scored is None else (code, scored)
-        self._wait(model, ts)
-        self._account(name, (model.code, ts, made), version, y, t1)
-        self._complete_one(model, y, made)
-        self._complete_segments(model, name, y, (made,))
-        self._complete_lead(y, (model.code, ts, code), t1, t1)
-        self._complete_afters(y, (model.code, ts, made), t0, t1, lead=True)
-
-    # ---- labels
-
-    def _first_label(self, name: str, entry: Entry | None, y: Any, t1: int) -> None:
-        horizon = self.config.label_horizon
-        baselines = self.baselines.packed
-        if entry is None:
-            t0 = version = None
-            waiting: Entry = ()
-        else:
-            t0, version, waiting = entry[1] - horizon, entry[2], entry[3:]
-            if t1 - t0 > horizon:
-                self.late_label += 1
-                return
-        if not self._measures.regression:
-            self.baselines.update(y)
-        if self.labels is not None:
-            self.labels.update(y)
-        if waiting and max(waiting[1::3]) > t1:
-            kept = self._drop_late(waiting, t1)
-            if self.segments is not None:
-                for code in set(waiting[::3]).difference(kept[::3]):
-                    self.segments.drop_prediction(name, code)
-            waiting = kept
-        if waiting:
-            self._account(name, waiting, version, y, t1)
-            single = entry is not None and entry[0] == WAITING
-            self._settle(name, t1, t0, version, y, baselines, waiting, single=single)
-            if single:
-                for code, prediction in zip(waiting[::3], waiting[2::3]):
-                    self._complete_one(self.by_code[code], y, prediction)
-                    self._complete_segments(self.by_code[code], name, y, (prediction,))
-            elif t0 is not None:
-                for code, view in views(waiting, t0, t1, self._bins).items():
-                    self._complete_view(self.by_code[code], y, view)
-                    self._complete_segments(self.by_code[code], name, y, view)
-            self._complete_lead(y, waiting, t1 if single or t0 is None else t0, t1)
-            self._complete_afters(y, waiting, t1 if t0 is None else t0, t1, lead=True)
-        else:
-            t0 = t0 if version is not None else None
-            self.book[name] = (LABELLED, t1 + horizon, t0, version, t1, y, baselines)
-            self._run_out(t1 + horizon, name)
-            self.waiting_labels += 1
-
-    def _drop_late(self, waiting: Entry, t1: int) -> Entry:
-        """Count predictions made after the label; returns the others."""
-        kept: list[Any] = []
-        for code, ts, prediction in triples(waiting, 0):
-            if ts > t1:
-                self.by_code[code].late += 1
-                self.by_code[code].coverage.late(ts)
-                if (periods := self.by_code[code].periods) is not None:
-                    periods.late(ts)
-            else:
-                kept += (code, ts, prediction)
-        return tuple(kept)
-
-    def _drop_label(self, name: str, entry: Entry) -> None:
-        """A waiting label turned out to be later than the horizon: the instance waits without it."""
-        self.late_label += 1
-        self.waiting_labels -= 1
-        self.book[name] = entry
-        self._run_out(entry[1], name)
-
-    def _settle(
-        self,
-        name: str,
-        t1: int,
-        t0: Any,
-        version: int | None,
-        y: Any,
-        baselines: int,
-        waiting: Entry,
-        *,
-        single: bool,
-    ) -> None:
-        """Remember an evaluated instance, and log its completion."""
-        deadline = self.clock + self.config.settle
-        ordinal = self._completed
-        self._completed = ordinal + 1
-        if self.target.scored is not None:  # what was scored isn't needed any more
-            waiting = tuple(map(bare, waiting))
-        # Usual instances, which may come from columns, have no arrival any more: see `Columns.spill`.
-        arrival = t1 if single and not self.after_stages else t0
-        self.book[name] = (SETTLED, deadline, version, t1, y, y, baselines, ordinal, arrival) + waiting  # noqa: RUF005
-        # What the columns hold may be due before this one, also where nothing else is in the book.
-        self._settled_until = min(self._settled_until, deadline)
-        self._settled.append(name)
-        latency = t1 - t0 if t1 > t0 else 0
-        self._log(name, t1, latency, ordinal, baselines | self.target.bits(y))
-
-    def _revise(self, name: str, entry: Entry, y: Any) -> None:
-        """A different label within `settle`: move the outcomes, keep what baselines saw."""
-        self._revise_outcomes(name, entry, y)
-        self.book[name] = (*entry[:5], y, *entry[6:])
-        self.revisions += 1
-
-    def _check_model(self, name: str) -> None:
-        baselines = self.config.baselines
+    `most_instances` are those that the shard may hold, `most_predictions` those that may wait for one label.
+    """
+    streams, wheels, used = registry.streams, store.wheels, logs.used
+    if used[OVERDUE]:
+        if not run_out(registry, store, logs, used[OVERDUE] - 1):
+            return start, FULL
+        used[OVERDUE] = 0
+    for i in range(start, stop):
+        stream = rows.stream[i]
+        clock = min(rows.ts[i], rows.time[i] + CLOCK_TOLERANCE)
+        if streams.started[stream]:
+            clock = max(clock, streams.clock[stream])
+        slot = find(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
         if (
-            any(name == companion.name for companion in self.companions)
-            or (name.endswith("@random") and "random" in baselines)
-            or (name.endswith(SUFFIX) and self.labels is not None)
+            rows.kind[i] == PREDICTION
+            and slot
+            and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry)
         ):
-            raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
-        if name not in self.models and len(self.by_code) >= self.limits.models_per_stream:
-            raise Unusable(
-                f"model {name!r} is one too many: limits.models_per_stream is "
-                f"{self.limits.models_per_stream}"
-            )
+            rows.refused[i] = TOO_MANY_PREDICTIONS
+            if rows.registers[i]:
+                return i, REFUSED
+            continue
+        if not streams.started[stream]:
+            streams.started[stream] = 1
+            streams.wheel[stream] = clock
+        streams.clock[stream] = clock
+        if wheels.next_due[stream] < clock:
+            if not run_out(registry, store, logs, stream):
+                used[OVERDUE] = stream + 1
+                return i, FULL
+            slot = find(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
+        if not slot and used[REMEMBERED] >= most_instances:
+            rows.refused[i] = TOO_MANY_INSTANCES
+            if rows.registers[i]:
+                return i, REFUSED
+            continue
+        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
+        keys = streams.keys[stream]
+        outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+        if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
+            return i, FULL
+        if (
+            keys
+            and slot
+            and rows.kind[i] != INSTANCE
+            and _lacks_segment(rows, i, registry, store, logs, stream, slot)
+        ):
+            return i, NEW_SEGMENT
+        if not slot:
+            slot = _remember(rows, i, store, logs, stream)
+        if rows.kind[i] == INSTANCE:
+            _instance(rows, i, registry, store, stream, slot)
+        elif rows.kind[i] == PREDICTION:
+            _prediction(rows, i, registry, store, logs, stream, slot)
+        else:
+            _label(rows, i, registry, store, logs, stream, slot)
+        if wheels.next_due[stream] < clock and not run_out(registry, store, logs, stream):
+            used[OVERDUE] = stream + 1
+            return i + 1, FULL
+        if used[DUE]:
+            return i + 1, EMIT
+    return stop, DONE
+
+
+# ---- before anything changes
+
+
+@kernel
+def _too_many(
+    rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
+) -> bool:
+    """Whether a prediction's instance has as many as it may, and will go on waiting."""
+    if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
+        return False
+    if count_of(store.predictions, store.instances.first[slot]) < most:
+        return False
+    return not _repeats(rows, i, registry, store, stream, slot)
+
+
+@kernel
+def _lacks_segment(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> bool:
+    """Whether an outcome that the row may make is in a segment that has no subject yet; notes which."""
+    streams, predictions = registry.streams, store.predictions
+    for key in range(streams.keys[stream]):
+        if rows.kind[i] == PREDICTION:
+            value = rows.segments[i, key] or store.marks.segments[slot, key]
+            if value and _wants(registry, logs, stream, rows.model[i], key, value):
+                return True
+        row = store.instances.first[slot]
+        while row:
+            own = store.values.segments[row, key]
+            shared = store.marks.segments[slot, key]
+            if own and _wants(registry, logs, stream, predictions.model[row], key, own):
+                return True
+            if shared and _wants(registry, logs, stream, predictions.model[row], key, shared):
+                return True
+            row = predictions.next[row]
+    return False
+
+
+@kernel
+def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
+    row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+    if registry.segment_rows.subject[row]:
+        return False
+    logs.used[WANTED] = row
+    return True
+
+
+@kernel
+def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
+    """A slot for an id that isn't known."""
+    slot = find_or_add(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
+    slot = abs(slot)
+    instances, marks = store.instances, store.marks
+    instances.state[slot] = UNKNOWN
+    instances.version[slot] = NO_VERSION
+    instances.first[slot] = 0
+    instances.label[slot] = 0
+    store.links.bucket[slot] = 0
+    for key in range(marks.segments.shape[1]):
+        marks.segments[slot, key] = 0
+    if len(marks.propensity) > 1:
+        marks.propensity[slot] = 0.0
+    logs.used[REMEMBERED] += 1
+    return slot
+
+
+@kernel
+def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+    """The instance's present state ends once the clock is above `deadline`."""
+    if store.links.bucket[slot]:
+        unschedule(store.wheels, store.links, stream, slot)
+    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
+
+
+# ---- instances
+
+
+@kernel
+def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+    """Keep what an instance says beside its time; what an earlier record said of other keys stays."""
+    for key in range(registry.streams.keys[stream]):
+        if rows.segments[i, key]:
+            store.marks.segments[slot, key] = rows.segments[i, key]
+    if registry.streams.weights[stream] and rows.propensity[i] > 0:
+        store.marks.propensity[slot] = rows.propensity[i]
+
+
+@kernel
+def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
+    state, known = instances.state[slot], instances.version[slot]
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        instances.version[slot] = version
+        _note_instance(rows, i, registry, store, stream, slot)
+        _run_until(registry, store, stream, slot, ts + horizon)
+        return
+    if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
+        streams.duplicate_instances[stream] += 1
+        return
+    if state == SETTLED:
+        instances.version[slot] = version
+        return
+    label = instances.label[slot]
+    t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
+    if known != NO_VERSION and ts >= t0 and version <= known:
+        streams.duplicate_instances[stream] += 1
+        return
+    _note_instance(rows, i, registry, store, stream, slot)
+    t0 = ts if known == NO_VERSION else min(t0, ts)
+    instances.version[slot] = version if known == NO_VERSION else max(version, known)
+    if state == WAITING:
+        _run_until(registry, store, stream, slot, t0 + horizon)
+    elif labels.t1[label] - t0 > horizon:
+        _label_was_late(registry, store, stream, slot, t0 + horizon)
+    else:
+        labels.t0[label] = t0
+
+
+@kernel
+def _label_was_late(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+    """A waiting label turned out to be later than the horizon: the instance waits without it."""
+    registry.streams.late_label[stream] += 1
+    registry.streams.waiting_labels[stream] -= 1
+    drop_label(store, slot)
+    store.instances.state[slot] = WAITING
+    _run_until(registry, store, stream, slot, deadline)
+
+
+# ---- predictions
+
+
+@kernel
+def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
+    """Whether a prediction says what the model's latest one of this time says; others before may have."""
+    predictions = store.predictions
+    same, row = 0, store.instances.first[slot]
+    while row:
+        if predictions.model[row] == rows.model[i] and predictions.ts[row] == rows.ts[i]:
+            same = row
+        row = predictions.next[row]
+    if not same:
+        return False
+    if registry.streams.regression[stream]:
+        return store.values.number[same] == rows.number[i]
+    return predictions.label[same] == rows.label[i]
+
+
+@kernel
+def _add_prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> int:
+    """Append a prediction to its instance's; it waits, at least for a moment."""
+    streams, predictions, values = registry.streams, store.predictions, store.values
+    row = take_row(store.pools, PREDICTIONS, predictions.next)
+    predictions.model[row] = rows.model[i]
+    predictions.ts[row] = rows.ts[i]
+    predictions.label[row] = rows.label[i]
+    predictions.persistent[row] = streams.persistent[stream]
+    predictions.majority[row] = streams.majority[stream]
+    predictions.judged[row] = 0
+    predictions.corrected[row] = 0
+    predictions.extra[row] = 0
+    if streams.regression[stream]:
+        values.number[row] = rows.number[i]
+    elif streams.probabilities[stream]:
+        predictions.extra[row] = _keep_probabilities(rows, i, store)
+    if streams.correction[stream]:
+        predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
+    for key in range(streams.keys[stream]):
+        values.segments[row, key] = rows.segments[i, key]
+    last = store.instances.first[slot]
+    if not last:
+        store.instances.first[slot] = row
+    else:
+        while predictions.next[last]:
+            last = predictions.next[last]
+        predictions.next[last] = row
+    add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    return row
+
+
+@kernel
+def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
+    """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
+    probabilities = store.probabilities
+    first = last = 0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        row = take_row(store.pools, PROBABILITIES, probabilities.next)
+        probabilities.name[row], probabilities.p[row] = rows.names[k], rows.p[k]
+        if last:
+            probabilities.next[last] = row
+        else:
+            first = row
+        last = row
+    return first
+
+
+@kernel
+def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
+
+    Ties: the one named first. -1 if none of the classes is known, or none is named.
+    """
+    streams, classes = registry.streams, registry.classes
+    start = streams.classes[stream]
+    best, most = -1, -1.0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        for code in range(rows.classes[i]):
+            if classes.name[start + code] == rows.names[k]:
+                value = rows.p[k] * lift(streams, classes, registry.pairs, stream, code)
+                if value > most:
+                    best, most = code, value
+                break
+    return best
+
+
+@kernel
+def _prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    streams, subjects = registry.streams, registry.subjects
+    instances, predictions, labels = store.instances, store.predictions, store.labels
+    horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
+    state = instances.state[slot]
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        _add_prediction(rows, i, registry, store, logs, stream, slot)
+        _run_until(registry, store, stream, slot, ts + horizon)
+    elif state == WAITING:
+        if _repeats(rows, i, registry, store, stream, slot):
+            subjects.duplicate[model] += 1
+            return
+        _add_prediction(rows, i, registry, store, logs, stream, slot)
+        if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
+            _run_until(registry, store, stream, slot, ts + horizon)
+    elif state == EXPIRED:
+        subjects.expired[model] += 1
+    elif ts > labels.t1[instances.label[slot]]:
+        subjects.late[model] += 1
+    elif state == SETTLED:
+        row = instances.first[slot]
+        while row:
+            if predictions.model[row] == model:
+                subjects.duplicate[model] += 1
+                return
+            row = predictions.next[row]
+        row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+        _take_labels_baselines(store, slot, row)
+        if instances.version[slot] == NO_VERSION:
+            streams.predictions_without_instance[stream] += 1
+        complete_late(registry, store, logs, i, stream, slot, row)
+        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+        remember_numbers(registry, store, row)
+    else:
+        _first_counting(rows, i, registry, store, logs, stream, slot)
+
+
+@kernel
+def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
+    """A prediction that is processed after its label is compared with the baselines just before that."""
+    label = store.instances.label[slot]
+    store.predictions.persistent[prediction] = store.labels.persistent[label]
+    store.predictions.majority[prediction] = store.labels.majority[label]
+
+
+@kernel
+def _first_counting(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    """A prediction that counts, where a label waits for one."""
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, label = streams.horizon[stream], instances.label[slot]
+    t0 = rows.ts[i] if instances.version[slot] == NO_VERSION else labels.t0[label]
+    late = labels.t1[label] - t0 > horizon
+    if late:
+        _label_was_late(registry, store, stream, slot, t0 + horizon)
+    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+    if not late:
+        streams.waiting_labels[stream] -= 1
+        _take_labels_baselines(store, slot, row)
+        labels.t0[label] = t0
+        _settle(i, registry, store, logs, stream, slot)
+
+
+# ---- labels
+
+
+@kernel
+def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    state, y = instances.state[slot], rows.label[i]
+    if state in (UNKNOWN, WAITING):
+        _first_label(rows, i, registry, store, logs, stream, slot)
+        return
+    if state == EXPIRED:
+        streams.late_label[stream] += 1
+        return
+    label = instances.label[slot]
+    regression = streams.regression[stream]
+    if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
+        streams.duplicate_labels[stream] += 1
+        return
+    old = labels.label[label]
+    labels.label[label], labels.number[label] = y, rows.number[i]
+    streams.revisions[stream] += 1
+    if state == SETTLED:
+        revise(registry, store, logs, i, stream, slot, old)
+
+
+@kernel
+def _first_label(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, t1 = streams.horizon[stream], rows.ts[i]
+    waited = instances.state[slot] == WAITING
+    t0 = store.links.deadline[slot] - horizon if waited else t1
+    if t1 - t0 > horizon:
+        streams.late_label[stream] += 1
+        return
+    label = take_row(store.pools, LABELS, labels.next)
+    instances.label[slot] = label
+    labels.t1[label], labels.t0[label] = t1, t0
+    labels.label[label] = labels.first[label] = rows.label[i]
+    labels.number[label] = rows.number[i]
+    labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
+    if not streams.regression[stream]:
+        count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
+    _drop_late(registry, store, logs, stream, slot, t1)
+    if instances.first[slot]:
+        _settle(i, registry, store, logs, stream, slot)
+        return
+    instances.state[slot] = LABELLED
+    streams.waiting_labels[stream] += 1
+    _run_until(registry, store, stream, slot, t1 + horizon)
+
+
+@kernel
+def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
+    """Predictions made after the label don't count."""
+    predictions = store.predictions
+    keys = registry.streams.keys[stream]
+    if keys:
+        _keep_segments(store, slot, keys, t1)
+    before, row = 0, store.instances.first[slot]
+    while row:
+        following = predictions.next[row]
+        if predictions.ts[row] > t1:
+            model = predictions.model[row]
+            registry.subjects.late[model] += 1
+            add_event(logs, LATE, model, predictions.ts[row])
+            if before:
+                predictions.next[before] = following
+            else:
+                store.instances.first[slot] = following
+            drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+            give_row(store.pools, PREDICTIONS, predictions.next, row)
+        else:
+            before = row
+        row = following
+
+
+@kernel
+def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
+    """The first prediction of a model that carries segments says them for all, also where it is late."""
+    predictions, segments = store.predictions, store.values.segments
+    row = store.instances.first[slot]
+    while row:
+        if predictions.ts[row] <= t1 and _first_in_time(predictions, store.instances.first[slot], row, t1):
+            other = store.instances.first[slot]
+            while other:
+                if predictions.model[other] == predictions.model[row]:
+                    carries = False
+                    for key in range(keys):
+                        carries |= segments[other, key] > 0
+                    if carries:
+                        for key in range(keys):
+                            segments[row, key] = segments[other, key]
+                        break
+                other = predictions.next[other]
+        row = predictions.next[row]
+
+
+@kernel
+def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
+    """Whether it is the first delivered of its model's predictions that count."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction] and predictions.ts[row] <= t1:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@kernel
+def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    """An instance's label meets all predictions that wait."""
+    streams, instances, predictions = registry.streams, store.instances, store.predictions
+    instances.state[slot] = SETTLED
+    store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
+    if instances.version[slot] == NO_VERSION:
+        streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
+    complete(registry, store, logs, i, stream, slot)
+    row = instances.first[slot]
+    while row:
+        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+        row = predictions.next[row]
+    remember_numbers(registry, store, instances.first[slot])
+    _run_until(registry, store, stream, slot, streams.clock[stream] + streams.settle[stream])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.core.arrays import Ints
 from prequential.core.dependence import RecentDependence
 from prequential.core.increments import Increments
+from prequential.core.kernel import Ints
 from prequential.core.transitions import Transitions
 
 

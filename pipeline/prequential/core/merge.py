@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from prequential.core.arrays import Ints
+from prequential.core.kernel import Ints
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 

@@ -1,133 +1,55 @@
-"""One outcome in one integer, and a chunk of outcomes in columns.
+"""The outcome log: what the join says, and what every consumer reads, one row for each.
 
-An outcome is what a sequence is made of: the label's class y, the predicted class h, and what the
-persistent and the majority baseline predicted. Each is a class code below 65,535, so an outcome is
-packed in 64 bits, `y | h << 16 | per << 32 | maj << 48`: one array append when it happens, four
-columns for free when the chunk is evaluated.
-
-What an estimator needs of an outcome is which of 4·k² joint cells it is in: label, prediction, whether
-the persistent and whether the majority baseline was right. All measures of the confusion matrix and
-of the baselines are sums over joint cells. With room for `capacity` classes the cell's *place* in a
-flat array of counts is `(y * capacity + h) * 4 + persistent_right * 2 + majority_right`.
+A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same
+settings and the same capacity for classes are rows of the same tables, a *plan* (see
+`prequential.core.plans`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from prequential.core.arrays import Floats, Ints, Packed
-from prequential.core.scores import Scores
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, kernel, records
 
-#: The code of no class: what a baseline predicts before the first label. Never equals a label.
-NO_CLASS = 0xFFFF
+#: Kinds of rows: an outcome came; the label of a former one was revised.
+OUTCOME, REVISION = 0, 1
 
-#: Most classes that fit: codes 0 … 65,534.
-MAX_CLASSES = NO_CLASS
-
-#: Outcomes up to which a plain loop is faster than arrays.
-_FEW = 8
-
-H_SHIFT, PER_SHIFT, MAJ_SHIFT = 16, 32, 48
-H_MASK = 0xFFFF << H_SHIFT
+#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
+SCORED, WEIGHTED = 1, 2
 
 
-def pack(y: int, h: int, per: int, maj: int) -> int:
-    """The packed outcome of four class codes.
+class Log(NamedTuple):
+    """Outcomes and revisions in the order in which they came; all columns have equal length."""
 
-    >>> hex(pack(1, 2, 3, 4))
-    '0x4000300020001'
-    """
-    return y | h << H_SHIFT | per << PER_SHIFT | maj << MAJ_SHIFT
-
-
-class Chunk(NamedTuple):
-    """Consecutive outcomes of one sequence, as columns of equal length.
-
-    `loss` is whether it was wrong, or a number's loss; `scores` are those that outcomes have.
-    """
-
-    places: Ints
-    loss: npt.NDArray[np.bool_] | Floats
-    capacity: int
-    scores: Scores | None = None
-
-    @classmethod
-    def unpack(cls, packed: Packed, capacity: int) -> Chunk:
-        """Columns of packed outcomes, with room for `capacity` classes.
-
-        >>> Chunk.unpack(np.array([pack(1, 0, 1, 0)], dtype=np.uint64), 2)
-        Chunk(places=array([10]), loss=array([ True]), capacity=2, scores=None)
-        """
-        if len(packed) <= _FEW:
-            return cls._unpack_few(packed.tolist(), capacity)
-        y, h, per, maj = packed.view("<u2").reshape(-1, 4).T
-        places = y.astype(np.int64)
-        places *= capacity
-        places += h
-        places <<= 2
-        places += (per == y).view(np.uint8) << 1
-        places += maj == y
-        return cls(places, y != h, capacity)
-
-    @classmethod
-    def _unpack_few(cls, packed: list[int], capacity: int) -> Chunk:
-        places, wrong = [], []
-        for outcome in packed:
-            y, h = outcome & 0xFFFF, outcome >> H_SHIFT & 0xFFFF
-            bits = 2 * (outcome >> PER_SHIFT & 0xFFFF == y) + (outcome >> MAJ_SHIFT == y)
-            places.append(place(y, h, bits, capacity))
-            wrong.append(y != h)
-        return cls(np.array(places, dtype=np.int64), np.array(wrong, dtype=np.bool_), capacity)
-
-    @classmethod
-    def concatenate(cls, chunks: Sequence[Chunk]) -> Chunk:
-        """One chunk of several, with room for as many classes as the last has."""
-        if len(chunks) == 1:
-            return chunks[0]
-        capacity = chunks[-1].capacity
-        places = [
-            chunk.places if chunk.capacity == capacity else moved(chunk.places, chunk.capacity, capacity)
-            for chunk in chunks
-        ]
-        scores = None
-        if any(chunk.scores for chunk in chunks):
-            scores = Scores.concatenate(
-                [chunk.scores or Scores.of(len(chunk.places), {}) for chunk in chunks]
-            )
-        loss = np.concatenate([chunk.loss for chunk in chunks])
-        return cls(np.concatenate(places), loss, capacity, scores)
+    kind: Bytes
+    plan: Ints32
+    sequence: Ints32  # row in the plan's tables
+    number: Ints  # of the outcome in its sequence, from 1
+    label: Ints32  # class code; of a revision the label before
+    revised: Ints32  # of a revision: the label now
+    prediction: Ints32  # class code
+    bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    record: Ints32  # row of the record that completed it
+    t1: Ints  # label time, ms
+    # What is scored:
+    scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
+    log_loss: Floats  # -ln p(label), clipped
+    brier: Floats
+    confidence: Floats  # p(prediction)
+    positive: Floats  # p of the positive class
+    is_positive: Bytes  # whether the label is the positive class
+    error: Floats  # of numbers: prediction - label
+    value: Floats  # of numbers: the label
+    weight: Floats  # 1/propensity of the label
 
 
-def place(y: int, h: int, bits: int, capacity: int) -> int:
-    """The place of one cell; `bits` is `persistent_right * 2 + majority_right`."""
-    return (y * capacity + h) * 4 + bits
+#: Joint cells: label, prediction, which baselines were right.
+@kernel
+def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
+    """The joint cell among 4·k² with room for k = `capacity` classes."""
+    return (label * capacity + prediction) * 4 + bits
 
 
-def moved(places: Ints, old: int, new: int) -> Ints:
-    """Places for `old` classes as places for `new`."""
-    cells, bits = places >> 2, places & 3
-    return ((cells // old * new + cells % old) << 2) + bits
-
-
-def grown(counts: npt.NDArray[Any], old: int, new: int) -> npt.NDArray[Any]:
-    """Joint counts for `old` classes in an array with room for `new`."""
-    wide = np.zeros((new, new, 4), dtype=counts.dtype)
-    wide[:old, :old] = counts.reshape(old, old, 4)
-    return wide.reshape(-1)
-
-
-def tally(places: Ints, size: int) -> Ints:
-    """How often each of `size` places occurs."""
-    return np.bincount(places, minlength=size)
-
-
-def add_to(counts: Ints, places: Ints, times: int = 1) -> None:
-    """Add `times` to the count of each place, as often as it occurs."""
-    if len(places) <= _FEW:
-        for place in places.tolist():
-            counts[place] += times
-    else:
-        counts += times * tally(places, len(counts))
+def new_log(rows: int) -> Log:
+    """A log with room for so many rows."""
+    return records(Log, rows)

@@ -1,23 +1,40 @@
 """Performance by the time of prediction: how good was what the model said in a certain hour?
 
-Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, and is
-judged when its label comes. A period's message is provisional until as large a share of its predictions has a
-label as ever will; what comes later corrects it.
+Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, `width` ms
+from the epoch on, and is judged when its label comes. A period's message is provisional until as large a
+share of its predictions has a label as ever will; what comes later corrects it.
+
+A period is a row of a pool and is found by hashing (model, number); its joint cells are rows of another,
+found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.config import StreamConfig
-from prequential.core.measures import MeasureSet
-from prequential.core.memories.all_history import AllHistory
-from prequential.core.outcomes import H_SHIFT, MAJ_SHIFT, PER_SHIFT, place
-from prequential.core.scores import Score, Scores
-from prequential.core.sums import AllSums
+from prequential.core.coverage import Pool, find, insert, new_pool, remove, remove_all, with_free_row
+from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
+from prequential.core.outcomes import SCORED as HAS_SCORE
+from prequential.core.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.core.outcomes import cell_of
+from prequential.core.scores import (
+    ABSOLUTE,
+    BIAS,
+    BRIER,
+    CONFIDENCE,
+    IN_BIN,
+    LOG_LOSS,
+    RIGHT,
+    SCORED,
+    SIZE,
+    SQUARED,
+    WEIGHT,
+    WEIGHT_RIGHT,
+    WEIGHT_SQUARED,
+    bin_of,
+)  # fmt: skip
 
 #: With so many times as many periods as the horizon has, clocks have been very wrong.
 _MANY = 8
@@ -25,55 +42,83 @@ _MANY = 8
 #: A provisional message says so again when labels have come for this share more of the predictions.
 _NEWS = 0.05
 
+#: No time is below, or above it.
+_NEVER = 1 << 62
 
-class Period:
-    """The predictions of one period: how many, how many of them have labels, and these outcomes' sums."""
+#: A spread of this share of the sum of squares is what rounding leaves of 0.
+_NOISE = 1e-30
 
-    def __init__(self) -> None:
-        self.predictions = 0
-        self.labelled = 0
-        self.newest_ts = -(1 << 62)  # latest label time, ms
-        #: Predictions, labels and revisions that came when it was final.
-        self.corrections = 0
-        self.revisions = 0
-        self.final = False
-        #: Outcomes by label, prediction and which baselines were right, in one number.
-        self.cells: dict[int, int] = {}
-        self.sums: AllSums | None = None
-        #: The state that was told; None: nothing yet.
-        self.told: tuple[int, int, int, int, bool] | None = None
+#: Columns of a spread: weight, mean, Σ(y - ȳ)², and what the mean has no digits for.
+_N, _MEAN, _TOTAL, _REST = range(4)
 
-    @property
-    def share(self) -> float:
-        """The labelled share."""
-        return self.labelled / self.predictions if self.predictions else 0.0
+#: Columns of what was reported: what changes when there is something to report; never the same again.
+_PREDICTIONS, _LABELLED, _REVISIONS, _CORRECTIONS, _FINAL = range(5)
+_COLUMNS = 5
 
-    @property
-    def state(self) -> tuple[int, int, int, int, bool]:
-        """What changes when there is something to be told; never the same again once it has changed."""
-        return self.predictions, self.labelled, self.revisions, self.corrections, self.final
 
-    def snapshot(self) -> list[object]:
-        return [
-            self.predictions, self.labelled, self.newest_ts, self.corrections, self.revisions, self.final,
-            list(self.cells.items()), self.sums and self.sums.snapshot(), self.told,
-        ]  # fmt: skip
+class Models(NamedTuple):
+    """By model (row)."""
 
-    def restore(self, state: Any, *, numbers: bool) -> None:
-        (
-            self.predictions, self.labelled, self.newest_ts, self.corrections, self.revisions, self.final,
-            cells, sums, told,
-        ) = state  # fmt: skip
-        self.cells = dict(cells)
-        self.told = None if told is None else tuple(told)
-        if sums is not None:
-            self.sums = AllSums(numbers=numbers)
-            self.sums.restore(sums)
+    width: Ints  # of a period, ms; 0: it has no periods
+    final_at: Floats  # a period is final when its labelled share is this much of the expected one
+    horizon: Ints  # of labels, ms
+    settle: Ints  # how long revisions are recognised, ms
+    numbers: Bytes  # whether it predicts numbers
+    first: Ints32  # row of its newest period, 0: none
+    periods: Ints  # how many there are, without those that are dropped
+    begin: Ints  # number of the first one that isn't forgotten
+    changed: Bytes  # whether one of them changed since `due` was asked
+    next: Ints  # the clock from which on time alone makes a look at all periods necessary
+    expected: Floats  # the expected share when they were all looked at, NaN: none
+
+
+class Periods(NamedTuple):
+    """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
+
+    state: Ints  # (periods, 5): predictions, labelled, revisions, corrections, 1 if final
+    reported: Ints  # (periods, 5): the state that was reported last
+    is_reported: Bytes
+    newest_ts: Ints  # latest label time, ms
+    changed: Bytes  # since `due` was asked
+    dropped: Bytes  # it was of times to come and is forgotten, as there were too many
+    first_cell: Ints32  # 0: none
+    cells: Ints32  # how many
+    sums: Ints32  # row in `Sums`, 0: none
+
+
+class Cells(NamedTuple):
+    """By joint cell: rows of a pool, whose owners are periods and whose keys are cells, packed."""
+
+    counts: Ints
+
+
+class Sums(NamedTuple):
+    """Of scores (see `prequential.core.scores`), and the spread of labels that are numbers."""
+
+    sums: Floats  # (rows, SIZE)
+    spread: Floats  # (rows, 4)
+    next: Ints32  # the next free row
+
+
+class PeriodTables(NamedTuple):
+    """The tables of a shard.
+
+    `sums_used`: the first row of `sums` that was never used, and the first free one of the others (0: none).
+    """
+
+    models: Models
+    pool: Pool
+    periods: Periods
+    cell_pool: Pool
+    cells: Cells
+    sums: Sums
+    sums_used: Ints
 
 
 class PeriodState(NamedTuple):
     """What a message says of a period. Times in ms; shares of the period's predictions."""
 
+    row: int
     start: int
     end: int
     predictions: int
@@ -84,8 +129,6 @@ class PeriodState(NamedTuple):
     corrections: int
     newest_ts: int
     revisions: int
-    values: dict[str, float]
-    undefined: dict[str, str]
 
     @property
     def name(self) -> str:
@@ -93,189 +136,377 @@ class PeriodState(NamedTuple):
         return f"period:{np.datetime64(self.start, 'ms')}Z"
 
 
-class Periods:
-    """The periods of one model.
+def new_periods() -> PeriodTables:
+    """Empty tables."""
+    pool, cell_pool = new_pool(), new_pool()
+    rows = len(pool.owner)
+    types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
+    types |= dict.fromkeys(("numbers", "changed", "dropped", "is_reported"), np.uint8)
+    types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
+    models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
+    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, _COLUMNS))
+    periods = Periods(
+        **{
+            name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
+            for name in Periods._fields
+        }
+    )
+    sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
+    cells = Cells(np.zeros(rows, dtype=np.int64))
+    return PeriodTables(models, pool, periods, cell_pool, cells, sums, np.array([1, 0], dtype=np.int64))
 
-    `width` ms each, from the epoch on. A period is final when its time is over and the labelled share has
-    come to `final_at` times the share that is expected, or when no label can be in time any more.
 
-    >>> periods = Periods(1_000, 0.95, horizon=5_000, settle=0, measures=MeasureSet(["accuracy"]))
-    >>> for ts in (10, 20, 1_010):
-    ...     periods.wait(ts)
-    >>> periods.met(10, 500, 0)  # label 0, predicted as 0
-    >>> [(one.name, one.values, one.status) for one in periods.due(600, None, 2)]
-    [('period:1970-01-01T00:00:00.000Z', {'accuracy': 1.0}, 'provisional')]
-    >>> [(one.labelled_share, one.status) for one in periods.due(1_600, 0.5, 2)]
+def with_model(
+    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int, numbers: bool
+) -> tuple[PeriodTables, bool]:
+    """The tables with a model (row) that has periods of `width` ms; and whether its former ones were kept.
+
+    They are unless they had another width.
+    """
+    tables = tables._replace(models=grown(tables.models, model + 1))
+    models = tables.models
+    kept = int(models.width[model]) == width
+    if not kept:
+        _forget_all(tables, model)
+        models.begin[model] = -_NEVER
+    models.width[model], models.final_at[model] = width, final_at
+    models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
+    models.next[model], models.expected[model] = -_NEVER, np.nan
+    return tables, kept
+
+
+def with_models(tables: PeriodTables, models: int) -> PeriodTables:
+    """The tables with at least so many models; new ones have no periods."""
+    return tables._replace(models=grown(tables.models, models))
+
+
+def update(tables: PeriodTables, events: Events, start: int, stop: int) -> PeriodTables:
+    """Follow what became of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe wider.
+
+    >>> from prequential.core.events import new_events
+    >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
+    >>> events = new_events(4)
+    >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
+    >>> tables = update(tables, events, 0, 4)
+    >>> [(one.name, one.labelled, one.status) for one in due(tables, 0, 600, None)]
+    [('period:1970-01-01T00:00:00.000Z', 1, 'provisional')]
+    >>> [(one.labelled_share, one.status) for one in due(tables, 0, 1_600, 0.5)]
     [(0.5, 'final')]
     """
-
-    def __init__(
-        self, width: int, final_at: float, *, horizon: int, settle: int, measures: MeasureSet
-    ) -> None:
-        self._width = width
-        self._final_at = final_at
-        self._horizon = horizon
-        self._settle = settle
-        self._measures = measures
-        self._periods: dict[int, Period] = {}
-        self._first = -(1 << 62)  # number of the first one that isn't forgotten
-        self._dropped: set[int] = set()  # those of times to come that were forgotten: they were too many
-        # Not part of the state. What changed since `due` was asked, and the clock from which on time alone,
-        # or another expected share, makes a look at all periods necessary.
-        self._changed: set[int] = set()
-        self._next: float = -math.inf
-        self._expected: float | None = None
-
-    def __len__(self) -> int:
-        return len(self._periods)
-
-    # ---- predictions
-
-    def wait(self, ts: int) -> None:
-        """A prediction waits for its label."""
-        if (period := self._of(ts)) is not None:
-            period.predictions += 1
-            period.corrections += period.final
-
-    def late(self, ts: int) -> None:
-        """One that waits turned out to be made after its label."""
-        if (period := self._of(ts)) is not None:
-            period.predictions -= 1
-            period.corrections += period.final
-
-    def met(self, ts: int, t1: int, outcome: int, score: Score | None = None) -> None:
-        """One that waits met its label at t1: its outcome, packed, and what else is to be added up."""
-        period = self._of(ts)
-        if period is None:
-            return
-        period.labelled += 1
-        period.corrections += period.final
-        period.newest_ts = max(period.newest_ts, t1)
-        cell = _cell(outcome, outcome & 0xFFFF)
-        period.cells[cell] = period.cells.get(cell, 0) + 1
-        if score is not None:
-            if period.sums is None:
-                period.sums = AllSums(numbers=self._measures.regression)
-            period.sums.update(Scores.of(1, {0: score}))
-
-    def revise(self, ts: int, outcome: int, old_y: int, new_y: int) -> None:
-        """The label of one was revised; its outcome is packed as it was at first."""
-        period = self._of(ts)
-        old, new = _cell(outcome, old_y), _cell(outcome, new_y)
-        if period is None or not period.cells.get(old):  # it met its label when there were no periods yet
-            return
-        period.revisions += 1
-        period.corrections += period.final
-        period.cells[old] -= 1
-        period.cells[new] = period.cells.get(new, 0) + 1
-
-    def _of(self, ts: int) -> Period | None:
-        """The period of a time, which changes now; None if it is forgotten already."""
-        number = ts // self._width
-        if number < self._first or number in self._dropped:
-            return None
-        self._changed.add(number)
-        period = self._periods.get(number)
-        if period is None:
-            period = self._periods[number] = Period()
-        return period
-
-    # ---- what is told
-
-    def due(
-        self, clock: int, expected: float | None, capacity: int, *, all_news: bool = False
-    ) -> Iterator[PeriodState]:
-        """The periods about which there is something to tell, in order of time.
-
-        `expected` is the share of predictions that get a label at all, as far as it is known, `capacity`
-        the room for classes. With `all_news` the least change is enough.
-        """
-        # No label of a prediction before it can be in time, or be revised.
-        forgotten = (clock - 2 * self._horizon - self._settle) // self._width
-        many = len(self._periods) > _MANY * (2 + self._horizon // self._width)
-        everything = all_news or many or clock >= self._next or expected != self._expected
-        numbers = sorted(self._periods if everything else self._changed & self._periods.keys())
-        self._changed.clear()
-        if everything:
-            self._next, self._expected = math.inf, expected
-        for number in numbers:
-            period = self._periods[number]
-            end = (number + 1) * self._width
-            over = clock >= end
-            enough = expected is not None and period.share >= self._final_at * expected
-            if not period.final and over and (enough or clock > end + self._horizon):
-                period.final = True
-            known = period.predictions > 0 or period.told is not None
-            news = known and period.told != period.state
-            if news and (all_news or self._is_news(period)):
-                period.told = period.state
-                yield self._state(number, period, expected, capacity)
-            if number < forgotten or (many and number * self._width > clock):
-                del self._periods[number]
-                if number >= forgotten:
-                    self._dropped.add(number)
-            elif clock < end:
-                self._next = min(self._next, end)
-            elif not period.final:
-                self._next = min(self._next, end + self._horizon + 1)
-            else:
-                self._next = min(self._next, end + 2 * self._horizon + self._settle)
-        self._first = max(self._first, forgotten)
-        if everything:
-            self._dropped = {number for number in self._dropped if number >= self._first}
-
-    def _is_news(self, period: Period) -> bool:
-        if period.told is None:
-            return period.labelled > 0 or period.final
-        _, labelled, revisions, *_ = period.told
-        if period.final:
-            return True
-        grown = period.labelled - labelled + period.revisions - revisions
-        return grown >= max(1.0, _NEWS * period.predictions)
-
-    def _state(self, number: int, period: Period, expected: float | None, capacity: int) -> PeriodState:
-        memory = AllHistory()
-        memory.grow(capacity)
-        for cell, count in period.cells.items():
-            memory.counts[place(cell >> 18, cell >> 2 & 0xFFFF, cell & 3, capacity)] += count
-        memory.n = period.labelled
-        values, undefined = self._measures.of(memory, period.sums)
-        return PeriodState(
-            number * self._width, (number + 1) * self._width, period.predictions, period.labelled,
-            period.share, expected, "final" if period.final else "provisional", period.corrections,
-            period.newest_ts if period.labelled else (number + 1) * self._width,
-            period.revisions, values, undefined,
+    while (start := _update(tables, events, start, stop)) < stop:
+        pool, cell_pool = with_free_row(tables.pool), with_free_row(tables.cell_pool)
+        sums_used = tables.sums_used.tolist()
+        tables = tables._replace(
+            pool=pool, periods=grown(tables.periods, len(pool.owner)),
+            cell_pool=cell_pool, cells=grown(tables.cells, len(cell_pool.owner)),
+            sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
         )  # fmt: skip
-
-    # ---- snapshot
-
-    def snapshot(self) -> list[object]:
-        periods = [[number, period.snapshot()] for number, period in self._periods.items()]
-        return [self._width, self._first, sorted(self._dropped), periods]
-
-    def restore(self, state: Any) -> bool:
-        """Take a snapshot over, unless its periods have another width; returns whether they hadn't."""
-        width, first, dropped, periods = state
-        if width == self._width:
-            self._first, self._dropped = first, set(dropped)
-            for number, saved in periods:
-                self._periods[number] = Period()
-                self._periods[number].restore(saved, numbers=self._measures.regression)
-        return bool(width == self._width)
+    return tables
 
 
-def periods_of(config: StreamConfig, measures: MeasureSet) -> Periods | None:
-    """The periods of a model, where the configuration asks for them."""
-    if config.period is None:
-        return None
-    return Periods(
-        config.period, config.period_final_at, horizon=config.label_horizon, settle=config.settle,
-        measures=measures,
+def due(
+    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
+) -> list[PeriodState]:
+    """The model's periods about which there is something to report, in order of time.
+
+    Then they count as reported. `expected` is the share of predictions that get a label at all, as far as it
+    is known. With `all_news` the least change is enough. Their rows may be read until the next `update`,
+    even of periods that are forgotten now.
+    """
+    models = tables.models
+    width, horizon = int(models.width[model]), int(models.horizon[model])
+    # No label of a prediction before it can be in time, or be revised.
+    forgotten = (clock - 2 * horizon - int(models.settle[model])) // width
+    begin = max(int(models.begin[model]), forgotten)
+    models.begin[model] = begin
+    many = int(models.periods[model]) > _MANY * (2 + horizon // width)
+    share, before = np.nan if expected is None else expected, float(models.expected[model])
+    same = share == before or (np.isnan(share) and np.isnan(before))
+    everything = bool(all_news or many or clock >= models.next[model] or not same)
+    if not (everything or models.changed[model]):
+        return []
+    if everything:
+        models.next[model], models.expected[model] = _NEVER, share
+    models.changed[model] = 0
+    found = np.empty(int(models.periods[model]), dtype=np.int32)
+    count = _due(
+        models, tables.pool, tables.periods, tables.cell_pool, tables.sums.next, tables.sums_used,
+        (model, clock, forgotten, begin), share, (everything, all_news, many), found,
+    )  # fmt: skip
+    return [_state_of(tables, row, width, expected) for row in found[:count].tolist()]
+
+
+def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None) -> PeriodState:
+    predictions, labelled, revisions, corrections, final = tables.periods.state[row].tolist()
+    start = int(tables.pool.key[row]) * width
+    return PeriodState(
+        row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
+        expected, "final" if final else "provisional", corrections,
+        int(tables.periods.newest_ts[row]) if labelled else start + width, revisions,
     )  # fmt: skip
 
 
-def _cell(outcome: int, y: int) -> int:
-    """Label, prediction and which baselines were right (as they were at first), in one number."""
-    first_y = outcome & 0xFFFF
-    bits = 2 * (outcome >> PER_SHIFT & 0xFFFF == first_y) + (outcome >> MAJ_SHIFT & 0xFFFF == first_y)
-    return y << 18 | (outcome >> H_SHIFT & 0xFFFF) << 2 | bits
+def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
+    """Joint counts of a period (row) with capacity for k classes: (4·k²,), see `cell_of`."""
+    counts = np.zeros(4 * capacity * capacity)
+    pool, periods = tables.cell_pool, tables.periods
+    first, cells = int(periods.first_cell[period]), int(periods.cells[period])
+    _cells_of(pool.key, pool.next, tables.cells.counts, first, cells, capacity, counts)
+    return counts
+
+
+def sums_of(tables: PeriodTables, period: int) -> Floats | None:
+    """Sums of the scores of a period (row): (SIZE,); None if there are none."""
+    row = int(tables.periods.sums[period])
+    return tables.sums.sums[row].copy() if row else None
+
+
+def spread_of(tables: PeriodTables, period: int) -> float:
+    """Σ(y - ȳ)² of the labels of a period (row); 0 where all are the same as far as digits tell."""
+    n, mean, total, _ = tables.sums.spread[int(tables.periods.sums[period])].tolist()
+    return float(total) if total > _NOISE * n * mean * mean else 0.0
+
+
+def _forget_all(tables: PeriodTables, model: int) -> None:
+    """Free all of a model's periods."""
+    models, periods = tables.models, tables.periods
+    for row in np.flatnonzero(tables.pool.owner == model).tolist():
+        if not periods.dropped[row]:
+            remove_all(tables.cell_pool, int(periods.first_cell[row]))
+            if periods.sums[row]:
+                tables.sums.next[periods.sums[row]] = tables.sums_used[1]
+                tables.sums_used[1] = periods.sums[row]
+    remove_all(tables.pool, int(models.first[model]))
+    models.first[model] = models.periods[model] = models.changed[model] = 0
+
+
+# ---- events
+
+
+@kernel
+def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which a table must grow, or `stop`."""
+    models, pool, periods, cell_pool, cells, sums, used = tables
+    for i in range(start, stop):
+        model, kind = np.int64(events.model[i]), events.kind[i]
+        width = models.width[model]
+        if width == 0 or kind == EXPIRED:
+            continue
+        number = events.ts[i] // width
+        if number < models.begin[model]:
+            continue
+        if cell_pool.counters[1] == 0 and cell_pool.counters[0] == len(cell_pool.owner):
+            return i
+        if used[1] == 0 and used[0] == len(sums.next):
+            return i
+        row = find(pool, model, number)
+        if row == 0:
+            row = insert(pool, models.first, model, number)
+            if row == 0:
+                return i
+            models.periods[model] += 1
+            for column in range(_COLUMNS):
+                periods.state[row, column] = 0
+            periods.newest_ts[row] = -_NEVER
+            periods.is_reported[row] = 0
+            periods.dropped[row] = 0
+            periods.first_cell[row] = 0
+            periods.cells[row] = 0
+            periods.sums[row] = 0
+        elif periods.dropped[row]:
+            continue
+        periods.changed[row] = 1
+        models.changed[model] = 1
+        final = periods.state[row, _FINAL]
+        if kind == WAITS or kind == LATE:  # noqa: SIM109 - compiles faster
+            periods.state[row, _PREDICTIONS] += 1 if kind == WAITS else -1
+            periods.state[row, _CORRECTIONS] += final
+            continue
+        label = np.int64(events.label[i])
+        # What comes with label and prediction: see `_cells_of`.
+        rest = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+        cell = find(cell_pool, row, label << 18 | rest)
+        if kind == REVISED:
+            if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
+                continue
+            cells.counts[cell] -= 1
+            label = np.int64(events.revised[i])
+            cell = find(cell_pool, row, label << 18 | rest)
+            periods.state[row, _REVISIONS] += 1
+        else:
+            periods.state[row, _LABELLED] += 1
+            periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
+        periods.state[row, _CORRECTIONS] += final
+        if cell == 0:
+            cell = insert(cell_pool, periods.first_cell, row, label << 18 | rest)
+            periods.cells[row] += 1
+            cells.counts[cell] = 0
+        cells.counts[cell] += 1
+        if kind == MET and events.scored[i]:
+            own = np.int64(periods.sums[row])
+            if own == 0:
+                own = used[1]
+                if own:
+                    used[1] = sums.next[own]
+                else:
+                    own = used[0]
+                    used[0] = own + 1
+                periods.sums[row] = own
+                for column in range(SIZE):
+                    sums.sums[own, column] = 0.0
+                for column in range(4):
+                    sums.spread[own, column] = 0.0
+            right = 1.0 if label == events.prediction[i] else 0.0
+            if events.scored[i] & HAS_SCORE:
+                if models.numbers[model]:
+                    _add_number(sums.sums, sums.spread, own, events.error[i], events.value[i])
+                else:
+                    _add_probabilities(
+                        sums.sums, own, events.log_loss[i], events.brier[i], events.confidence[i], right
+                    )
+            if events.scored[i] & HAS_WEIGHT:
+                weight = events.weight[i]
+                sums.sums[own, WEIGHT] += weight
+                sums.sums[own, WEIGHT_RIGHT] += weight * right
+                sums.sums[own, WEIGHT_SQUARED] += weight * weight
+    return stop
+
+
+@kernel
+def _add_probabilities(
+    sums: Floats, row: int, log_loss: float, brier: float, confidence: float, right: float
+) -> None:
+    """Add the score of an outcome's probabilities to a row of sums."""
+    number = bin_of(confidence)
+    sums[row, SCORED] += 1.0
+    sums[row, LOG_LOSS] += log_loss
+    sums[row, BRIER] += brier
+    sums[row, IN_BIN + number] += 1.0
+    sums[row, CONFIDENCE + number] += confidence
+    sums[row, RIGHT + number] += right
+
+
+@kernel
+def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
+    """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
+
+    The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be far
+    from 0.
+    """
+    sums[row, SCORED] += 1.0
+    sums[row, ABSOLUTE] += abs(error)
+    sums[row, SQUARED] += error * error
+    sums[row, BIAS] += error
+    spread[row, _N] += 1.0
+    apart = y - spread[row, _MEAN] - spread[row, _REST]
+    rest = spread[row, _REST] + apart / spread[row, _N]
+    mean = spread[row, _MEAN] + rest
+    spread[row, _REST] = rest - (mean - spread[row, _MEAN])
+    spread[row, _MEAN] = mean
+    spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
+
+
+# ---- what is due
+
+
+@kernel
+def _due(
+    models: Models, pool: Pool, periods: Periods, cell_pool: Pool, next_sums: Ints32, sums_used: Ints,
+    about: tuple[int, int, int, int], expected: float, which: tuple[bool, bool, bool], found: Ints32,
+) -> int:  # fmt: skip
+    """Put the rows of the periods to report into `found`, in order of time; returns how many there are."""
+    model, clock, forgotten, begin = about
+    everything, all_news, many = which
+    width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
+    state, reported = periods.state, periods.reported
+    count = 0
+    row, previous = np.int64(models.first[model]), np.int64(0)
+    while row:
+        number = pool.key[row]
+        leaves = False
+        if periods.dropped[row]:
+            leaves = everything and number < begin
+        elif everything or periods.changed[row]:
+            periods.changed[row] = 0
+            end = (number + 1) * width
+            if state[row, _FINAL] == 0 and clock >= end:
+                share = state[row, _LABELLED] / state[row, _PREDICTIONS] if state[row, _PREDICTIONS] else 0.0
+                # With NaN, no expectation, it is false.
+                if share >= models.final_at[model] * expected or clock > end + horizon:
+                    state[row, _FINAL] = 1
+            if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
+                for column in range(_COLUMNS):
+                    reported[row, column] = state[row, column]
+                periods.is_reported[row] = 1
+                found[count] = row
+                count += 1
+            if number < forgotten or (many and number * width > clock):
+                models.periods[model] -= 1
+                remove_all(cell_pool, np.int64(periods.first_cell[row]))
+                own = periods.sums[row]
+                if own:
+                    next_sums[own] = sums_used[1]
+                    sums_used[1] = own
+                leaves = number < begin
+                periods.dropped[row] = 1
+            elif clock < end:
+                models.next[model] = min(models.next[model], end)
+            elif state[row, _FINAL] == 0:
+                models.next[model] = min(models.next[model], end + horizon + 1)
+            else:
+                models.next[model] = min(models.next[model], end + 2 * horizon + settle)
+        if leaves:
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous = row
+            row = np.int64(pool.next[row])
+    _sort(pool.key, found, count)
+    return count
+
+
+@kernel
+def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
+    """Whether there is something to report about a period; with `all_news` the least change is enough."""
+    labelled, final = state[row, _LABELLED], state[row, _FINAL] != 0
+    if not is_reported:
+        return state[row, _PREDICTIONS] > 0 and (all_news or labelled > 0 or final)
+    same = True
+    for column in range(_COLUMNS):
+        same &= state[row, column] == reported[row, column]
+    if same or all_news or final:
+        return not same
+    more = labelled - reported[row, _LABELLED] + state[row, _REVISIONS] - reported[row, _REVISIONS]
+    return more >= max(1.0, _NEWS * state[row, _PREDICTIONS])
+
+
+@kernel
+def _sort(keys: Ints, rows: Ints32, count: int) -> None:
+    """Sort rows by their keys (Shell 1959): they come nearly in the opposite order."""
+    for i in range(count // 2):
+        swapped = rows[i]
+        rows[i] = rows[count - 1 - i]
+        rows[count - 1 - i] = swapped
+    gap = 1
+    while gap < count:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, count):
+            row, j = rows[i], i
+            while j >= gap and keys[rows[j - gap]] > keys[row]:
+                rows[j] = rows[j - gap]
+                j -= gap
+            rows[j] = row
+        gap //= 3
+
+
+@kernel
+def _cells_of(
+    key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
+) -> None:
+    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
+    for _ in range(cells):
+        cell = key[row]
+        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
+        row = np.int64(following[row])

@@ -1,117 +1,214 @@
-"""Whether the labelled are like the rest: of predictions that got a label, and of those that never will."""
+"""Whether the labelled are like the rest: of predictions that got a label, and of those that never will.
+
+By model and predicted class, and by segment. Models differ in how many classes they predict, from 2 to
+65,534, so their counts lie in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a
+larger one when a class comes that doesn't fit.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from prequential.core.arrays import Ints
-from prequential.core.segments import key_of
+from prequential.core.events import EXPIRED, MET, Events
+from prequential.core.kernel import Ints, Ints32, grown, kernel, of_rows, taken
+from prequential.core.logs import SegmentEvents
+from prequential.core.mathematics import log
 
 #: Added to every count, so that a group that lacks a value has a finite index.
 _SMOOTHING = 0.5
 
+#: Columns of counts: with a label, without one.
+_LABELLED, _EXPIRED = range(2)
 
-def stability_index(some: Sequence[float], others: Sequence[float]) -> float | None:
-    """The population stability index of two groups, from their counts of the same values.
-
-    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count. 0: the same
-    distribution; above 0.25 is usually called a large difference. None where a group is empty.
-
-    >>> stability_index([50, 50], [50, 50]), stability_index([1, 1], [0, 0])
-    (0.0, None)
-    >>> round(stability_index([80, 20], [50, 50]), 3)
-    0.406
-    """
-    if not sum(some) or not sum(others):
-        return None
-    of_some = sum(some) + _SMOOTHING * len(some)
-    of_others = sum(others) + _SMOOTHING * len(others)
-    index = 0.0
-    for one, other in zip(some, others):
-        a, b = (one + _SMOOTHING) / of_some, (other + _SMOOTHING) / of_others
-        index += (a - b) * math.log(a / b)
-    return index
+#: Sizes of blocks are 2^1 … 2^16.
+_SIZES = 17
 
 
-class Selection:
-    """Counts of a model: predictions by class, and outcomes by segment, with a label and without.
+class Models(NamedTuple):
+    """By model (row)."""
 
-    >>> selection = Selection()
-    >>> for h in (0, 0, 1):
-    ...     selection.met(h)
-    >>> selection.expired(1)
-    >>> selection.shares(["up", "down"])
+    block: Ints  # first row of its block
+    capacity: Ints32  # rows of it; 0: no block yet
+
+
+class Counts(NamedTuple):
+    """By model and class code, or by segment."""
+
+    counts: Ints  # (rows, 2): with a label, without one
+
+
+class Selection(NamedTuple):
+    """The tables of a shard; rows of `classes` below `used[0]` are, or were, in a block."""
+
+    models: Models
+    classes: Counts
+    segments: Counts  # by (model, segment), rows that the caller gives out
+    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count is the next's
+    used: Ints
+
+
+def new_selection() -> Selection:
+    """Empty tables."""
+    return Selection(
+        Models(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)),
+        Counts(np.zeros((16, 2), dtype=np.int64)), Counts(np.zeros((0, 2), dtype=np.int64)),
+        np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+
+
+def with_rows(selection: Selection, models: int, segments: int) -> Selection:
+    """The tables with at least so many models, and rows for segments."""
+    return selection._replace(
+        models=grown(selection.models, models), segments=grown(selection.segments, segments)
+    )
+
+
+def update(selection: Selection, events: Events, start: int, stop: int) -> Selection:
+    """Count predictions that met their label, or expired, in rows `start` to `stop` of the log.
+
+    >>> from prequential.core.events import new_events
+    >>> events = new_events(4)
+    >>> events.kind[:], events.prediction[:] = [MET, MET, MET, EXPIRED], [0, 0, 1, 1]
+    >>> shares(update(with_rows(new_selection(), 1, 0), events, 0, 4), 0, ["up", "down"])
     {'up': 1.0, 'down': 0.5}
     """
-
-    def __init__(self) -> None:
-        self._met: list[int] = []  # by class code
-        self._expired: list[int] = []
-        self._segments: dict[str, list[int]] = {}  # [with, without], by `key=value`
-
-    def met(self, h: int) -> None:
-        """A prediction of class `h` met its label."""
-        _room(self._met, h)
-        self._met[h] += 1
-
-    def met_many(self, h: Ints) -> None:
-        """`met` for each."""
-        for code, count in enumerate(np.bincount(h).tolist()):
-            if count:
-                _room(self._met, code)
-                self._met[code] += count
-
-    def expired(self, h: int) -> None:
-        """A prediction of class `h` won't get a label any more."""
-        _room(self._expired, h)
-        self._expired[h] += 1
-
-    def segment(self, segments: Iterable[str], *, labelled: bool) -> None:
-        """The model's predictions for an instance of these segments met their label, or expired."""
-        for segment in segments:
-            self._segments.setdefault(segment, [0, 0])[not labelled] += 1
-
-    def shares(self, classes: Sequence[str]) -> dict[str, float]:
-        """By predicted class: of its predictions whose fate is known, the share with a label."""
-        met, expired = self._classes()
-        return {
-            name: some / (some + others)
-            for name, some, others in zip(classes, met, expired)
-            if some + others
-        }
-
-    def index(self) -> float | None:
-        """The stability index of the predicted classes; None without labels, or with nothing but labels."""
-        present = [(some, others) for some, others in zip(*self._classes()) if some or others]
-        return stability_index([some for some, _ in present], [others for _, others in present])
-
-    def index_by_key(self, keys: Iterable[str]) -> dict[str, float]:
-        """The stability index of the segments of each key, where it has one."""
-        keys, found = tuple(keys), {}
-        for key in keys:
-            own = [pair for name, pair in self._segments.items() if key_of(name, keys) == key]
-            index = stability_index([some for some, _ in own], [others for _, others in own])
-            if index is not None:
-                found[key] = index
-        return found
-
-    def _classes(self) -> tuple[list[int], list[int]]:
-        room = max(len(self._met), len(self._expired))
-        met, expired = (counts + [0] * (room - len(counts)) for counts in (self._met, self._expired))
-        return met, expired
-
-    def snapshot(self) -> list[object]:
-        segments = [[name, *pair] for name, pair in self._segments.items()]
-        return [list(self._met), list(self._expired), segments]
-
-    def restore(self, state: Any) -> None:
-        self._met, self._expired, segments = state
-        self._segments = {name: [some, others] for name, some, others in segments}
+    while (start := _update(selection, events, start, stop)) < stop:
+        rows = int(selection.used[0]) + _capacity(int(events.prediction[start]))
+        selection = selection._replace(classes=grown(selection.classes, rows))
+    return selection
 
 
-def _room(counts: list[int], code: int) -> None:
-    if code >= len(counts):
-        counts += [0] * (code + 1 - len(counts))
+def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
+    """A copy of what is known of these models and (rows of) segments, to be read only."""
+    own = of_rows(selection.models, models)
+    lengths = own.capacity[models].astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(own.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
+    own.block[models] = starts
+    return selection._replace(
+        models=own, classes=taken(selection.classes, rows), segments=of_rows(selection.segments, segments)
+    )
+
+
+@kernel
+def count_segments(selection: Selection, events: SegmentEvents, start: int, stop: int) -> None:
+    """Count predictions by segment, in rows `start` to `stop` of their log."""
+    for i in range(start, stop):
+        selection.segments.counts[events.segment[i], _LABELLED if events.labelled[i] else _EXPIRED] += 1
+
+
+def by_class(selection: Selection, model: int) -> Ints:
+    """(classes, 2): by predicted class code how many got a label, and how many didn't."""
+    start = int(selection.models.block[model])
+    return selection.classes.counts[start : start + int(selection.models.capacity[model])]
+
+
+def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str, float]:
+    """By predicted class: of its predictions whose fate is known, the share with a label."""
+    counts = by_class(selection, model).tolist()
+    return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
+
+
+def index(selection: Selection, model: int) -> float | None:
+    """The stability index of the predicted classes; None without labels, or with nothing but labels."""
+    return stability_index(by_class(selection, model))
+
+
+def segment_index(selection: Selection, rows: Sequence[int] | Ints32) -> float | None:
+    """Likewise of segments with one key, by their rows in the order in which they were first counted."""
+    return stability_index(selection.segments.counts[np.asarray(rows, dtype=np.int64)])
+
+
+def stability_index(counts: Ints) -> float | None:
+    """The population stability index of two groups, from their counts (values, 2) of the same values.
+
+    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count; values that neither
+    has aren't there. 0: the same distribution; above 0.25 is usually called a large difference. None where a
+    group is empty.
+
+    >>> stability_index(np.array([[50, 50], [50, 50]])), stability_index(np.array([[1, 0], [1, 0]]))
+    (0.0, None)
+    >>> round(stability_index(np.array([[80, 50], [20, 50]])), 3)
+    0.406
+    """
+    value = float(_stability_index(counts))
+    return None if np.isnan(value) else value
+
+
+@kernel
+def _stability_index(counts: Ints) -> float:
+    """The index, NaN where a group is empty."""
+    values, some, others = 0, 0, 0
+    for row in range(len(counts)):
+        values += counts[row, 0] > 0 or counts[row, 1] > 0
+        some += counts[row, 0]
+        others += counts[row, 1]
+    if some == 0 or others == 0:
+        return np.nan
+    of_some, of_others = some + _SMOOTHING * values, others + _SMOOTHING * values
+    total = 0.0
+    for row in range(len(counts)):
+        if counts[row, 0] or counts[row, 1]:
+            a, b = (counts[row, 0] + _SMOOTHING) / of_some, (counts[row, 1] + _SMOOTHING) / of_others
+            total += (a - b) * log(a / b)
+    return total
+
+
+@kernel
+def _capacity(code: int) -> int:
+    """Rows of the smallest block that has one for a class code."""
+    rows = 2
+    while rows <= code:
+        rows *= 2
+    return rows
+
+
+@kernel
+def _size(rows: int) -> int:
+    """Binary logarithm of a power of two."""
+    size = 0
+    while rows > 1:
+        rows >>= 1
+        size += 1
+    return size
+
+
+@kernel
+def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which the pool must grow, or `stop`."""
+    models, counts = selection.models, selection.classes.counts
+    for i in range(start, stop):
+        kind = events.kind[i]
+        if kind != MET and kind != EXPIRED:
+            continue
+        model, code = events.model[i], events.prediction[i]
+        if code >= models.capacity[model] and not _allocate(selection, model, _capacity(code)):
+            return i
+        counts[models.block[model] + code, _LABELLED if kind == MET else _EXPIRED] += 1
+    return stop
+
+
+@kernel
+def _allocate(selection: Selection, model: int, rows: int) -> bool:
+    """Move a model's counts to a block of so many rows; False if the pool is full."""
+    models, counts, free = selection.models, selection.classes.counts, selection.free
+    size = _size(rows)
+    block = free[size]
+    if block >= 0:
+        free[size] = counts[block, 0]
+    else:
+        block = selection.used[0]
+        if block + rows > len(counts):
+            return False
+        selection.used[0] = block + rows
+    before, present = models.block[model], np.int64(models.capacity[model])
+    for row in range(rows):
+        for column in range(2):
+            counts[block + row, column] = counts[before + row, column] if row < present else 0
+    if present:
+        counts[before, 0] = free[_size(present)]
+        free[_size(present)] = before
+    models.block[model], models.capacity[model] = block, rows
+    return True

@@ -1,31 +1,51 @@
 """The shard: partition p of the three input topics together, and all state that comes of it.
 
-Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay`
-drive this very object, and what comes out depends on the records and their order only.
+Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay` drive this
+very object, and what comes out depends on the records and their order only.
+
+A record goes one way: its round becomes rows (`encoder`), the join writes logs of outcomes and of events,
+consumers read them, messages are made of what they keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from prequential.config import Config
-from prequential.core.arrays import Ints
-from prequential.core.bulk import BULK, Part
-from prequential.core.columns import Columns
-from prequential.core.errors import Unusable
-from prequential.core.merge import Batch, Cut, Merge, Round
-from prequential.core.remembering import Entry
-from prequential.core.stream import Stream
-from prequential.topics.outputs import DeadLetter, Output
+from prequential.core import coverage, latency, periods, selection, snapshot
+from prequential.core.catalog import Catalog, Stream
+from prequential.core.encoder import Encoder, Round
+from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
+from prequential.core.kernel import Ints, Ints32, capacity_for
+from prequential.core.label_dependence import LabelDependence
+from prequential.core.logs import (
+    DUE,
+    EVENTS,
+    LATENCIES,
+    NEEDED,
+    OUTCOMES,
+    OVERDUE,
+    REMEMBERED,
+    SEGMENT_EVENTS,
+    WANTED,
+    clear,
+    new_logs,
+)
+from prequential.core.merge import Batch, Cut, Merge
+from prequential.core.merge import Round as Taken
+from prequential.core.messages import Reporter
+from prequential.core.outcomes import OUTCOME
+from prequential.core.plans import Plan
+from prequential.core.state import ensure, new_store
+from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 
-#: Completions collected before they are evaluated although nobody asked: bounds their memory.
-_COLLECT = 1 << 16
+#: Rows of the logs at first: those of a round as the worker takes them.
+_LOG_ROWS = 1 << 15
 
-#: Entries of a book in one part of a snapshot: encoding one holds the worker up for some ms.
-_PART = 10_000
+#: No `emit.every`: no tick is ever due.
+_NO_TICK = 1 << 62
 
 
 class Shard:
@@ -41,20 +61,21 @@ class Shard:
         self.merge = Merge()
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
-        self.streams: dict[str, Stream] = {}
         self.dead_letters = [0, 0, 0]
-        #: Dead letters since the last flush.
+        #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
-        # Shared with the streams:
         self.outputs: list[Output] = []
-        self.touched: list[Stream] = []  # streams with completions since the last flush
-        self.unpublished: dict[Stream, None] = {}  # … with changes since their last messages
-        self.remembered = 0  # instances in the streams' books
-        self._by_index: list[Stream] = []
+        self.catalog = Catalog(config)
+        self.reporter = Reporter(self.catalog)
+        self.encoder = Encoder(self.catalog)
+        self.logs = new_logs(_LOG_ROWS)
+        self.store = new_store()
+        self._known = 0  # streams and subjects that the consumers have rows for
+        self._subjects = 1
         every = {s.emit_every for s in (config.defaults, *config.streams.values())}
         #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
-        self._ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
-        self._next_tick = -(1 << 62) if self._ticks else 1 << 62
+        self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
+        self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
 
     # ---- records in
 
@@ -75,7 +96,7 @@ class Shard:
         return self._process(taken)
 
     def follow(self, cut: Cut) -> int:
-        """Process exactly the records below `cut`, as the journal of another life says."""
+        """Process exactly the records below `cut`, as the journal of a former holder says."""
         taken = self.merge.take_until(cut)
         if taken is None:
             return 0
@@ -84,7 +105,6 @@ class Shard:
 
     def flush(self) -> tuple[list[Output], list[Cut]]:
         """Outputs and cuts since the last flush."""
-        self._evaluate()
         # However the records went, dead letters lie in the order of their topic.
         outputs = sorted(self.letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
         self.letters, self.outputs = [], []
@@ -93,113 +113,243 @@ class Shard:
 
     def last_set(self) -> None:
         """Put out metrics messages for every sequence, at the end of a replay."""
-        for stream in self._by_index:
-            stream.last_set()
+        outcomes = self.catalog.columns.subjects.outcomes
+        for stream in self.catalog.streams:
+            rows = [one.row for one in self.catalog.subjects_of(stream) if outcomes[one.row]]
+            self.outputs += self.reporter.metrics(rows, covered=True, silent=self.silent)
+            self._report_periods(stream, all_news=True)
+
+    @property
+    def remembered(self) -> int:
+        """Instances that are known: waiting, labelled, settled or expired."""
+        return int(self.logs.used[REMEMBERED])
 
     # ---- processing
 
-    def _process(self, taken: Round) -> int:
+    def _process(self, taken: Taken) -> int:
         times = taken.times[taken.order]
         start, last = 0, int(times[-1])
-        while last >= self._next_tick:
-            middle = start + int(times[start:].searchsorted(self._next_tick))
+        while last >= self.next_tick:
+            middle = start + int(times[start:].searchsorted(self.next_tick))
             self._records(taken, start, middle)
             self._tick(int(times[middle]))
             start = middle
         self._records(taken, start, len(times))
-        if sum(len(stream.log_names) for stream in self.touched) > _COLLECT:
-            self._evaluate()
         return len(times)
 
-    def _records(self, taken: Round, start: int, stop: int, few: int = BULK) -> None:
-        """Process the records at these positions; where streams are new, `few` one by one first."""
+    def _records(self, taken: Taken, start: int, stop: int) -> None:
+        """Process the records at these positions of the order."""
         if start >= stop:
             return
-        crowded = self.remembered + stop - start > self.config.limits.instances_per_shard
-        if stop - start < BULK or crowded:
-            self._one_by_one(taken, taken.order[start:stop])
-            return
-        places = []
-        for first, last in pairwise(taken.starts):
-            low, high = taken.rank[first:last].searchsorted((start, stop)).tolist()
-            places.append(np.arange(first + low, first + high))
-        usable = [self._usable(taken, part) for part in places] if taken.flawed else places
-        names = [[record.stream for record in taken.records_at(part)] for part in usable]
-        found = _distinct(names)
-        if not found <= self.streams.keys():  # they are made in the order of their first records
-            middle = min(start + few, stop)
-            self._one_by_one(taken, taken.order[start:middle])
-            self._records(taken, middle, stop, 4 * few)
-            return
-        for part, rest in zip(places, usable):
-            if len(rest) < len(part):
-                for place in np.setdiff1d(part, rest).tolist():
-                    self._unusable(taken, place, None)
-        self._by_stream(taken, usable, names, found)
+        places = taken.order[start:stop]
+        records = list(map(taken.records.__getitem__, places.tolist()))
+        if taken.flawed and None in records:
+            for place, record in zip(places.tolist(), records):
+                if record is None:
+                    self._refuse(taken, place, None)
+            usable = np.array([record is not None for record in records], dtype=np.bool_)
+            places = places[usable]
+            records = [record for record in records if record is not None]
+        while records:
+            rest = self._round(taken, places, records)
+            places, records = places[rest:], records[rest:]
+
+    def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
+        """Process records; returns how many, fewer than all where one that brought a name was refused."""
+        encoded = self.encoder.encode(records, taken.times[places])
+        if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
+            self.make_rows()
+        refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
+        done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        for unused in encoded.unused:
+            if unused.position < done:
+                self._refuse(taken, int(places[unused.position]), unused.reason)
+        for row in np.flatnonzero(encoded.rows.refused).tolist():
+            position = encoded.positions[row]
+            reason = self._reason(encoded.rows.refused[row], records[position])
+            self._refuse(taken, int(places[position]), reason)
+        return done
+
+    def _join(self, encoded: Round, records: list[Any]) -> int | None:
+        """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
+        rows, limits, used = encoded.rows, self.config.limits, self.logs.used
+        row, count = 0, len(rows.kind)
+        while row < count or self.logs.used[OVERDUE]:
+            self.store = ensure(self.store, self.catalog, rows)
+            row, why = join(
+                rows, row, count, self.catalog.registry, self.store, self.logs, limits.instances_per_shard,
+                limits.predictions_per_instance,
+            )  # fmt: skip
+            used = self.logs.used
+            drained = bool(used[:REMEMBERED].any())
+            due = self.logs.due[: used[DUE]].tolist()
+            self._consume(records)
+            if why == EMIT:
+                self._emit(due)
+            elif why == NEW_SEGMENT:
+                self.catalog.add_segment(int(used[WANTED]))
+                self.make_rows()
+            elif why == FULL and not drained:
+                self._widen_logs(int(used[NEEDED]))
+            elif why == REFUSED:
+                self.encoder.undo(row)
+                self._known = min(self._known, len(self.catalog.streams))
+                return row
+        return None
+
+    def _widen_logs(self, rows: int) -> None:
+        used = self.logs.used
+        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(used=used)
+
+    def make_rows(self) -> None:
+        """Rows for streams and models that are new, where consumers keep what they know."""
+        catalog, reporter = self.catalog, self.reporter
+        reporter.latencies = latency.with_streams(reporter.latencies, len(catalog.streams))
+        reporter.selection = selection.with_rows(
+            reporter.selection, len(catalog.subjects), len(catalog.segment_origin)
+        )
+        reporter.periods = periods.with_models(reporter.periods, len(catalog.subjects))
+        for row in range(self._subjects, len(catalog.subjects)):
+            about = catalog.subjects[row]
+            if about is None:
+                continue
+            config = catalog.streams[about.stream].config
+            reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
+            if config.period is not None:
+                reporter.periods, _ = periods.with_model(
+                    reporter.periods, row, config.period, config.period_final_at,
+                    horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
+                )  # fmt: skip
+        self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
+
+    # ---- consumers
+
+    def _consume(self, records: list[Any]) -> None:
+        """Whoever reads the logs does so; then they are empty."""
+        logs, reporter = self.logs, self.reporter
+        used = logs.used
+        if used[EVENTS]:
+            reporter.coverage = coverage.update(reporter.coverage, logs.events, 0, used[EVENTS])
+            reporter.selection = selection.update(reporter.selection, logs.events, 0, used[EVENTS])
+            reporter.periods = periods.update(reporter.periods, logs.events, 0, used[EVENTS])
+        if used[SEGMENT_EVENTS]:
+            selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
+        count = int(used[LATENCIES])
+        if count:
+            reporter.latencies = latency.update(
+                reporter.latencies, logs.latencies.stream[:count], logs.latencies.latency[:count]
+            )
+        if used[OUTCOMES]:
+            self._evaluate(int(used[OUTCOMES]), records)
+        clear(logs)
+
+    def _evaluate(self, count: int, records: list[Any]) -> None:
+        """Estimators and detectors read the outcome log."""
+        catalog, log = self.catalog, self.logs.outcomes
+        plans = log.plan[:count]
+        numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
+        found: list[tuple[tuple[int, ...], Alarm]] = []
+        for number in numbers:
+            plan = catalog.plans[number]
+            rows = np.flatnonzero(plans == number).astype(np.int32)
+            if "dependence" in plan.config.details and not plan.numbers:
+                self._note_labels(plan, rows)
+            alarms = plan.consume(log, rows, catalog.positives(plan))
+            for i in range(0 if self.silent else int(alarms.raised[0])):
+                row = int(rows[alarms.place[i]])
+                subject = int(plan.subject[log.sequence[row]])
+                stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
+                about = catalog.subjects[subject]
+                assert about is not None
+                if not self._is_reported(catalog.streams[about.stream], stage):
+                    continue
+                detector = int(alarms.detector[i])
+                record, outcome = int(log.record[row]), int(log.number[row])
+                alarm = self.reporter.alarm(
+                    about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
+                    float(alarms.autocorrelation[i]), records[record].instance_id, int(log.t1[row]),
+                )  # fmt: skip
+                found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
+        self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
 
     @staticmethod
-    def _usable(taken: Round, places: Ints) -> Ints:
-        """Those of these places whose records could be decoded."""
-        there = [record is not None for record in taken.records_at(places)]
-        return places[np.array(there, dtype=np.bool_)]
+    def _is_reported(stream: Stream, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        return stage in stream.config.stages or (stage.startswith("bin:") and "bins" in stream.config.stages)
 
-    def _by_stream(
-        self, taken: Round, places: list[Ints], names: list[list[str]], found: set[str]
-    ) -> None:
-        """Where a stream has many records they go through `Stream.process`."""
-        if len(found) == 1:
-            self._bulk(self.streams[found.pop()], taken, places)
-        elif found:
-            every = np.concatenate(places)
-            index_of = {name: self.streams[name].index for name in found}
-            streams = np.array([index_of[name] for part in names for name in part])
-            counts = np.bincount(streams)
-            few = every[counts[streams] < BULK]
-            self._one_by_one(taken, few[np.argsort(taken.rank[few])])
-            for index in np.flatnonzero(counts >= BULK).tolist():
-                own = every[streams == index]
-                by_kind = np.split(own, np.searchsorted(own, taken.starts[1:3]))
-                self._bulk(self._by_index[index], taken, by_kind)
+    def _note_labels(self, plan: Plan, rows: Ints32) -> None:
+        """How labels follow each other, of each subject's outcomes: once for all of its stages."""
+        log, first = self.logs.outcomes, self.catalog.columns.subjects.first
+        rows = rows[log.kind[rows] == OUTCOME]
+        subjects = plan.subject[log.sequence[rows]]
+        own = rows[log.sequence[rows] == first[subjects]]
+        of = plan.subject[log.sequence[own]]
+        for subject in np.unique(of).tolist():
+            if subject not in self.reporter.labels:
+                self.reporter.labels[subject] = LabelDependence(plan.config.dependence_order)
+            self.reporter.labels[subject].update_many(log.label[own[of == subject]].astype(np.int64))
 
-    def _bulk(self, stream: Stream, taken: Round, places: list[Ints]) -> None:
-        """One stream's records, by kind."""
-        ranks = np.concatenate([taken.rank[part] for part in places])
-        first = int(ranks.min())
-        if int(ranks.max()) - first + 1 == len(ranks):
-            ranks -= first  # nothing else lies between them
-        else:
-            ranks = np.argsort(np.argsort(ranks))
-        positions = np.split(ranks, np.cumsum([len(part) for part in places])[:2])
-        parts = tuple(
-            Part(taken.records_at(own), taken.times[own], position, own)
-            for own, position in zip(places, positions)
-        )
-        for place, reason in stream.process(parts):
-            self._unusable(taken, place, reason)
+    # ---- messages
 
-    def _one_by_one(self, taken: Round, order: Ints) -> None:
-        """Records in the order of their places."""
-        streams = self.streams
-        take = _TAKE
-        places = order.tolist()
-        records = map(taken.records.__getitem__, places)
-        for record, time, place in zip(records, taken.times[order].tolist(), places):
-            if record is None:
-                self._unusable(taken, place, None)
-                continue
-            stream = streams.get(record.stream)
-            new = stream is None
-            try:
-                if stream is None:
-                    self._check_streams(record.stream)
-                    stream = self._add_stream(record.stream)
-                take[record.KIND](stream, record, time)
-            except Unusable as reason:
-                self._unusable(taken, place, str(reason))
-                if new and stream is not None:  # one whose first record is a dead letter isn't a stream
-                    del streams[self._by_index.pop().name]
+    def _emit(self, due: list[int]) -> None:
+        """Messages that an outcome has made due."""
+        subjects = self.catalog.columns.subjects
+        rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
+        self.outputs += self.reporter.metrics(rows, silent=self.silent)
 
-    def _unusable(self, taken: Round, place: int, reason: str | None) -> None:
+    def _tick(self, time: int) -> None:
+        """Record time passed the multiples of `emit.every` before `time`."""
+        passed = set()
+        for every, due in self.ticks.items():
+            if due is None or time >= due:
+                if due is not None:
+                    passed.add(every)
+                self.ticks[every] = (time // every + 1) * every
+        self.next_tick = min(due for due in self.ticks.values() if due is not None)
+        if passed:
+            self._emit_changed(passed)
+
+    def _emit_changed(self, passed: set[int]) -> None:
+        """Messages about what has changed since the last ones, of streams whose time it is."""
+        catalog, reporter = self.catalog, self.reporter
+        subjects = catalog.columns.subjects
+        changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
+        with_periods = self._with_periods()
+        if not len(changed) and not with_periods:
+            return
+        order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
+        rows = [
+            row
+            for row in changed[order].tolist()
+            if catalog.streams[subjects.stream[row]].config.emit_every in passed
+        ]
+        if not with_periods:
+            self.outputs += self.reporter.metrics(
+                [row for row in rows if reporter.is_new(row)], covered=True, silent=self.silent
+            )
+            subjects.changed[rows] = 0
+            return
+        for stream in catalog.streams:
+            if stream.config.emit_every in passed:
+                own = [row for row in rows if subjects.stream[row] == stream.code]
+                self.outputs += reporter.metrics(
+                    [row for row in own if reporter.is_new(row)], covered=True, silent=self.silent
+                )
+                subjects.changed[own] = 0
+                self._report_periods(stream)
+
+    def _with_periods(self) -> bool:
+        return any(stream.config.period is not None for stream in self.catalog.streams)
+
+    def _report_periods(self, stream: Stream, *, all_news: bool = False) -> None:
+        if stream.config.period is not None:
+            found: list[Metrics] = self.reporter.of_periods(stream, all_news=all_news)
+            if not self.silent:
+                self.outputs += found
+
+    # ---- what can't be used
+
+    def _refuse(self, taken: Taken, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
@@ -207,107 +357,34 @@ class Shard:
             why = batch.reasons[index] if reason is None else reason
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
-    def _check_streams(self, name: str) -> None:
-        most = self.config.limits.streams_per_shard
-        if len(self.streams) >= most:
-            raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {most}")
-
-    def _add_stream(self, name: str) -> Stream:
+    def _reason(self, code: int, record: Any) -> str:
+        """Why the join has refused a record."""
         limits = self.config.limits
-        stream = Stream(len(self._by_index), name, self.config.stream(name), limits, self)
-        self.streams[name] = stream
-        self._by_index.append(stream)
-        return stream
-
-    def _evaluate(self) -> None:
-        for stream in self.touched:
-            stream.flush()
-        self.touched.clear()
-
-    def _tick(self, time: int) -> None:
-        """Record time passed the multiples of `emit.every` before `time`."""
-        passed = set()
-        for every, due in self._ticks.items():
-            if due is None or time >= due:
-                if due is not None:
-                    passed.add(every)
-                self._ticks[every] = (time // every + 1) * every
-        self._next_tick = min(due for due in self._ticks.values() if due is not None)
-        if passed:
-            self._evaluate()
-            for stream in sorted(self.unpublished, key=lambda stream: stream.index):
-                if stream.config.emit_every in passed:
-                    stream.tick()
-                    if not stream.open_periods:
-                        del self.unpublished[stream]
+        if code == TOO_MANY_INSTANCES:
+            return (
+                "the shard remembers too many instances: limits.instances_per_shard is "
+                f"{limits.instances_per_shard}"
+            )
+        return (
+            f"instance {record.instance_id!r} has {limits.predictions_per_instance} predictions waiting: "
+            f"limits.predictions_per_instance is {limits.predictions_per_instance}"
+        )
 
     # ---- snapshot
 
     def snapshot(self) -> Iterator[object]:
-        """The state in parts: the first is small, the rest are pieces of the streams' books.
-
-        Copies are made before the first part is given out, so the shard may go on at once; encode and
-        write the parts at leisure. Only plain lists, dicts, numbers, strings and bytes.
-        """
+        """The state in parts: see `prequential.core.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
-        assert not self.touched, "flush before taking a snapshot"
-        head = {
-            "merge": self.merge.snapshot(),
-            "ticks": list(self._ticks.items()),
-            "next_tick": self._next_tick,
-            "dead_letters": list(self.dead_letters),
-            "streams": [stream.snapshot() for stream in self._by_index],
-        }
-        books = [stream.book.copy() for stream in self._by_index]
-        columns = [s.columns.copy() if s.columns is not None else None for s in self._by_index]
-        return self._parts(head, books, columns)
-
-    @staticmethod
-    def _parts(
-        head: object,
-        books: list[dict[str, Entry]],
-        columns: list[dict[str, Any] | None],
-    ) -> Iterator[object]:
-        yield head
-        for index, (book, copied) in enumerate(zip(books, columns)):
-            entries = iter(book.items())
-            while part := list(islice(entries, _PART)):
-                yield [index, part, None]
-            if copied:
-                for slots in Columns.parts_of(copied, _PART):
-                    yield [index, None, slots]
+        return snapshot.take(self)
 
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
-        head = next(parts)
-        self.merge.restore(head["merge"])
-        saved = dict(head["ticks"])
-        if set(saved) == set(self._ticks):
-            self._ticks = saved
-            self._next_tick = head["next_tick"]
-        self.dead_letters = list(head["dead_letters"])
-        missing = []
-        for state in head["streams"]:  # a limit that was lowered refuses further ones, not these
-            missing += self._add_stream(state["name"]).restore(state)
-        for index, entries, slots in parts:
-            if entries is None:
-                self.remembered += self._by_index[index].restore_columns(slots)
-            else:
-                self._by_index[index].restore_entries(entries)
-                self.remembered += len(entries)
-        for stream in self._by_index:
-            stream.restored()
-        return missing
+        return snapshot.restore(self, parts)
 
 
-def _distinct(names: list[list[str]]) -> set[str]:
-    """The names that occur; usually it is one."""
-    one = next((name for part in names for name in part), None)
-    if one is not None and all(part.count(one) == len(part) for part in names):
-        return {one}
-    return set().union(*names)
-
-
-#: How a stream takes a record of each kind.
-_TAKE: tuple[Callable[..., None], ...] = (Stream.instance, Stream.prediction, Stream.label)
+def _place(stage: str) -> int:
+    """The order of stages in messages."""
+    if stage.startswith("bin:"):
+        return int(stage.removeprefix("bin:")) + 1
+    return int(stage == "final")

@@ -1,239 +1,326 @@
-"""What a detector watches: a value per outcome of a sequence (contract, section 4).
+"""What detectors watch: a value for each outcome (contract, section 4).
 
-A signal is fed the chunk's losses (0 or 1, or those of numbers) and gives the values that go to the
-detector, with the outcomes' places in the chunk where some outcomes give none.
+A signal writes `values[i]`, and whether it is fed to the detector into `fed[i]`, for the i-th of the rows. A
+revision feeds nothing: signals keep what they saw.
+
+`error` is the outcome's own loss, and what the errors of estimators are made of; each of those has a value
+after each outcome. A ratio is made of the values of two of them.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.arrays import Floats, Ints
-from prequential.core.fading import FadingCount, FadingSum
-from prequential.core.measures import AUC, MEASURES, OF_NUMBERS, OF_PROBABILITIES, OF_WEIGHTS, MeasureSet
-from prequential.core.memories import build_memory
-from prequential.core.outcomes import Chunk
-from prequential.core.scores import Scores
-from prequential.core.sums import build_sums
+from prequential.core import measuring
+from prequential.core.estimators import all_history, fading, sums, window
+from prequential.core.estimators.all_history import AllHistory
+from prequential.core.estimators.fading import Fading
+from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
+from prequential.core.estimators.window import Window
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, allocating, kernel
+from prequential.core.measures import DEFINED, INDEX, NAMES
+from prequential.core.measures.positive import Positives
+from prequential.core.measuring import Measured
+from prequential.core.outcomes import OUTCOME, Log, cell_of
+
+#: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
+#: label.
+WRONG, ABSOLUTE, SQUARED = range(3)
 
 #: A ratio beyond it is taken for this: detectors add values up.
-_LARGEST = 1e200
+LARGEST = 1e200
 
-#: Measures of which less is better: these are signals as they are.
-_LOSSES = frozenset(("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse"))
-
-
-class Signal(Protocol):
-    """Values of a chunk's outcomes; `places` None means one value for each outcome."""
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]: ...
-    def snapshot(self) -> object: ...
-    def restore(self, state: Any) -> None: ...
+#: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
+_LOSSES = tuple(
+    INDEX[name] for name in ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
+)
+_OF_SUMS = frozenset(
+    ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
+)
+_BIAS, _MEASURES = INDEX["bias"], len(NAMES)
 
 
-class OwnError:
+@kernel
+def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
     """`error`: the outcome's own loss."""
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        return chunk.loss.astype(np.float64), None
-
-    def snapshot(self) -> object:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
-
-class AllError:
-    """`all`: the error over the whole history after each outcome."""
-
-    def __init__(self) -> None:
-        self._total: float = 0
-        self._n = 0
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        # One after the other, from the carried total on: integers stay integers.
-        total = np.cumsum(np.concatenate(([self._total], chunk.loss)))[1:]
-        n = self._n + np.arange(1, len(total) + 1)
-        self._total, self._n = total[-1].item(), int(n[-1])
-        return total / n, None
-
-    def snapshot(self) -> object:
-        return [self._total, self._n]
-
-    def restore(self, state: Any) -> None:
-        self._total, self._n = state
-
-
-class WindowError:
-    """`window:W`: the error over the last W outcomes after each outcome."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._last: npt.NDArray[Any] = np.zeros(0, dtype=np.bool_)  # the window's losses, oldest first
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        if not len(self._last):
-            self._last = self._last.astype(chunk.loss.dtype)
-        losses = np.concatenate((self._last, chunk.loss))
-        ends = np.arange(len(self._last) + 1, len(losses) + 1)
-        starts = np.maximum(0, ends - self.size)
-        self._last = losses[-self.size :]
-        if losses.dtype == np.bool_:
-            sums = np.concatenate(([0], np.cumsum(losses)))
-            return (sums[ends] - sums[starts]) / (ends - starts), None
-        # Differences of sums of fractions would drift; `fsum` is correctly rounded.
-        values = losses.tolist()
-        windows = zip(starts.tolist(), ends.tolist())
-        totals = np.array([math.fsum(values[start:end]) for start, end in windows])
-        return totals / (ends - starts), None
-
-    def snapshot(self) -> object:
-        bits = self._last.dtype == np.bool_
-        packed = np.packbits(self._last) if bits else self._last
-        return [len(self._last), packed.tobytes(), bits]
-
-    def restore(self, state: Any) -> None:
-        length, packed, bits = state
-        if bits:
-            unpacked = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length)
-            self._last = unpacked.astype(np.bool_)
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = log.kind[row] == OUTCOME
+        if not fed[i]:
+            values[i] = 0.0
+        elif loss == WRONG:
+            values[i] = 1.0 if log.label[row] != log.prediction[row] else 0.0
+        elif loss == ABSOLUTE:
+            values[i] = abs(log.error[row])
         else:
-            self._last = np.frombuffer(packed)
+            values[i] = log.error[row] * log.error[row]
 
 
-class FadingError:
+class AllError(NamedTuple):
+    """By sequence: the losses of all its outcomes."""
+
+    total: Floats
+    n: Ints
+
+
+class WindowError(NamedTuple):
+    """By sequence: the losses of its last W outcomes."""
+
+    ring: npt.NDArray[np.generic]  # (sequences, W), the m-th at (m - 1) mod W: float64, of 0 and 1 uint8
+    wrong: Ints  # of 0 and 1: their sum
+    n: Ints  # outcomes seen, in the window or before it
+
+
+class FadingError(NamedTuple):
+    """By sequence: S = x + A·S and N = 1 + A·N at each outcome of loss x."""
+
+    total: Floats  # S
+    n: Floats  # N
+
+
+class Ratio(NamedTuple):
+    """By sequence: outcomes seen."""
+
+    n: Ints
+
+
+def new_all_error(rows: int) -> AllError:
+    """No losses."""
+    return AllError(np.zeros(rows), np.zeros(rows, np.int64))
+
+
+def new_window_error(rows: int, size: int, loss: int) -> WindowError:
+    """Empty windows of `size` outcomes."""
+    ring: npt.NDArray[np.generic] = np.zeros((rows, size), np.uint8 if loss == WRONG else np.float64)
+    return WindowError(ring, np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+
+
+def new_fading_error(rows: int) -> FadingError:
+    """No losses."""
+    return FadingError(np.zeros(rows), np.zeros(rows))
+
+
+def new_ratio(rows: int) -> Ratio:
+    """No outcomes."""
+    return Ratio(np.zeros(rows, np.int64))
+
+
+@kernel
+def all_error(
+    table: AllError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, values: Floats
+) -> None:
+    """`all`: the mean loss of all outcomes so far, after each; `losses` and `fed` are those of `error`."""
+    for i in range(len(rows)):
+        if fed[i]:
+            q = log.sequence[rows[i]]
+            table.total[q] += losses[i]
+            table.n[q] += 1
+            values[i] = table.total[q] / table.n[q]
+
+
+@kernel
+def window_error(
+    table: WindowError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, loss: int, values: Floats
+) -> None:
+    """`window:W`: the mean loss of the last W outcomes, after each; `losses` and `fed` are those of `error`.
+
+    Sums of 0 and 1 lose what leaves the window. Those of numbers would drift: they are added up anew from the
+    oldest to the newest, so that they are a function of what is in the window.
+    """
+    size = table.ring.shape[1]
+    for i in range(len(rows)):
+        if not fed[i]:
+            continue
+        q = log.sequence[rows[i]]
+        place = table.n[q] % size
+        if loss == WRONG:
+            if table.n[q] >= size:
+                table.wrong[q] -= np.int64(table.ring[q, place])
+            table.wrong[q] += np.int64(losses[i])
+        table.ring[q, place] = losses[i]
+        table.n[q] += 1
+        n = min(size, table.n[q])
+        total = float(table.wrong[q])
+        if loss != WRONG:
+            first = (table.n[q] - n) % size  # the oldest
+            for place in range(first, min(size, first + n)):
+                total += table.ring[q, place]
+            for place in range(first + n - size):
+                total += table.ring[q, place]
+        values[i] = total / n
+
+
+@kernel
+def fading_error(
+    table: FadingError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, factor: float, values: Floats
+) -> None:
     """`fading:A`: the faded error S/N after each outcome (2013 paper, eq. 1)."""
-
-    def __init__(self, factor: float) -> None:
-        self._loss = FadingSum(factor)
-        self._n = FadingCount(factor)
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        return self._loss.update(chunk.loss) / self._n.update(len(chunk.loss)), None
-
-    def snapshot(self) -> object:
-        return [self._loss.snapshot(), self._n.snapshot()]
-
-    def restore(self, state: Any) -> None:
-        self._loss.restore(state[0])
-        self._n.restore(state[1])
+    for i in range(len(rows)):
+        if fed[i]:
+            q = log.sequence[rows[i]]
+            table.total[q] = losses[i] + factor * table.total[q]
+            table.n[q] = 1.0 + factor * table.n[q]
+            values[i] = table.total[q] / table.n[q]
 
 
-class Ratio:
+@kernel
+def ratio(
+    table: Ratio,
+    log: Log,
+    rows: Ints32,
+    short: Floats,
+    long: Floats,
+    outcome: Bytes,
+    min_outcomes: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
     """`SHORT/LONG`: short-term over long-term error (2013 paper, section 5.3, Algorithm 4).
 
-    Fed once the long-term error is above 0 and `min_outcomes` outcomes have been seen.
+    Of the errors of two estimators where `outcome` is 1 (what `error` writes into `fed`). It is fed once the
+    long-term error is above 0 and `min_outcomes` outcomes have been seen.
     """
-
-    def __init__(self, short: Signal, long: Signal, min_outcomes: int) -> None:
-        self._short = short
-        self._long = long
-        self._min_outcomes = min_outcomes
-        self._seen = 0
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        short, _ = self._short.update(chunk)
-        long, _ = self._long.update(chunk)
-        outcome = self._seen + np.arange(1, len(long) + 1)
-        self._seen += len(long)
-        places = np.flatnonzero((long > 0) & (outcome >= self._min_outcomes))
-        with np.errstate(over="ignore"):
-            return np.minimum(short[places] / long[places], _LARGEST), places
-
-    def snapshot(self) -> object:
-        return [self._seen, self._short.snapshot(), self._long.snapshot()]
-
-    def restore(self, state: Any) -> None:
-        self._seen, short, long = state
-        self._short.restore(short)
-        self._long.restore(long)
+    for i in range(len(rows)):
+        fed[i] = 0
+        if outcome[i]:
+            q = log.sequence[rows[i]]
+            table.n[q] += 1
+            if long[i] > 0.0 and table.n[q] >= min_outcomes:
+                values[i] = min(short[i] / long[i], LARGEST)
+                fed[i] = 1
 
 
-class MeasureSignal:
-    """`ESTIMATOR:MEASURE`: what grows when the model gets worse; outcomes without a value are skipped.
-
-    That is 1 - measure, where less is better the measure itself, and of `bias` its size.
-
-    A measure is not a running sum, so this one works outcome by outcome: some 20 µs each.
-    """
-
-    def __init__(self, estimator: str, measure: str, measures: MeasureSet) -> None:
-        self._memory = build_memory(estimator)
-        self._measure = measure
-        self._measures = measures._replace(names=(measure,))
-        needs_sums = measure in (*OF_PROBABILITIES, *OF_WEIGHTS, AUC, *OF_NUMBERS)
-        self._sums = build_sums(estimator, numbers=measures.regression) if needs_sums else None
-
-    def update(self, chunk: Chunk) -> tuple[Floats, Ints | None]:
-        memory, sums = self._memory, self._sums
-        if chunk.capacity > memory.capacity:
-            memory.grow(chunk.capacity)
-        scores = chunk.scores or Scores.of(len(chunk.places), {})
-        values, places = [], []
-        for i in range(len(chunk.places)):
-            memory.update(chunk.places[i : i + 1])
-            if sums is not None:
-                sums.update(scores.between(i, i + 1))
-            measured, _ = self._measures.of(memory, sums)
-            if measured:
-                values.append(_worse(self._measure, measured[self._measure]))
-                places.append(i)
-        return np.array(values), np.array(places, dtype=np.int64)
-
-    def snapshot(self) -> object:
-        return [self._memory.snapshot(), self._sums and self._sums.snapshot()]
-
-    def restore(self, state: Any) -> None:
-        self._memory.restore(state[0])
-        if self._sums is not None:
-            self._sums.restore(state[1])
+# ESTIMATOR:MEASURE: an estimator of its own, and the measure of it after each outcome
 
 
-def _worse(measure: str, value: float) -> float:
-    """A measure's value, turned so that it grows when the model gets worse.
+def is_of_sums(measure: str) -> bool:
+    """Whether a measure is made of sums of scores, and not of joint cells alone."""
+    return measure in _OF_SUMS
 
-    >>> _worse("kappa", 0.75), _worse("log_loss", 0.75), _worse("bias", -0.75)
-    (0.25, 0.75, 0.75)
-    """
-    if measure == "bias":
+
+@kernel
+def _worse(measure: int, value: float) -> float:
+    """A measure's value, turned so that it grows when the model gets worse."""
+    if measure == _BIAS:
         return abs(value)
-    return value if measure in _LOSSES else 1.0 - value
+    for loss in _LOSSES:
+        if measure == loss:
+            return value
+    return 1.0 - value
 
 
-def build_signal(
-    name: str, min_outcomes: int = 30, measures: MeasureSet | None = None
-) -> Signal:
-    """The signal of a name; raises ValueError quoting it.
+@allocating
+def _room() -> tuple[Ints, Measured]:
+    """Room for the number of one sequence, and for its measures."""
+    return np.zeros(1, np.int64), Measured(
+        np.zeros(1), np.zeros((1, _MEASURES)), np.zeros((1, _MEASURES), np.int64)
+    )
 
-    >>> build_signal("kappa")
-    Traceback (most recent call last):
-    ...
-    ValueError: signal 'kappa': expected error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+
+@kernel
+def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
+    """The i-th row's value, where the measure is defined."""
+    if found.reasons[0, measure] == DEFINED:
+        values[i], fed[i] = _worse(measure, found.values[0, measure]), 1
+
+
+@allocating
+def measure_all(
+    table: AllHistory,
+    scored: AllSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`all:MEASURE`: what grows when the model gets worse; fed where the measure (a column) is defined.
+
+    `scored` is kept and used if the measure is of sums (`summed`).
     """
-    if name == "error":
-        return OwnError()
-    if name.count("/") == 1:
-        short, long = name.split("/")
-        return Ratio(_estimator_error(short), _estimator_error(long), min_outcomes)
-    estimator, _, measure = name.rpartition(":")
-    if estimator and measure in MEASURES:
-        build_memory(estimator)  # raises, quoting the estimator
-        return MeasureSignal(estimator, measure, measures or MeasureSet(()))
-    try:
-        return _estimator_error(name)
-    except ValueError:
-        raise ValueError(
-            f"signal {name!r}: expected error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE"
-        ) from None
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            all_history.add(table, q, cell)
+            if summed:
+                sums.add_all(scored, q, sums.score_of(log, row), numbers)
+            one[0] = q
+            measuring.measure_all(
+                table, scored, one, capacity, positives, numbers, False, summed, found
+            )
+            _feed(found, measure, i, values, fed)
 
 
-def _estimator_error(estimator: str) -> Signal:
-    build_memory(estimator)  # raises, quoting the estimator
-    kind, _, parameter = estimator.partition(":")
-    if kind == "all":
-        return AllError()
-    return WindowError(int(parameter)) if kind == "window" else FadingError(float(parameter))
+@allocating
+def measure_window(
+    table: Window,
+    scored: WindowSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`window:W:MEASURE`: as `measure_all`."""
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            window.add(table, q, cell)
+            if summed:
+                sums.add_window(scored, q, sums.score_of(log, row), numbers)
+            one[0] = q
+            measuring.measure_window(
+                table, scored, one, capacity, positives, numbers, False, summed, found
+            )
+            _feed(found, measure, i, values, fed)
+
+
+@allocating
+def measure_fading(
+    table: Fading,
+    scored: FadedSums,
+    log: Log,
+    rows: Ints32,
+    capacity: int,
+    positives: Positives,
+    numbers: bool,
+    summed: bool,
+    measure: int,
+    factor: float,
+    values: Floats,
+    fed: Bytes,
+) -> None:
+    """`fading:A:MEASURE`: as `measure_all`."""
+    one, found = _room()
+    for i in range(len(rows)):
+        row = rows[i]
+        fed[i] = 0
+        if log.kind[row] == OUTCOME:
+            q = log.sequence[row]
+            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+            fading.add(table, q, cell, factor)
+            if summed:
+                sums.add_faded(scored, q, sums.score_of(log, row), numbers, factor)
+            one[0] = q
+            measuring.measure_fading(
+                table, scored, one, capacity, positives, numbers, False, summed, factor, found
+            )
+            _feed(found, measure, i, values, fed)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterable, Coroutine
+from collections.abc import AsyncIterable, Callable, Coroutine
 from concurrent.futures import TimeoutError as Late
 from typing import Any
 
@@ -27,12 +27,11 @@ from prequential.topics.specs import (
     topic_specs,
 )
 from prequential.worker.exporter import Exporter
+from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
-from prequential.worker.http import TEXT, Answer, Endpoint, exposition
+from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.runner import ShardRunner
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 
 log = logging.getLogger(__name__)
 
@@ -281,15 +280,10 @@ class Worker:
 
     def _metrics(self) -> Answer:
         try:
-            families = self._ask(self._collect())
+            text = self._exporter.text(lambda question: self._ask(_answered(question)))
         except (TimeoutError, Late):
             return 503, TEXT, b"the worker doesn't answer\n"
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(families))
-        return exposition(registry)
-
-    async def _collect(self) -> list[Metric]:
-        return list(self._exporter.collect())
+        return 200, CONTENT_TYPE, text.encode()
 
     def _live(self) -> Answer:
         try:
@@ -339,14 +333,9 @@ def _create_own(kafka: KafkaConfig) -> None:
 _REJOIN_SECONDS = 5.0
 
 
-class _Collected:
-    """Families that have been collected already, as a collector."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> list[Metric]:
-        return self._families
+async def _answered(question: Callable[[], Any]) -> Any:
+    """What a question is answered in the loop, between whatever else is done there."""
+    return question()
 
 
 def run_worker(config: Config, *, rebuild: bool = False) -> int:

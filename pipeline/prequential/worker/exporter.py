@@ -1,28 +1,36 @@
-"""The worker's state as Prometheus metrics, read at scrape time: what has moved away vanishes."""
+"""The worker's state as Prometheus metrics, read at scrape time: what has moved away vanishes.
+
+The loop that runs the shards is asked for copies, a part at a time; what is said of them is computed and
+written in the thread of the scrape.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prequential.config import Config
+from prequential.core import coverage, latency, picture, selection
+from prequential.core.catalog import Stream, Subject
 from prequential.core.latency import BOUNDS
-from prequential.core.stream import Stream
-from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
+from prequential.core.measures import INDEX
+from prequential.core.picture import Part, Picture
+from prequential.core.streams import BASELINE, CORRECTION, MODEL, SEGMENT
+from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.version import VERSION
+from prequential.worker.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
 from prequential.worker.fetching import Fetcher
-from prequential.worker.statistics import DURATION_BOUNDS, Durations
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
     from prequential.worker.runner import ShardRunner
+
+#: Has something done in the loop that runs the shards, and gives what comes of it.
+InLoop = Callable[[Callable[[], Any]], Any]
 
 _MEASURE_HELP = {
     "error": "Share of outcomes that are wrong",
@@ -60,295 +68,318 @@ _MEASURE_HELP = {
     "auc": "Area under the ROC curve over a window's scores",
 }
 
-_DETAIL_HELP: dict[str, tuple[str, tuple[str, ...]]] = {
-    "normalised": ("Share of all matrices of this class ratio that are no better", ("measure",)),
-    "positives": ("Share of the positive class among the labels", ()),
-    "class_ratio_gradient": ("How a measure moves with the class ratio alone", ("measure",)),
-    "interval_lower": ("Lower bound of a share's 95 % interval", ("measure",)),
-    "interval_upper": ("Upper bound of a share's 95 % interval", ("measure",)),
-    "error_autocorrelation": ("Lag-1 autocorrelation of the errors", ()),
-    "error_autocorrelation_se": ("Its standard error", ()),
-    "majority_share": ("Share of the most frequent label", ()),
-    "persistence": ("Share of labels that are the same as the one before", ()),
-    "repeat": ("Share of a class's successors that are of the class, too", ("class",)),
-    "increment": ("What one more label in a row adds to its class's probability", ("class", "order")),
+_DETAIL_HELP: dict[str, str] = {
+    "normalised": "Share of all matrices of this class ratio that are no better",
+    "positives": "Share of the positive class among the labels",
+    "class_ratio_gradient": "How a measure moves with the class ratio alone",
+    "interval_lower": "Lower bound of a share's 95 % interval",
+    "interval_upper": "Upper bound of a share's 95 % interval",
+    "error_autocorrelation": "Lag-1 autocorrelation of the errors",
+    "error_autocorrelation_se": "Its standard error",
+    "majority_share": "Share of the most frequent label",
+    "persistence": "Share of labels that are the same as the one before",
+    "repeat": "Share of a class's successors that are of the class, too",
+    "increment": "What one more label in a row adds to its class's probability",
 }
 
-_SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
+#: The others, in the order in which they are shown: what it is called, what it is, and what it says.
+_FAMILIES = (
+    ("outcomes_total", COUNTER, "Outcomes evaluated"),
+    ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
+    ("late_predictions_total", COUNTER, "Predictions made after their label"),
+    ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
+    ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
+    ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
+    (
+        "labelled_ratio", GAUGE,
+        "Share of predictions that had met their label by an age, of those at least as old",
+    ),
+    ("waiting_labels", GAUGE, "Labels awaiting a prediction"),
+    ("late_labels_total", COUNTER, "Labels later than the horizon"),
+    ("revisions_total", COUNTER, "Labels that were revised"),
+    ("unmatched_labels_total", COUNTER, "Labels that no prediction came for within the horizon"),
+    ("duplicates_total", COUNTER, "Records delivered again"),
+    ("label_latency_seconds", HISTOGRAM, "Time from an instance to its label"),
+    (
+        "label_latency_quantile_seconds", GAUGE,
+        "Quantiles of the time from an instance to its label, to 1 %",
+    ),
+    (
+        "labelled_by_class_ratio", GAUGE,
+        "Share of predictions of a class that got a label, of those whose fate is known",
+    ),
+    (
+        "selection_psi", GAUGE,
+        "Population stability index: how the labelled differ from those without a label",
+    ),
+    ("instances_without_predictions_total", COUNTER, "Instances that nobody predicted within the horizon"),
+    ("predictions_without_instance_total", COUNTER, "Predictions of instances of which no record came"),
+    ("records_total", COUNTER, "Records fetched"),
+    ("lag_records", GAUGE, "Records that are there but not processed"),
+    ("dead_letters_total", COUNTER, "Records not usable"),
+    ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
+    ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
+    ("snapshot_seconds", HISTOGRAM, "Writing a snapshot, beside the processing"),
+    ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, which holds processing up"),
+    ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
+    ("shards", GAUGE, "Shards held"),
+    ("build_info", GAUGE, "The version"),
+)  # fmt: skip
+
+#: Durations in a shard's statistics, by the metric's name.
+_DURATIONS = {
+    "batch_processing_seconds": "processing",
+    "transaction_seconds": "transactions",
+    "snapshot_seconds": "snapshots",
+    "snapshot_stall_seconds": "stall",
+}
+
+#: Lines written at a stretch (some 0.3 ms), and seconds of pause thereafter: the loop lets the interpreter's
+#: lock go in each of its kernels, and would else wait each time for the 5 ms that Python lets a thread go on.
+_STRETCH, _PAUSE_SECONDS = 200, 0.0002
 
 
 class Exporter:
-    """Makes metric families of a worker's shards; a custom collector of prometheus_client."""
+    """Writes the metrics of a worker's shards."""
 
     def __init__(self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner]) -> None:
         self._config = config
         self._fetcher = fetcher
         self._runners = runners
+        self._measures = frozenset(config.http.measures)
+        self._scored = picture.needs_sums(self._measures)
 
-    def collect(self) -> Iterator[Metric]:
-        """All families; to be called in the loop that runs the shards."""
+    def text(self, in_loop: InLoop) -> str:
+        """All metrics; to be called in a thread that may wait for the loop."""
+        scrape = _Scrape(self._measures)
+        found: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
+        for runner, parts in found:
+            for part in parts:
+                taken = in_loop(partial(self._take, runner, part))
+                if taken is not None:
+                    scrape.add(taken)
+        return scrape.text()
+
+    # ---- in the loop
+
+    def _begin(self, scrape: _Scrape) -> list[tuple[ShardRunner, list[Part]]]:
+        """What is said of shards as a whole, and the parts that there are of each."""
         runners = list(self._runners.values())
-        # While a shard is restored its numbers are those of the past: a counter would seem to fall.
-        streams = [
-            stream
+        self._shards(scrape.families, runners)
+        return [
+            (runner, list(picture.parts(runner.shard.catalog, runner.shard.reporter, scored=self._scored)))
             for runner in runners
-            if not runner.recovering
-            for stream in runner.shard.streams.values()
+            if self._is_shown(runner)
         ]
-        yield from self._measures(streams)
-        yield from self._models(streams)
-        yield from self._streams(streams)
-        yield from self._shards(runners)
 
-    def _measures(self, streams: list[Stream]) -> Iterator[Metric]:
-        families = {
-            name: GaugeMetricFamily(f"prequential_{name}", text, labels=_SEQUENCE)
-            for name, text in _MEASURE_HELP.items()
-        }
-        details = {
-            name: GaugeMetricFamily(f"prequential_{name}", text, labels=(*_SEQUENCE, *more))
-            for name, (text, more) in _DETAIL_HELP.items()
-        }
-        for stream in streams:
-            for model in stream.every_model:
-                for name, stage, estimator, measured in model.everything():
-                    labels = (stream.name, name, model.segment or "", stage, estimator)
-                    for measure, value in measured.values.items():
-                        if measure in families:
-                            families[measure].add_metric(labels, value)
-                    _add_details(details, labels, measured.details)
-        yield from families.values()
-        yield from details.values()
+    def _is_shown(self, runner: ShardRunner) -> bool:
+        # While a shard is restored its numbers are those of the past: a counter would seem to fall.
+        return not runner.recovering and self._runners.get(runner.partition) is runner
 
-    def _models(self, streams: list[Stream]) -> Iterator[Metric]:
-        outcomes = CounterMetricFamily(
-            "prequential_outcomes", "Outcomes evaluated", labels=("stream", "model", "stage")
-        )
-        newest = GaugeMetricFamily(
-            "prequential_newest_outcome_timestamp_seconds",
-            "Label time of the newest outcome, as Unix time",
-            labels=("stream", "model"),
-        )
-        late = CounterMetricFamily(
-            "prequential_late_predictions",
-            "Predictions made after their label",
-            labels=("stream", "model"),
-        )
-        expired = CounterMetricFamily(
-            "prequential_expired_predictions",
-            "Predictions whose label didn't come within the horizon",
-            labels=("stream", "model"),
-        )
-        alarms = CounterMetricFamily(
-            "prequential_drift_alarms",
-            "Drift alarms raised",
-            labels=("stream", "model", "stage", "detector", "signal"),
-        )
-        for stream in streams:
-            for model in stream.every_model:
-                if model.segment is not None:
-                    continue  # what is counted here is the model's
-                labels = (stream.name, model.name)
-                if model.stage is None:
-                    late.add_metric(labels, model.late)
-                    expired.add_metric(labels, model.expired)
-                    if model.outcomes:
-                        newest.add_metric(labels, model.newest_ts / 1000)
-                for stage, sequence in model.sequences():
-                    outcomes.add_metric((*labels, stage), sequence.outcomes)
-                    raised: Counter[tuple[str, str]] = Counter()
-                    for detection in sequence.detections:
-                        config = detection.config
-                        raised[config.detector, config.signal] += detection.alarms
-                    for about, count in raised.items():
-                        alarms.add_metric((*labels, stage, *about), count)
-        yield from (outcomes, newest, late, expired, alarms)
+    def _take(self, runner: ShardRunner, part: Part) -> Picture | None:
+        """Copies of a part; None if the shard has gone meanwhile."""
+        if not self._is_shown(runner):
+            return None
+        return picture.take(runner.shard.catalog, runner.shard.reporter, part, scored=self._scored)
 
-    def _streams(self, streams: list[Stream]) -> Iterator[Metric]:
-        waiting = GaugeMetricFamily(
-            "prequential_waiting_predictions", "Predictions awaiting a label", labels=("stream", "model")
-        )
-        oldest = GaugeMetricFamily(
-            "prequential_oldest_waiting_seconds",
-            "Age of the oldest prediction that awaits a label",
-            labels=("stream", "model"),
-        )
-        labelled = GaugeMetricFamily(
-            "prequential_labelled_ratio",
-            "Share of predictions that had met their label by an age, of those at least as old",
-            labels=("stream", "model", "age"),
-        )
-        quantiles = GaugeMetricFamily(
-            "prequential_label_latency_quantile_seconds",
-            "Quantiles of the time from an instance to its label, to 1 %",
-            labels=("stream", "percentile"),  # "quantile" is reserved for summaries
-        )
-        by_class = GaugeMetricFamily(
-            "prequential_labelled_by_class_ratio",
-            "Share of predictions of a class that got a label, of those whose fate is known",
-            labels=("stream", "model", "class"),
-        )
-        psi = GaugeMetricFamily(
-            "prequential_selection_psi",
-            "Population stability index: how the labelled differ from those without a label",
-            labels=("stream", "model", "of"),
-        )
-        without_predictions = CounterMetricFamily(
-            "prequential_instances_without_predictions",
-            "Instances that nobody predicted within the horizon",
-            labels=("stream",),
-        )
-        without_instance = CounterMetricFamily(
-            "prequential_predictions_without_instance",
-            "Predictions of instances of which no record came",
-            labels=("stream",),
-        )
-        labels_waiting = GaugeMetricFamily(
-            "prequential_waiting_labels", "Labels awaiting a prediction", labels=("stream",)
-        )
-        late = CounterMetricFamily(
-            "prequential_late_labels", "Labels later than the horizon", labels=("stream",)
-        )
-        revisions = CounterMetricFamily(
-            "prequential_revisions", "Labels that were revised", labels=("stream",)
-        )
-        unmatched = CounterMetricFamily(
-            "prequential_unmatched_labels",
-            "Labels that no prediction came for within the horizon",
-            labels=("stream",),
-        )
-        duplicates = CounterMetricFamily(
-            "prequential_duplicates", "Records delivered again", labels=("stream", "topic")
-        )
-        latency = HistogramMetricFamily(
-            "prequential_label_latency_seconds",
-            "Time from an instance to its label",
-            labels=("stream",),
-        )
-        for stream in streams:
-            name = (stream.name,)
-            for model in stream.by_code:
-                of_model = (stream.name, model.name)
-                waiting.add_metric(of_model, model.coverage.waiting)
-                oldest.add_metric(of_model, model.coverage.oldest(stream.clock) / 1000)
-                if stream.config.task == "classification":
-                    for label, share in model.selection.shares(stream.classes.names).items():
-                        by_class.add_metric((*of_model, label), share)
-                    if (index := model.selection.index()) is not None:
-                        psi.add_metric((*of_model, "prediction"), index)
-                keys = stream.segments.keys if stream.segments else ()
-                for key, index in model.selection.index_by_key(keys).items():
-                    psi.add_metric((*of_model, f"segment:{key}"), index)
-                for age, share in model.coverage.curve(stream.clock).items():
-                    labelled.add_metric((*of_model, age), share)
-            for percentile, value in stream.latency.quantiles.items():
-                quantiles.add_metric((*name, percentile), value / 1000)
-            without_predictions.add_metric(name, stream.instances_without_predictions)
-            without_instance.add_metric(name, stream.predictions_without_instance)
-            labels_waiting.add_metric(name, stream.waiting_labels)
-            late.add_metric(name, stream.late_label)
-            revisions.add_metric(name, stream.revisions)
-            unmatched.add_metric(name, stream.unmatched_label)
-            counts = list(stream.duplicates)
-            counts[PREDICTIONS] = sum(model.duplicate for model in stream.by_code)
-            for kind in (INSTANCES, PREDICTIONS, LABELS):
-                duplicates.add_metric((*name, INPUTS[kind]), counts[kind])
-            histogram = stream.latency
-            latency.add_metric(name, _buckets(BOUNDS, histogram.counts), histogram.total / 1000)
-        yield from (
-            waiting, oldest, labelled, labels_waiting, late, revisions, unmatched, duplicates, latency,
-            quantiles, by_class, psi, without_predictions, without_instance,
-        )  # fmt: skip
-
-    def _shards(self, runners: list[ShardRunner]) -> Iterator[Metric]:
-        at = ("topic", "partition")
-        records = CounterMetricFamily("prequential_records", "Records fetched", labels=at)
-        lag = GaugeMetricFamily(
-            "prequential_lag_records", "Records that are there but not processed", labels=at
-        )
-        dead = CounterMetricFamily("prequential_dead_letters", "Records not usable", labels=at)
+    def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
             for kind, topic in enumerate(INPUTS):
-                where = (self._config.kafka.topic(topic), str(runner.partition))
-                records.add_metric(where, runner.statistics.records[kind])
+                where = labels(topic=self._config.kafka.topic(topic), partition=runner.partition)
+                families["records_total"].add(where, runner.statistics.records[kind])
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
-                    lag.add_metric(where, max(0, end - runner.shard.merge.cut[kind]))
+                    families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
-                    dead.add_metric(where, runner.shard.dead_letters[kind])
-        yield from (records, lag, dead)
-        for name, text in (
-            ("processing", "Processing a batch of records"),
-            ("transactions", "Publishing outputs and journal in a transaction"),
-            ("snapshots", "Writing a snapshot, beside the processing"),
-            ("stall", "Copying the state for a snapshot, which holds processing up"),
-        ):
-            yield _durations(
-                _DURATION_NAMES[name], text, [getattr(r.statistics, name) for r in runners]
+                    families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
+            families["snapshot_bytes"].add(
+                labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
-        size = GaugeMetricFamily(
-            "prequential_snapshot_bytes", "Size of the newest snapshot", labels=("partition",)
-        )
-        for runner in runners:
-            size.add_metric((str(runner.partition),), runner.statistics.snapshot_bytes)
-        yield size
-        shards = GaugeMetricFamily("prequential_shards", "Shards held", labels=("state",))
+        for name, attribute in _DURATIONS.items():
+            durations = [getattr(runner.statistics, attribute) for runner in runners]
+            none = [0] * (len(DURATION_BOUNDS) + 1)
+            counts = [sum(of) for of in zip(none, *(one.counts for one in durations))]
+            total = float(sum(one.total for one in durations))
+            families[name].add_buckets("", DURATION_BOUNDS, counts, total)
         recovering = sum(runner.recovering for runner in runners)
-        shards.add_metric(("running",), len(runners) - recovering)
-        shards.add_metric(("recovering",), recovering)
-        yield shards
-        build = GaugeMetricFamily("prequential_build_info", "The version", labels=("version",))
-        build.add_metric((VERSION,), 1)
-        yield build
+        families["shards"].add(labels(state="running"), len(runners) - recovering)
+        families["shards"].add(labels(state="recovering"), recovering)
+        families["build_info"].add(labels(version=VERSION), 1)
 
 
-_DURATION_NAMES = {
-    "processing": "prequential_batch_processing_seconds",
-    "transactions": "prequential_transaction_seconds",
-    "snapshots": "prequential_snapshot_seconds",
-    "stall": "prequential_snapshot_stall_seconds",
-}
+class _Scrape:
+    """One scrape: families, to which what is said of one picture after the other is added."""
+
+    def __init__(self, measures: frozenset[str]) -> None:
+        self._measures = measures
+        self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
+        self._written = 0
+        kinds = [
+            *((name, GAUGE, text) for name, text in _MEASURE_HELP.items() if name in measures),
+            *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
+            *_FAMILIES,
+        ]
+        self.families = {
+            name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds
+        }
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(family.text() for family in self.families.values())
+
+    def add(self, taken: Picture) -> None:
+        """What there is to say of a picture."""
+        subjects = [taken.catalog.subjects[row] for row in taken.part.subjects.tolist()]
+        self._estimates(taken)
+        for about in subjects:
+            if about is not None and about.kind != SEGMENT:  # what is counted here is the model's
+                self._counts(taken, about)
+        for code in taken.part.streams.tolist():
+            self._stream(taken, taken.catalog.streams[code])
+
+    def _pause(self, lines: int) -> None:
+        """Let others have the interpreter's lock, now and then."""
+        self._written += lines
+        if self._written >= _STRETCH:
+            self._written = 0
+            time.sleep(_PAUSE_SECONDS)
+
+    # ---- sequences
+
+    def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
+        """The measures of a stream that are shown."""
+        if measures not in self._shown:
+            self._shown[measures] = [
+                (self.families[name], INDEX[name]) for name in measures if name in self._measures
+            ]
+        return self._shown[measures]
+
+    def _estimates(self, taken: Picture) -> None:
+        streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
+        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows):
+            stream = streams[about.stream]
+            where = labels(
+                stream=stream.name, model=model, segment=about.segment or "", stage=stage, estimator=estimator
+            )
+            values, reasons = state.values.tolist(), state.reasons.tolist()
+            shown = self._columns(stream.config.measures)
+            for family, column in shown:
+                if not reasons[column]:
+                    family.add(where, values[column])
+            if details:
+                self._details(where, details)
+            self._pause(len(shown) + 1)
+
+    def _details(self, where: str, details: dict[str, Any]) -> None:
+        """Samples of the details that an estimator has."""
+        families = self.families
+
+        def of(measure: str) -> str:
+            return f'{where},measure="{measure}"'
+
+        for name, value in details.get("normalised", {}).items():
+            families["normalised"].add(of(name), value)
+        if "class_ratio" in details:
+            families["positives"].add(where, details["class_ratio"]["positives"])
+            for name, value in details["class_ratio"]["gradients"].items():
+                families["class_ratio_gradient"].add(of(name), value)
+        for name, (lower, upper) in details.get("intervals", {}).items():
+            families["interval_lower"].add(of(name), lower)
+            families["interval_upper"].add(of(name), upper)
+        for name, value in details.get("dependence", {}).items():
+            if name == "repeat":
+                for label, share in value.items():
+                    families[name].add(f"{where},{labels(class_=label)}", share)
+            elif name == "increments":
+                for label, increments in value.items():
+                    for order, increment in enumerate(increments, 1):
+                        families["increment"].add(f"{where},{labels(class_=label, order=order)}", increment)
+            elif name in _DETAIL_HELP:
+                families[name].add(where, value)
+
+    # ---- what is evaluated
+
+    def _counts(self, taken: Picture, about: Subject) -> None:
+        """Of a model, or of what is evaluated beside it: outcomes and alarms."""
+        catalog, families, row = taken.catalog, self.families, about.row
+        stream, subjects = catalog.streams[about.stream], catalog.registry.subjects
+        plan, first = catalog.plans[subjects.plan[row]], int(subjects.first[row])
+        where = labels(stream=stream.name, model=about.model)
+        if about.kind in (MODEL, BASELINE, CORRECTION):
+            families["late_predictions_total"].add(where, int(subjects.late[row]))
+            families["expired_predictions_total"].add(where, int(subjects.expired[row]))
+            if subjects.outcomes[row]:
+                families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+        for stage in _stages(about, stream):
+            of_stage = f'{where},stage="{stage}"'
+            families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
+            raised: Counter[tuple[str, str]] = Counter()
+            for watch in plan.watches:
+                count = watch.table.alarms[first + plan.stages.index(stage)]
+                raised[watch.config.detector, watch.config.signal] += int(count)
+            for (detector, signal), alarms in raised.items():
+                families["drift_alarms_total"].add(
+                    f"{of_stage},{labels(detector=detector, signal=signal)}", alarms
+                )
+        self._pause(8)
+
+    # ---- streams
+
+    def _stream(self, taken: Picture, stream: Stream) -> None:
+        families, reporter = self.families, taken.reporter
+        streams, code, where = taken.catalog.registry.streams, stream.code, labels(stream=stream.name)
+        for model, row in stream.models.items():
+            self._account(taken, stream, model, row)
+        for percentile, value in latency.quantiles(reporter.latencies, code).items():
+            families["label_latency_quantile_seconds"].add(f'{where},percentile="{percentile}"', value / 1000)
+        for name, column in (
+            ("instances_without_predictions_total", streams.instances_without_predictions),
+            ("predictions_without_instance_total", streams.predictions_without_instance),
+            ("waiting_labels", streams.waiting_labels),
+            ("late_labels_total", streams.late_label),
+            ("revisions_total", streams.revisions),
+            ("unmatched_labels_total", streams.unmatched_label),
+        ):
+            families[name].add(where, int(column[code]))
+        counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
+        models = list(stream.models.values())
+        counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
+        for topic, count in zip(INPUTS, counts):
+            families["duplicates_total"].add(f'{where},topic="{topic}"', count)
+        of = reporter.latencies.streams
+        families["label_latency_seconds"].add_buckets(
+            where, BOUNDS, of.counts[code].tolist(), int(of.total[code]) / 1000
+        )
+        self._pause(30)
+
+    def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
+        """What became of a model's predictions."""
+        families, reporter = self.families, taken.reporter
+        clock = int(taken.catalog.registry.streams.clock[stream.code])
+        where = labels(stream=stream.name, model=model)
+        families["waiting_predictions"].add(where, int(reporter.coverage.models.waiting[row]))
+        families["oldest_waiting_seconds"].add(where, coverage.oldest(reporter.coverage, row, clock) / 1000)
+        for age, share in coverage.curve(reporter.coverage, row, clock).items():
+            families["labelled_ratio"].add(f'{where},age="{age}"', share)
+        if stream.config.task == "classification":
+            for label, share in selection.shares(reporter.selection, row, stream.class_names).items():
+                families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
+            if (index := selection.index(reporter.selection, row)) is not None:
+                families["selection_psi"].add(f'{where},of="prediction"', index)
+        for key, index in reporter.segment_psi(stream, row).items():
+            families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
+        self._pause(20)
 
 
-def _durations(name: str, text: str, durations: Iterable[Durations]) -> Metric:
-    family = HistogramMetricFamily(name, text)
-    counts, total = [0] * (len(DURATION_BOUNDS) + 1), 0.0
-    for one in durations:
-        counts = [a + b for a, b in zip(counts, one.counts)]
-        total += one.total
-    family.add_metric((), _buckets(DURATION_BOUNDS, counts), total)
-    return family
-
-
-def _buckets(bounds: Iterable[float], counts: list[int]) -> list[tuple[str, float]]:
-    """Cumulative counts as Prometheus wants them."""
-    rows, so_far = [], 0
-    for bound, count in zip((*map(str, bounds), "+Inf"), counts):
-        so_far += count
-        rows.append((bound, float(so_far)))
-    return rows
-
-
-def _add_details(
-    families: dict[str, GaugeMetricFamily], labels: tuple[str, ...], details: dict[str, Any]
-) -> None:
-    """Samples of the details that an estimator has."""
-    for name, value in details.get("normalised", {}).items():
-        families["normalised"].add_metric((*labels, name), value)
-    if "class_ratio" in details:
-        families["positives"].add_metric(labels, details["class_ratio"]["positives"])
-        for name, value in details["class_ratio"]["gradients"].items():
-            families["class_ratio_gradient"].add_metric((*labels, name), value)
-    for name, (lower, upper) in details.get("intervals", {}).items():
-        families["interval_lower"].add_metric((*labels, name), lower)
-        families["interval_upper"].add_metric((*labels, name), upper)
-    for name, value in details.get("dependence", {}).items():
-        if name == "repeat":
-            for of, share in value.items():
-                families[name].add_metric((*labels, of), share)
-        elif name == "increments":
-            for of, increments in value.items():
-                for order, increment in enumerate(increments, 1):
-                    families["increment"].add_metric((*labels, of, str(order)), increment)
-        elif name in families:
-            families[name].add_metric(labels, value)
+def _stages(about: Subject, stream: Stream) -> list[str]:
+    """The stages of a subject that have outcomes of their own, as they are configured."""
+    if about.age is not None:
+        return [about.age]
+    found = []
+    for stage in stream.everywhere:
+        if stage == "bins":
+            found += [f"bin:{b}" for b in range(1, stream.bins + 1)]
+        elif stage != "intermediate":
+            found.append(stage)
+    return found

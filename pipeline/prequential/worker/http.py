@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from prequential.topics.errors import WorkError
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import gzip_accepted
 
 #: An answer: status, content type, body.
 Answer = tuple[int, str, bytes]
 
 TEXT = "text/plain; charset=utf-8"
+
+#: Answers that are compressed where it is asked for: smaller ones fit a packet or two as they are.
+_COMPRESSED_BYTES = 2_000
+
+#: Level of compression: series are alike, so that more than the least effort gains little.
+_LEVEL = 1
 
 
 class Endpoint:
@@ -29,6 +36,11 @@ class Endpoint:
                 status, kind, body = answer() if answer else (404, TEXT, b"not found\n")
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
+                if len(body) >= _COMPRESSED_BYTES:
+                    self.send_header("Vary", "Accept-Encoding")
+                    if gzip_accepted(self.headers.get("Accept-Encoding", "")):
+                        body = gzip.compress(body, _LEVEL)
+                        self.send_header("Content-Encoding", "gzip")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -53,7 +65,3 @@ class Endpoint:
         self._server.shutdown()
         self._server.server_close()
 
-
-def exposition(registry: Any) -> Answer:
-    """The Prometheus text format of a registry."""
-    return 200, CONTENT_TYPE_LATEST, generate_latest(registry)

@@ -1,141 +1,215 @@
-"""Accuracy, and what of it is more than chance or a baseline would give."""
+"""Accuracy, and what of it is more than chance or a baseline would give.
+
+In all that compares with a reference, what is *outside* a share stands in the formulas, summed up by itself,
+instead of the share's difference from 1: a faded reference may be ever so near
+to 1, its digits are there.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from prequential.core.measures.matrix import Matrix, Undefined
+from prequential.core.kernel import kernel
+from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
+from prequential.core.scores import NOTHING
+
+#: Products below it may have lost digits.
+_TINY = 1e-280
 
 
-def _beyond(m: Matrix, p: float, reference: float, whole: float, reason: str) -> float:
-    """(p - reference)/(1 - reference) where both are shares of `whole`."""
-    if m.share_is_one(reference, whole):
-        raise Undefined(reason)
-    return (p - reference) / (whole - reference)
+class Totals(NamedTuple):
+    """Sums over a confusion matrix, in the counts' own unit (whole numbers or weights), pairs in its square.
+
+    What is right and what is outside it are summed up each by itself: no difference takes digits away.
+    """
+
+    n: float
+    right: float
+    wrong: float
+    persistent: float  # outcomes that the persistent baseline had right, …
+    persistent_wrong: float  # … and had wrong
+    majority: float
+    majority_wrong: float
+    chance: float  # Σ_i t_i·h_i for labels t and predictions h: n²·p_ran
+    beyond_chance: float  # n² - Σ_i t_i·h_i
+    label_pairs: float  # n² - Σ_i t_i²
+    prediction_pairs: float  # n² - Σ_i h_i²
+    covariance: float  # right·n - Σ_i t_i·h_i
 
 
-def error(m: Matrix) -> float:
+@kernel
+def vanishes(part: float, whole: float) -> bool:
+    """Whether a part is nothing of the whole; of counts, only 0 is.
+
+    >>> vanishes(1e-13, 1.0), vanishes(0.0, 1.0), vanishes(1e-201, 1.0)
+    (False, True, True)
+    """
+    return part <= NOTHING * whole
+
+
+@kernel
+def error(t: Totals) -> Result:
     """Share of outcomes that are wrong (2013 paper, section 3.2).
 
-    >>> error(Matrix.of([[40, 10], [10, 40]]))
-    0.2
+    >>> from prequential.core.measures.table import totals_of
+    >>> error(totals_of([[40, 10], [10, 40]]))
+    (0.2, 0)
     """
-    return (m.n - m.right) / m.n
+    return t.wrong / t.n, DEFINED
 
 
-def accuracy(m: Matrix) -> float:
+@kernel
+def accuracy(t: Totals) -> Result:
     """p: share of outcomes that are right (2019 paper, eq. 1).
 
-    >>> accuracy(Matrix.of([[40, 10], [10, 40]]))
-    0.8
+    >>> from prequential.core.measures.table import totals_of
+    >>> accuracy(totals_of([[40, 10], [10, 40]]))
+    (0.8, 0)
     """
-    return m.right / m.n
+    return t.right / t.n, DEFINED
 
 
-def kappa(m: Matrix) -> float:
-    """Cohen's kappa, (p - p_ran)/(1 - p_ran) (2015 paper, eq. 9 and 10).
+@kernel
+def p_ran(t: Totals) -> Result:
+    """Accuracy of random predictions with the model's own distribution, Σ t_i·h_i/n² (2015 paper, eq. 9).
 
-    >>> kappa(Matrix.of([[40, 10], [10, 40]]))  # (0.8 - 0.5)/0.5
-    0.6
+    >>> from prequential.core.measures.table import totals_of
+    >>> p_ran(totals_of([[60, 20], [0, 20]]))  # 0.8·0.6 + 0.2·0.4
+    (0.56, 0)
     """
-    return _beyond(m, m.right * m.n, m.chance, m.n * m.n, "p_ran_one")
+    return t.chance / (t.chance + t.beyond_chance), DEFINED
 
 
-def kappa_se(m: Matrix) -> float:
+@kernel
+def kappa(t: Totals) -> Result:
+    """Cohen's kappa, (p - p_ran)/(1 - p_ran) = 1 - (1 - p)/(1 - p_ran) (2015 paper, eq. 9 and 10).
+
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa(totals_of([[40, 10], [10, 40]]))  # (0.8 - 0.5)/0.5
+    (0.6, 0)
+    """
+    if vanishes(t.beyond_chance, t.n * t.n):
+        return 0.0, P_RAN_ONE
+    return max(-1.0, 1.0 - t.wrong * t.n / t.beyond_chance), DEFINED
+
+
+@kernel
+def kappa_se(t: Totals) -> Result:
     """Standard error of kappa, sqrt(p(1 - p)/N)/(1 - p_ran) (2015 paper, eq. 11).
 
     N is the estimator's n.
 
-    >>> kappa_se(Matrix.of([[40, 10], [10, 40]]))  # sqrt(0.8·0.2/100)/0.5
-    0.08
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa_se(totals_of([[40, 10], [10, 40]]))  # sqrt(0.8·0.2/100)/0.5
+    (0.08, 0)
     """
-    if m.share_is_one(m.chance, m.n * m.n):
-        raise Undefined("p_ran_one")
-    return math.sqrt(m.right * (m.n - m.right) * m.n) / (m.n * m.n - m.chance)
+    if vanishes(t.beyond_chance, t.n * t.n):
+        return 0.0, P_RAN_ONE
+    return math.sqrt(t.right * t.wrong * t.n) / t.beyond_chance, DEFINED
 
 
-def kappa_z(m: Matrix) -> float:
-    """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))): above 1.65, more than chance at 5 % (eq. 12).
+@kernel
+def kappa_z(t: Totals) -> Result:
+    """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))) (2015 paper, eq. 12).
 
-    >>> kappa_z(Matrix.of([[40, 10], [10, 40]]))  # 0.6/sqrt(0.5/(100·0.5))
-    6.0
+    Above 1.65: more than chance, at 5 %.
+
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa_z(totals_of([[40, 10], [10, 40]]))  # 0.6/sqrt(0.5/(100·0.5))
+    (6.0, 0)
     """
-    value = kappa(m)
-    if not m.chance:
-        raise Undefined("zero_denominator")
-    return value * math.sqrt(m.n * (m.n * m.n - m.chance) / m.chance)
+    value, reason = kappa(t)
+    if reason:
+        return 0.0, reason
+    if vanishes(t.chance, t.n * t.n):
+        return 0.0, ZERO_DENOMINATOR
+    return value * math.sqrt(t.n * t.beyond_chance / t.chance), DEFINED
 
 
-def p_ran(m: Matrix) -> float:
-    """Accuracy of random predictions with the model's own distribution (2015 paper, eq. 9).
-
-    >>> p_ran(Matrix.of([[60, 20], [0, 20]]))  # 0.8·0.6 + 0.2·0.4
-    0.56
-    """
-    return m.chance / (m.n * m.n)
-
-
-def p_per(m: Matrix) -> float:
+@kernel
+def p_per(t: Totals) -> Result:
     """Accuracy of the persistent baseline (2015 paper, section 4.1).
 
-    >>> p_per(Matrix.of([[40, 10], [10, 40]], persistent=60))
-    0.6
+    >>> from prequential.core.measures.table import totals_of
+    >>> p_per(totals_of([[40, 10], [10, 40]], persistent=60))
+    (0.6, 0)
     """
-    return m.persistent / m.n
+    return t.persistent / (t.persistent + t.persistent_wrong), DEFINED
 
 
-def kappa_per(m: Matrix) -> float:
-    """Kappa-Temporal, (p - p_per)/(1 - p_per) (2015 paper, eq. 13).
+@kernel
+def kappa_per(t: Totals) -> Result:
+    """Kappa-Temporal, (p - p_per)/(1 - p_per) = 1 - (1 - p)/(1 - p_per) (2015 paper, eq. 13).
 
-    >>> kappa_per(Matrix.of([[40, 10], [10, 40]], persistent=60))  # (0.8 - 0.6)/0.4
-    0.5
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa_per(totals_of([[40, 10], [10, 40]], persistent=60))  # (0.8 - 0.6)/0.4
+    (0.5, 0)
     """
-    return _beyond(m, m.right, m.persistent, m.n, "p_per_one")
+    if vanishes(t.persistent_wrong, t.n):
+        return 0.0, P_PER_ONE
+    return 1.0 - t.wrong / t.persistent_wrong, DEFINED
 
 
-def p_maj(m: Matrix) -> float:
+@kernel
+def p_maj(t: Totals) -> Result:
     """Accuracy of the majority baseline (2015 paper, section 4.1).
 
-    >>> p_maj(Matrix.of([[40, 10], [10, 40]], majority=50))
-    0.5
+    >>> from prequential.core.measures.table import totals_of
+    >>> p_maj(totals_of([[40, 10], [10, 40]], majority=50))
+    (0.5, 0)
     """
-    return m.majority / m.n
+    return t.majority / (t.majority + t.majority_wrong), DEFINED
 
 
-def kappa_maj(m: Matrix) -> float:
-    """(p - p_maj)/(1 - p_maj): eq. 13's form against the majority baseline.
+@kernel
+def kappa_maj(t: Totals) -> Result:
+    """(p - p_maj)/(1 - p_maj): the form of eq. 13 (2015 paper) against the majority baseline.
 
-    >>> kappa_maj(Matrix.of([[40, 10], [10, 40]], majority=50))  # (0.8 - 0.5)/0.5
-    0.6
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa_maj(totals_of([[40, 10], [10, 40]], majority=50))  # (0.8 - 0.5)/0.5
+    (0.6, 0)
     """
-    return _beyond(m, m.right, m.majority, m.n, "p_maj_one")
+    if vanishes(t.majority_wrong, t.n):
+        return 0.0, P_MAJ_ONE
+    return 1.0 - t.wrong / t.majority_wrong, DEFINED
 
 
-def kappa_plus(m: Matrix) -> float:
+@kernel
+def kappa_plus(t: Totals) -> Result:
     """The combined measure sqrt(max(0, kappa)·max(0, kappa_per)) (2015 paper, eq. 14).
 
-    >>> kappa_plus(Matrix.of([[40, 10], [10, 40]], persistent=50))  # sqrt(0.6·0.6)
-    0.6
+    >>> from prequential.core.measures.table import totals_of
+    >>> kappa_plus(totals_of([[40, 10], [10, 40]], persistent=50))  # sqrt(0.6·0.6)
+    (0.6, 0)
     """
-    return math.sqrt(max(0.0, kappa(m)) * max(0.0, kappa_per(m)))
+    against_chance, reason = kappa(t)
+    if reason:
+        return 0.0, reason
+    against_persistent, reason = kappa_per(t)
+    if reason:
+        return 0.0, reason
+    return math.sqrt(max(0.0, against_chance) * max(0.0, against_persistent)), DEFINED
 
 
-def mcc(m: Matrix) -> float:
+@kernel
+def mcc(t: Totals) -> Result:
     """Matthews' correlation (2019 paper, eq. 8); for more classes Gorodkin's R_K, its general form.
 
-    (c·n - Σ t_i·p_i)/sqrt((n² - Σ p_i²)(n² - Σ t_i²)) with c right ones, t_i labels, p_i predictions.
+    (c·n - Σ t_i·h_i)/sqrt((n² - Σ t_i²)(n² - Σ h_i²)) with c right ones, t_i labels, h_i predictions.
 
-    >>> mcc(Matrix.of([[40, 10], [10, 40]]))  # (40·40 - 10·10)/sqrt(50·50·50·50)
-    0.6
+    >>> from prequential.core.measures.table import totals_of
+    >>> mcc(totals_of([[40, 10], [10, 40]]))  # (40·40 - 10·10)/sqrt(50·50·50·50)
+    (0.6, 0)
     """
-    whole = m.n * m.n
-    labels = sum(count * count for count in m.labels)
-    predictions = sum(count * count for count in m.predictions)
-    if m.share_is_one(labels, whole) or m.share_is_one(predictions, whole):
-        raise Undefined("zero_denominator")
-    covariance = m.right * m.n - m.chance
-    if m.exact:
-        return covariance / math.sqrt((whole - labels) * (whole - predictions))
-    # Two roots, since the product of faded weights' differences may be too small for one.
-    value = covariance / math.sqrt(whole - labels) / math.sqrt(whole - predictions)
-    return max(-1.0, min(1.0, value))
+    whole = t.n * t.n
+    if vanishes(t.label_pairs, whole) or vanishes(t.prediction_pairs, whole):
+        return 0.0, ZERO_DENOMINATOR
+    if t.wrong == 0.0:
+        return 1.0, DEFINED
+    product = t.label_pairs * t.prediction_pairs
+    if product > _TINY:
+        value = t.covariance / math.sqrt(product)
+    else:
+        value = t.covariance / math.sqrt(t.label_pairs) / math.sqrt(t.prediction_pairs)
+    return max(-1.0, min(1.0, value)), DEFINED

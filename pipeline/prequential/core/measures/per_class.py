@@ -2,141 +2,234 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import suppress
+from typing import NamedTuple
 
-from prequential.core.measures.matrix import Binary, Matrix, Undefined
+import numpy as np
+from prequential.core.kernel import Floats, allocating, kernel
+from prequential.core.mathematics import exp, log, root
+from prequential.core.measures import (
+    DEFINED,
+    NO_NEGATIVES,
+    NO_POSITIVES,
+    NO_PREDICTED_POSITIVES,
+    Result,
+)
+
+#: Products of recalls below it have lost digits.
+_TINY = 1e-280
 
 
-def recall(b: Binary) -> float:
+class Classes(NamedTuple):
+    """The matrix by class i, each against all others."""
+
+    labels: Floats
+    predictions: Floats
+    hits: Floats  # label and prediction
+    missed: Floats  # label only
+    false: Floats  # prediction only
+    rest: Floats  # neither
+    other_labels: Floats
+    other_predictions: Floats
+
+
+class Binary(NamedTuple):
+    """One class, the positive one, against all others (2019 paper, table I)."""
+
+    tp: float
+    fn: float
+    fp: float
+    tn: float
+
+
+@allocating
+def new_classes(capacity: int) -> Classes:
+    """Room for what is summed up by class."""
+    room = np.empty((8, capacity))
+    return Classes(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
+
+
+@kernel
+def binary(n: float, c: Classes, positive: int) -> Binary:
+    """The class `positive` of n outcomes; where it has no place among the classes, no outcome has it."""
+    if positive < 0 or positive >= len(c.labels):
+        return Binary(0.0, 0.0, 0.0, n)
+    return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.rest[positive])
+
+
+@kernel
+def recall(b: Binary) -> Result:
     """TP/P: share of the positives that are predicted as such (2019 paper, eq. 7).
 
-    >>> recall(Binary(tp=8, positives=10, predicted=16, n=40))
-    0.8
+    >>> recall(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.8, 0)
     """
-    if not b.positives:
-        raise Undefined("no_positives")
-    return b.tp / b.positives
+    if b.tp + b.fn == 0.0:
+        return 0.0, NO_POSITIVES
+    return b.tp / (b.tp + b.fn), DEFINED
 
 
-def precision(b: Binary) -> float:
+@kernel
+def precision(b: Binary) -> Result:
     """TP/(TP + FP): share of those predicted as positive that are (2019 paper, eq. 6).
 
-    >>> precision(Binary(tp=8, positives=10, predicted=16, n=40))
-    0.5
+    >>> precision(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.5, 0)
     """
-    if not b.predicted:
-        raise Undefined("no_predicted_positives")
-    return b.tp / b.predicted
+    if b.tp + b.fp == 0.0:
+        return 0.0, NO_PREDICTED_POSITIVES
+    return b.tp / (b.tp + b.fp), DEFINED
 
 
-def specificity(b: Binary) -> float:
+@kernel
+def specificity(b: Binary) -> Result:
     """TN/N: share of the negatives that are predicted as such.
 
-    >>> specificity(Binary(tp=8, positives=10, predicted=14, n=40))  # 24/30
-    0.8
+    >>> specificity(Binary(tp=8.0, fn=2.0, fp=6.0, tn=24.0))  # 24/30
+    (0.8, 0)
     """
-    negatives = b.n - b.positives
-    if not negatives:
-        raise Undefined("no_negatives")
-    return min(1.0, b.tn / negatives)
+    if b.tn + b.fp == 0.0:
+        return 0.0, NO_NEGATIVES
+    return b.tn / (b.tn + b.fp), DEFINED
 
 
-def f1(b: Binary) -> float:
+@kernel
+def f1(b: Binary) -> Result:
     """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5).
 
     Without a value where one of the two has none; 0 where both are 0.
 
-    >>> f1(Binary(tp=6, positives=8, predicted=16, n=40))  # 12/24
-    0.5
+    >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
+    (0.5, 0)
     """
-    recall(b)
-    precision(b)
-    return 2 * b.tp / (b.positives + b.predicted)
+    _, reason = recall(b)
+    if reason:
+        return 0.0, reason
+    _, reason = precision(b)
+    if reason:
+        return 0.0, reason
+    return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
 
 
-def _recalls(m: Matrix) -> list[float]:
-    """Recalls of the classes that have labels."""
-    return [hits / labels for hits, labels in zip(m.hits, m.labels) if labels]
-
-
-def balanced_accuracy(m: Matrix) -> float:
+@kernel
+def balanced_accuracy(c: Classes) -> Result:
     """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
 
-    >>> balanced_accuracy(Matrix.of([[8, 2], [1, 1]]))  # (0.8 + 0.5)/2
-    0.65
+    >>> from prequential.core.measures.table import classes_of
+    >>> balanced_accuracy(classes_of([[8, 2], [1, 1]]))  # (0.8 + 0.5)/2
+    (0.65, 0)
     """
-    recalls = _recalls(m)
-    return math.fsum(recalls) / len(recalls)
+    total, classes = 0.0, 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += c.hits[i] / c.labels[i]
+            classes += 1
+    return total / classes, DEFINED
 
 
-def g_mean(m: Matrix) -> float:
+@kernel
+def g_mean(c: Classes) -> Result:
     """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
 
-    >>> g_mean(Matrix.of([[8, 2], [8, 2]]))  # sqrt(0.8·0.2)
-    0.4
+    >>> from prequential.core.measures.table import classes_of
+    >>> g_mean(classes_of([[8, 2], [8, 2]]))  # sqrt(0.8·0.2)
+    (0.4, 0)
     """
-    recalls = _recalls(m)
-    return float(math.prod(recalls) ** (1 / len(recalls)))
+    product, classes = 1.0, 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            if c.hits[i] == 0.0:
+                return 0.0, DEFINED
+            product *= c.hits[i] / c.labels[i]
+            classes += 1
+    if product > _TINY:
+        return min(1.0, root(product, classes)), DEFINED
+    total = 0.0  # of hundreds of classes, or nearly forgotten hits
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += log(c.hits[i]) - log(c.labels[i])
+    return min(1.0, exp(total / classes)), DEFINED
 
 
-def macro_precision(m: Matrix) -> float:
+@kernel
+def macro_precision(c: Classes) -> Result:
     """Mean of the precisions of the classes present; one without a value counts 0.
 
-    >>> macro_precision(Matrix.of([[8, 0], [2, 6]]))  # (8/10 + 6/6)/2
-    0.9
+    >>> from prequential.core.measures.table import classes_of
+    >>> macro_precision(classes_of([[8, 0], [2, 6]]))  # (8/10 + 6/6)/2
+    (0.9, 0)
     """
-    precisions = [hits / predicted for hits, predicted in zip(m.hits, m.predictions) if predicted]
-    return math.fsum(precisions) / len(m.present)
+    total = 0.0
+    for i in range(len(c.labels)):
+        if c.predictions[i] > 0.0:
+            total += c.hits[i] / c.predictions[i]
+    return total / present(c), DEFINED
 
 
-def macro_recall(m: Matrix) -> float:
+@kernel
+def macro_recall(c: Classes) -> Result:
     """Mean of the recalls of the classes present; one without a value counts 0.
 
-    >>> macro_recall(Matrix.of([[8, 2], [0, 0]]))  # (8/10 + 0)/2
-    0.4
+    >>> from prequential.core.measures.table import classes_of
+    >>> macro_recall(classes_of([[8, 2], [0, 0]]))  # (8/10 + 0)/2
+    (0.4, 0)
     """
-    return math.fsum(_recalls(m)) / len(m.present)
+    total = 0.0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += c.hits[i] / c.labels[i]
+    return total / present(c), DEFINED
 
 
-def macro_f1(m: Matrix) -> float:
+@kernel
+def macro_f1(c: Classes) -> Result:
     """Mean of the F1 of the classes present; one without a value counts 0.
 
-    >>> macro_f1(Matrix.of([[6, 2], [2, 0]]))  # (12/16 + 0)/2
-    0.375
+    >>> from prequential.core.measures.table import classes_of
+    >>> macro_f1(classes_of([[6, 2], [2, 0]]))  # (12/16 + 0)/2
+    (0.375, 0)
     """
-    return math.fsum(_f1s(m)) / len(m.present)
+    total = 0.0
+    for i in range(len(c.labels)):
+        total += f1_of(c, i)
+    return total / present(c), DEFINED
 
 
-def weighted_f1(m: Matrix) -> float:
+@kernel
+def weighted_f1(c: Classes) -> Result:
     """Mean of the classes' F1, weighted with their labels; one without a value counts 0.
 
-    >>> weighted_f1(Matrix.of([[6, 2], [2, 0]]))  # (8·12/16 + 2·0)/10
-    0.6
+    >>> from prequential.core.measures.table import classes_of
+    >>> weighted_f1(classes_of([[6, 2], [2, 0]]))  # (8·12/16 + 2·0)/10
+    (0.6, 0)
     """
-    return math.fsum(f1 * labels for f1, labels in zip(_f1s(m), m.labels)) / m.n
+    total, weights = 0.0, 0.0
+    for i in range(len(c.labels)):
+        total += f1_of(c, i) * c.labels[i]
+        weights += c.labels[i]
+    return total / weights, DEFINED
 
 
-def _f1s(m: Matrix) -> list[float]:
-    """The F1 of every class, 0 where it has no value."""
-    return [
-        2 * hits / (labels + predicted) if hits else 0.0
-        for hits, labels, predicted in zip(m.hits, m.labels, m.predictions)
-    ]
+@kernel
+def f1_of(c: Classes, i: int) -> float:
+    """The F1 of a class, 0 where it has no value.
 
-
-def by_class(m: Matrix, names: list[str]) -> dict[str, dict[str, float]]:
-    """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value.
-
-    >>> by_class(Matrix.of([[4, 0], [4, 0]]), ["up", "down"])["down"]
-    {'support': 4, 'recall': 0.0}
+    >>> from prequential.core.measures.table import classes_of
+    >>> f1_of(classes_of([[6, 2], [2, 0]]), 0)
+    0.75
     """
-    found = {}
-    for code in m.present:
-        one = Binary(m.hits[code], m.labels[code], m.predictions[code], m.n)
-        values = {"support": one.positives}
-        for measure in (precision, recall, f1):
-            with suppress(Undefined):
-                values[measure.__name__] = measure(one)
-        found[names[code]] = values
-    return found
+    return 2.0 * c.hits[i] / (c.labels[i] + c.predictions[i]) if c.hits[i] > 0.0 else 0.0
+
+
+@kernel
+def present(c: Classes) -> int:
+    """How many classes have a label or a prediction.
+
+    >>> from prequential.core.measures.table import classes_of
+    >>> present(classes_of([[8, 2, 0], [0, 0, 0], [0, 0, 0]]))
+    2
+    """
+    classes = 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0 or c.predictions[i] > 0.0:
+            classes += 1
+    return classes

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-import math
-
-from prequential.core.arrays import Floats
-from prequential.core.measures.matrix import Undefined
-from prequential.core.scores import BRIER, CONFIDENCE, ECE_BINS, IN_BIN, LOG_LOSS, RIGHT, SCORED
-from prequential.core.sums import NOTHING
+from prequential.core.kernel import Floats, kernel
+from prequential.core.measures import DEFINED, NO_PROBABILITIES, Result
+from prequential.core.scores import BINS, BRIER, CONFIDENCE, IN_BIN, LOG_LOSS, NOTHING, RIGHT, SCORED
 
 
-def _scored(sums: Floats) -> float:
-    if sums[SCORED] < NOTHING:
-        raise Undefined("no_probabilities")
-    return float(sums[SCORED])
-
-
-def log_loss(sums: Floats) -> float:
+@kernel
+def log_loss(sums: Floats) -> Result:
     """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
 
-    >>> from prequential.core.scores import score_probabilities
-    >>> from prequential.core.sums import AllSums
-    >>> log_loss(AllSums.of(score_probabilities("up", "up", ("up", 0.5, "down", 0.5))).sums)
-    0.6931471805599453
+    >>> from prequential.core.scores import sums_of
+    >>> log_loss(sums_of({SCORED: 4, LOG_LOSS: 3}))
+    (0.75, 0)
     """
-    return float(sums[LOG_LOSS]) / _scored(sums)
+    if sums[SCORED] < NOTHING:
+        return 0.0, NO_PROBABILITIES
+    return sums[LOG_LOSS] / sums[SCORED], DEFINED
 
 
-def brier(sums: Floats) -> float:
-    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2.
+@kernel
+def brier(sums: Floats) -> Result:
+    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2 (Brier 1950).
 
-    >>> from prequential.core.scores import score_probabilities
-    >>> from prequential.core.sums import AllSums
-    >>> brier(AllSums.of(score_probabilities("up", "up", ("up", 0.75, "down", 0.25))).sums)
-    0.125
+    >>> from prequential.core.scores import sums_of
+    >>> brier(sums_of({SCORED: 4, BRIER: 0.5}))
+    (0.125, 0)
     """
-    return float(sums[BRIER]) / _scored(sums)
+    if sums[SCORED] < NOTHING:
+        return 0.0, NO_PROBABILITIES
+    return sums[BRIER] / sums[SCORED], DEFINED
 
 
-def ece(sums: Floats) -> float:
+@kernel
+def ece(sums: Floats) -> Result:
     """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.
 
-    Confidence is the probability of the predicted class.
+    From Guo et al. (2017). Confidence is the probability of the predicted class.
 
-    >>> from prequential.core.scores import score_probabilities
-    >>> from prequential.core.sums import AllSums
-    >>> ece(AllSums.of(score_probabilities("up", "up", ("up", 0.75, "down", 0.25))).sums)
-    0.25
+    >>> from prequential.core.scores import sums_of
+    >>> ece(sums_of({SCORED: 4, IN_BIN + 11: 4, CONFIDENCE + 11: 3, RIGHT + 11: 2}))  # |2/4 - 3/4|
+    (0.25, 0)
     """
-    n = _scored(sums)
-    gaps = sums[RIGHT : RIGHT + ECE_BINS] - sums[CONFIDENCE : CONFIDENCE + ECE_BINS]
-    return math.fsum(abs(gap) for gap in gaps[sums[IN_BIN : IN_BIN + ECE_BINS] > 0].tolist()) / n
+    if sums[SCORED] < NOTHING:
+        return 0.0, NO_PROBABILITIES
+    gaps = 0.0
+    for b in range(BINS):
+        if sums[IN_BIN + b] > 0.0:
+            gaps += abs(sums[RIGHT + b] - sums[CONFIDENCE + b])
+    return gaps / sums[SCORED], DEFINED

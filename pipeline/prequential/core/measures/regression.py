@@ -1,75 +1,72 @@
-"""Measures of predicted numbers, from sums of scores (see `prequential.core.scores`)."""
+"""Measures of predicted numbers, from sums of scores (see `prequential.core.scores`).
+
+Of outcomes that there are: the caller says where there are none.
+"""
 
 from __future__ import annotations
 
 import math
 
-from prequential.core.measures.matrix import Undefined
+from prequential.core.kernel import Floats, kernel
+from prequential.core.measures import DEFINED, ZERO_DENOMINATOR, Result
 from prequential.core.scores import ABSOLUTE, BIAS, SCORED, SQUARED
-from prequential.core.sums import Sums
 
 
-def _mean(sums: Sums, place: int) -> float:
-    added = sums.sums
-    return float(added[place] / added[SCORED])
+@kernel
+def mae(sums: Floats) -> Result:
+    """Mean absolute error, of e = prediction - label.
 
-
-def mae(sums: Sums) -> float:
-    """Mean absolute error.
-
-    >>> from prequential.core.scores import score_number
-    >>> from prequential.core.sums import AllSums
-    >>> mae(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
-    1.5
+    >>> from prequential.core.scores import sums_of
+    >>> mae(sums_of({SCORED: 2, ABSOLUTE: 3}))
+    (1.5, 0)
     """
-    return _mean(sums, ABSOLUTE)
+    return sums[ABSOLUTE] / sums[SCORED], DEFINED
 
 
-def mse(sums: Sums) -> float:
+@kernel
+def mse(sums: Floats) -> Result:
     """Mean squared error.
 
-    >>> from prequential.core.scores import score_number
-    >>> from prequential.core.sums import AllSums
-    >>> mse(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
-    2.5
+    >>> from prequential.core.scores import sums_of
+    >>> mse(sums_of({SCORED: 2, SQUARED: 5}))
+    (2.5, 0)
     """
-    return _mean(sums, SQUARED)
+    return sums[SQUARED] / sums[SCORED], DEFINED
 
 
-def rmse(sums: Sums) -> float:
+@kernel
+def rmse(sums: Floats) -> Result:
     """Root of the mean squared error.
 
-    >>> from prequential.core.scores import score_number
-    >>> from prequential.core.sums import AllSums
-    >>> rmse(AllSums.of(score_number(3, 1), score_number(1, 3), numbers=True))
-    2.0
+    >>> from prequential.core.scores import sums_of
+    >>> rmse(sums_of({SCORED: 2, SQUARED: 8}))
+    (2.0, 0)
     """
-    return math.sqrt(mse(sums))
+    return math.sqrt(sums[SQUARED] / sums[SCORED]), DEFINED
 
 
-def bias(sums: Sums) -> float:
+@kernel
+def bias(sums: Floats) -> Result:
     """Mean of prediction - label: above 0 where too much is predicted.
 
-    >>> from prequential.core.scores import score_number
-    >>> from prequential.core.sums import AllSums
-    >>> bias(AllSums.of(score_number(3, 1), score_number(1, 2), numbers=True))
-    -0.5
+    >>> from prequential.core.scores import sums_of
+    >>> bias(sums_of({SCORED: 2, BIAS: -1}))
+    (-0.5, 0)
     """
-    return _mean(sums, BIAS)
+    return sums[BIAS] / sums[SCORED], DEFINED
 
 
-def r2(sums: Sums) -> float:
-    """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory.
+@kernel
+def r2(sums: Floats, spread: float) -> Result:
+    """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory; `spread` is Σ(y - ȳ)².
 
-    >>> from prequential.core.scores import score_number
-    >>> from prequential.core.sums import AllSums
-    >>> r2(AllSums.of(score_number(3, 2), score_number(1, 1), numbers=True))
-    0.5
+    >>> from prequential.core.scores import sums_of
+    >>> r2(sums_of({SCORED: 2, SQUARED: 1}), 2.0), r2(sums_of({SCORED: 2, SQUARED: 1}), 0.0)
+    ((0.5, 0), (0.0, 8))
     """
-    spread = sums.spread
-    if not spread:
-        raise Undefined("zero_denominator")
-    value = 1 - float(sums.sums[SQUARED]) / spread
+    if not spread > 0.0:
+        return 0.0, ZERO_DENOMINATOR
+    value = 1.0 - sums[SQUARED] / spread
     if not math.isfinite(value):  # the spread is nothing beside the errors
-        raise Undefined("zero_denominator")
-    return value
+        return 0.0, ZERO_DENOMINATOR
+    return value, DEFINED

@@ -6,39 +6,37 @@ Where an instance gets a label with the known probability π (its propensity), a
 
 from __future__ import annotations
 
-from prequential.core.arrays import Floats
-from prequential.core.measures.matrix import Undefined
-from prequential.core.scores import WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
-from prequential.core.sums import NOTHING
+from prequential.core.kernel import Floats, kernel
+from prequential.core.measures import DEFINED, NO_PROPENSITY, Result
+from prequential.core.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
 
 
-def _weight(sums: Floats) -> float:
-    if sums[WEIGHT] < NOTHING:
-        raise Undefined("no_propensity")
-    return float(sums[WEIGHT])
-
-
-def ipw_accuracy(sums: Floats) -> float:
-    """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean).
+@kernel
+def ipw_accuracy(sums: Floats) -> Result:
+    """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean, 1971).
 
     Over the outcomes whose instance said π.
 
-    >>> from prequential.core.scores import weighted
-    >>> from prequential.core.sums import AllSums
-    >>> ipw_accuracy(AllSums.of(weighted(None, 0.5, right=True), weighted(None, 0.25, right=False)).sums)
-    0.3333333333333333
+    >>> from prequential.core.scores import sums_of
+    >>> ipw_accuracy(sums_of({WEIGHT: 8, WEIGHT_RIGHT: 2}))
+    (0.25, 0)
     """
-    return float(sums[WEIGHT_RIGHT]) / _weight(sums)
+    if sums[WEIGHT] < NOTHING:
+        return 0.0, NO_PROPENSITY
+    return sums[WEIGHT_RIGHT] / sums[WEIGHT], DEFINED
 
 
-def ipw_n(sums: Floats) -> float:
-    """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish).
+@kernel
+def ipw_n(sums: Floats) -> Result:
+    """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish 1965).
 
     As many as there are if all propensities are the same. Faded where the estimator fades, as `n` is.
 
-    >>> from prequential.core.scores import weighted
-    >>> from prequential.core.sums import AllSums
-    >>> ipw_n(AllSums.of(weighted(None, 0.5, right=True), weighted(None, 0.5, right=False)).sums)
-    2.0
+    >>> from prequential.core.scores import sums_of
+    >>> ipw_n(sums_of({WEIGHT: 4, WEIGHT_SQUARED: 8}))  # π = 0.5, twice
+    (2.0, 0)
     """
-    return _weight(sums) ** 2 / float(sums[WEIGHT_SQUARED])
+    if sums[WEIGHT] < NOTHING:
+        return 0.0, NO_PROPENSITY
+    # Not by the square of a faded sum, which may be too small for one; w >= 1, so Σ w² >= Σ w.
+    return sums[WEIGHT] * (sums[WEIGHT] / sums[WEIGHT_SQUARED]), DEFINED

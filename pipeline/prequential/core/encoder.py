@@ -1,0 +1,314 @@
+"""A round's messages as rows: names become codes, and what can't be used is found.
+
+A name that isn't known is registered when its record's turn comes, so that codes are a function of the log.
+Whether the record is taken turns out in the join only; if it isn't, what it registered is taken back (see
+`Encoder.undo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.catalog import Catalog, Stream
+from prequential.core.errors import Unusable
+from prequential.core.kernel import Ints
+from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.streams import name_hash
+
+#: Numbers beyond it would overflow when they are squared and added up.
+_LARGEST = 1e100
+
+#: Names in `y_proba` whose hashes are kept: they come from strangers.
+_MOST_HASHES = 100_000
+
+
+class Unused(NamedTuple):
+    """A record that can't be used."""
+
+    position: int
+    reason: str
+
+
+class Round(NamedTuple):
+    """Rows, and what they are of."""
+
+    rows: Rows
+    positions: Ints  # of each row among the records that were given
+    unused: list[Unused]
+
+
+def class_name(value: Any) -> str:
+    """A class as output shows it; raises Unusable for a fraction.
+
+    >>> class_name(True), class_name(3), class_name("3")
+    ('true', '3', '3')
+    """
+    if type(value) is str:
+        return value
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
+
+
+def number_of(value: Any, field: str) -> float:
+    """A number as it is evaluated; raises Unusable for anything else, and for what is too large."""
+    if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
+        return float(value)
+    raise Unusable(f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)")
+
+
+class Encoder:
+    """Makes rows of messages, with the names of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._streams: dict[str, int] = {}
+        self._models: dict[tuple[str, str], int] = {}
+        self._classes: dict[tuple[str, str], int] = {}
+        self._hashes: dict[str, int] = {}
+        #: What the rows of the present round have registered, as (row, how to take it back), in their order.
+        self._registered: list[tuple[int, Callable[[], None]]] = []
+        #: Whether any stream has segments, probabilities, propensities, numbers.
+        self._keys = 0
+        self._scores = self._weights = self._numbers = False
+
+    def know(self, stream: Stream) -> None:
+        """A stream is in the catalog, with its models and classes."""
+        self._streams[stream.name] = stream.code
+        for model, row in stream.models.items():
+            self._models[stream.name, model] = row
+        for name, code in stream.classes.items():
+            self._classes[stream.name, name] = code
+        s = self._catalog.columns.streams
+        self._keys = max(self._keys, len(stream.config.segments))
+        self._scores |= bool(s.probabilities[stream.code])
+        self._weights |= bool(s.weights[stream.code])
+        self._numbers |= bool(s.regression[stream.code])
+
+    # ---- a round
+
+    def encode(self, records: Sequence[Any], times: Ints) -> Round:
+        """Rows of decoded messages, in the order of processing, with their record times (ms)."""
+        self._registered.clear()
+        kinds = np.fromiter((record.KIND for record in records), np.uint8, len(records))
+        try:
+            return Round(self._known(records, times, kinds), np.arange(len(records)), [])
+        except (KeyError, Unusable):
+            return self._one_by_one(records, times, kinds)
+
+    def undo(self, row: int) -> None:
+        """Take back what the rows from this one on have registered."""
+        while self._registered and self._registered[-1][0] >= row:
+            self._registered.pop()[1]()
+
+    def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
+        """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
+        count = len(records)
+        names = [record.stream for record in records]
+        streams = np.fromiter(map(self._streams.__getitem__, names), np.int32, count)
+        model, label = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+        number = np.zeros(count)
+        at = np.flatnonzero(kinds == PREDICTION)
+        predictions = [records[i] for i in at.tolist()]
+        of = [names[i] for i in at.tolist()]
+        model[at] = list(map(self._models.__getitem__, zip(of, [record.model for record in predictions])))
+        self._targets(label, number, at, of, [record.y_pred for record in predictions], streams, "y_pred")
+        if self._catalog.columns.streams.correction.any():
+            self._check_corrections(predictions, model[at])
+        at_labels = np.flatnonzero(kinds == LABEL)
+        labels = [records[i] for i in at_labels.tolist()]
+        of = [names[i] for i in at_labels.tolist()]
+        self._targets(label, number, at_labels, of, [record.y_true for record in labels], streams, "y_true")
+        return self._rows(records, times, kinds, streams, model, label, number, at, predictions)
+
+    def _targets(
+        self, label: Any, number: Any, at: Any, of: list[str], values: list[Any], streams: Any, field: str
+    ) -> None:
+        """Codes of classes, or numbers, of predictions or of labels."""
+        if not self._numbers:
+            texts = [value if type(value) is str else class_name(value) for value in values]
+            label[at] = list(map(self._classes.__getitem__, zip(of, texts)))
+            return
+        numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
+        classes = self._classes
+        for i, name, value, is_number in zip(at.tolist(), of, values, numbers):
+            if is_number:
+                number[i] = number_of(value, field)
+            else:
+                label[i] = classes[name, class_name(value)]
+
+    def _check_corrections(self, predictions: list[Any], models: Any) -> None:
+        """A model that has given probabilities has a correction, if it is wanted."""
+        registry = self._catalog.columns
+        for record, model in zip(predictions, models.tolist()):
+            if (
+                record.y_proba
+                and not registry.subjects.corrected[model]
+                and registry.streams.correction[registry.subjects.stream[model]]
+            ):
+                raise KeyError(model)
+
+    def _rows(
+        self, records: Sequence[Any], times: Ints, kinds: Any, streams: Any, model: Any, label: Any,
+        number: Any, at: Any, predictions: list[Any],
+    ) -> Rows:  # fmt: skip
+        count = len(records)
+        ids = [record.instance_id for record in records]
+        joined = "".join(ids)
+        if joined.isascii():
+            text, sizes = joined.encode(), list(map(len, ids))
+        else:
+            encoded = [one.encode() for one in ids]
+            text, sizes = b"".join(encoded), list(map(len, encoded))
+        starts = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(np.array(sizes, dtype=np.int64), out=starts[1:])
+        ts = [record.ts for record in records]
+        try:
+            event_times = np.array(ts, dtype=np.int64)
+        except TypeError:  # a record without a time of its own has its record's
+            event_times = np.array([time if own is None else own for own, time in zip(ts, times.tolist())])
+        instances = np.flatnonzero(kinds == INSTANCE).tolist()
+        version = np.zeros(count, dtype=np.int64)
+        versions = [records[i].version for i in instances]
+        if any(versions):
+            version[instances] = [one or 0 for one in versions]
+        propensity = np.zeros(count)
+        if self._weights and instances:
+            propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]
+        starts_of_p = np.zeros(count + 1, dtype=np.int64)
+        names: Any = np.zeros(0, dtype=np.uint64)
+        p: Any = np.zeros(0)
+        if self._scores:
+            given = [record.y_proba or {} for record in predictions]
+            if any(given):
+                starts_of_p[at + 1] = list(map(len, given))
+                np.cumsum(starts_of_p, out=starts_of_p)
+                names = np.array(self._hashed(chain.from_iterable(given)), dtype=np.uint64)
+                p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
+        segments = np.zeros((count, self._keys), dtype=np.uint16)
+        if self._keys:
+            self._fill_segments(segments, records, streams.tolist())
+        return Rows(
+            kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
+            number, version, propensity, segments, starts_of_p, names, p,
+            self._catalog.columns.streams.class_count[streams],
+            np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint8),
+        )  # fmt: skip
+
+    def _hashed(self, names: Iterable[str]) -> list[int]:
+        known = self._hashes
+        found = []
+        for name in names:
+            value = known.get(name)
+            if value is None:
+                if len(known) >= _MOST_HASHES:
+                    known.clear()
+                value = known[name] = name_hash(name)
+            found.append(value)
+        return found
+
+    def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
+        by_code = self._catalog.streams
+        for i, (record, code) in enumerate(zip(records, streams)):
+            given = getattr(record, "segments", None)
+            if given:
+                stream = by_code[code]
+                for key, name in enumerate(stream.config.segments):
+                    if name in given:
+                        segments[i, key] = stream.position(key, given[name])
+
+    # ---- with names that are new
+
+    def _one_by_one(self, records: Sequence[Any], times: Ints, kinds: Any) -> Round:
+        """Register what is new, in the order of the records; those that can't be used are left out."""
+        self.undo(0)
+        kept: list[int] = []
+        unused: list[Unused] = []
+        registers: list[int] = []
+        classes: list[int] = []
+        for position, record in enumerate(records):
+            before = len(self._registered)
+            try:
+                self._register(record, len(kept))
+            except Unusable as reason:
+                unused.append(Unused(position, str(reason)))
+                while len(self._registered) > before:
+                    self._registered.pop()[1]()
+                continue
+            if len(self._registered) > before:
+                registers.append(len(kept))
+            kept.append(position)
+            classes.append(len(self._catalog.by_name[record.stream].class_names))
+        places = np.array(kept, dtype=np.int64)
+        rows = self._known([records[i] for i in kept], times[places], kinds[places])
+        rows.registers[registers] = 1
+        rows.classes[:] = classes
+        return Round(rows, places, unused)
+
+    def _register(self, record: Any, row: int) -> None:
+        """Everything is checked before anything is registered."""
+        catalog, name, kind = self._catalog, record.stream, record.KIND
+        known = catalog.by_name.get(name)
+        if known is None:
+            catalog.check_stream(name)
+        stream = known or Stream(-1, name, catalog.config.stream(name))
+        target = self._check(stream, record, kind)
+        if known is None:
+            stream = catalog.add_stream(name)
+            self.know(stream)
+            self._registered.append((row, lambda: self._forget_stream(name)))
+        if kind == PREDICTION:
+            self._register_prediction(stream, record, row)
+        if target is not None and (name, target) not in self._classes:
+            self._classes[name, target] = catalog.add_class(stream, target)
+            self._registered.append((row, lambda: self._forget_class(stream, target)))
+
+    def _check(self, stream: Stream, record: Any, kind: int) -> str | None:
+        """The class that a record names; raises Unusable for a record that can't be used."""
+        catalog = self._catalog
+        if kind == INSTANCE:
+            return None
+        if kind == PREDICTION and record.model not in stream.models:
+            catalog.check_model(stream, record.model)
+        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+        if stream.config.task == "regression":
+            number_of(value, field)
+            return None
+        target = class_name(value)
+        catalog.check_class(stream, target)
+        return target
+
+    def _register_prediction(self, stream: Stream, record: Any, row: int) -> None:
+        catalog = self._catalog
+        model = stream.models.get(record.model)
+        if model is None:
+            model = catalog.add_model(stream, record.model)
+            self._models[stream.name, record.model] = model
+            self._registered.append((row, lambda: self._forget_model(stream, record.model)))
+        registry = catalog.registry
+        wanted = registry.streams.correction[stream.code] and not registry.subjects.corrected[model]
+        if record.y_proba and wanted:
+            catalog.add_correction(stream, model)
+            self._registered.append((row, lambda: None))  # it goes with its model
+
+    def _forget_stream(self, name: str) -> None:
+        stream = self._catalog.by_name[name]
+        del self._streams[name]
+        for known in stream.classes:
+            self._classes.pop((name, known), None)
+        self._catalog.remove_stream(name)
+
+    def _forget_model(self, stream: Stream, name: str) -> None:
+        del self._models[stream.name, name]
+        self._catalog.remove_model(stream, name)
+
+    def _forget_class(self, stream: Stream, name: str) -> None:
+        del self._classes[stream.name, name]
+        self._catalog.remove_class(stream, name)
+
+

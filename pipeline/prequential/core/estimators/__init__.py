@@ -1,0 +1,1 @@
+"""Estimators: what remembers the outcomes of sequences, a file for each kind."""

@@ -1,0 +1,165 @@
+"""Compiled loops: how they are compiled, and how the tables that they work on grow.
+
+State is held in *tables*, NamedTuples of arrays of equal length; what is done to it, in loops over rows that
+are compiled by numba. With `NUMBA_DISABLE_JIT=1` the same functions run as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+Ints = npt.NDArray[np.int64]
+Ints32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint64]
+Shorts = npt.NDArray[np.int16]
+
+#: Without its types, which don't know all that it takes.
+_jit: Any = njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=tuple[Any, ...])
+
+
+def _once(compiled: Any) -> Any:
+    """Let calls from other loops be compiled once, not for each width of integer and each constant anew."""
+    template = compiled.get_call_template
+
+    def widened(args: Any, kws: Any) -> Any:
+        return template(tuple(map(_wide, args)), {name: _wide(kind) for name, kind in kws.items()})
+
+    compiled.get_call_template = widened
+    return compiled
+
+
+def _wide(kind: Any) -> Any:
+    """The type that an argument is passed as: of integers with a sign or few bits, one of 64."""
+    kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    narrow = isinstance(kind, types.Integer) and kind != types.uint64
+    return types.int64 if narrow else kind
+
+
+def kernel(function: Function) -> Function:
+    """Compile a loop, once for a machine; it makes no arrays of its own (see `allocating`).
+
+    Without `fastmath`: results are those of the same loop in Python, to the last bit. It lets go of the
+    interpreter's lock, so others may work meanwhile. Division by zero is never left to it: callers look
+    first.
+
+    Without numba's reference counts: every call between loops would count each array of each table up and
+    down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
+    says it.
+    """
+    return _once(_jit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+
+
+def allocating(function: Function) -> Function:
+    """Compile a loop that makes arrays for its own use; likewise otherwise."""
+    return _once(_jit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def capacity_for(rows: int, present: int = 0) -> int:
+    """Rows to make, so that `rows` fit and growing row by row costs little: a power of two.
+
+    >>> capacity_for(3), capacity_for(1000), capacity_for(5, 64)
+    (16, 1024, 64)
+    """
+    return max(present, 16, 1 << max(0, rows - 1).bit_length())
+
+
+#: Element types by the names of the array types above.
+_ELEMENTS = {
+    "Ints": "<i8", "Ints32": "<i4", "Shorts": "<i2", "Words": "<u8", "Codes": "<u2", "Bytes": "u1",
+    "Floats": "<f8",
+}  # fmt: skip
+
+
+def records(schema: type[Table], rows: int) -> Table:
+    """A table of zeros with the schema's columns as fields of records, row by row in memory.
+
+    It is used like a NamedTuple of columns, `table.column[row]`, but is one array: a loop that is handed
+    many tables is called at a small fraction of the cost, and what belongs to a row lies together.
+
+    >>> from typing import NamedTuple
+    >>> class Points(NamedTuple):
+    ...     x: Ints
+    ...     kind: Bytes
+    >>> points = records(Points, 3)
+    >>> points.x[1] = 7
+    >>> points.x, len(points)
+    (array([0, 7, 0]), 3)
+    """
+    fields = [(name, _ELEMENTS[_name(kind)]) for name, kind in schema.__annotations__.items()]
+    dtype = np.dtype(fields, align=True)
+    return cast(Table, np.zeros(rows, dtype=dtype).view(np.recarray))
+
+
+def _name(annotation: Any) -> str:
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def columns_of(table: Any) -> dict[str, Any]:
+    """A table's columns by name."""
+    if isinstance(table, np.ndarray):
+        return {name: table[name] for name in table.dtype.names or ()}
+    return dict(zip(table._fields, table))
+
+
+def as_columns(schema: type[Table], table: Table) -> Table:
+    """A table as a NamedTuple of its columns, which are views of it."""
+    return schema(*columns_of(table).values())
+
+
+def grown(table: Table, rows: int) -> Table:
+    """The table with at least `rows` rows, new ones zero; the same one if it has them.
+
+    >>> from typing import NamedTuple
+    >>> class Points(NamedTuple):
+    ...     x: Ints
+    >>> grown(Points(np.array([7])), 2).x[:3]
+    array([7, 0, 0])
+    """
+    if isinstance(table, np.ndarray):
+        return cast(Table, _wider(table, rows))
+    if rows <= len(table[0]):
+        return table
+    return type(table)(*(_wider(column, rows) for column in table))
+
+
+def _wider(column: Any, rows: int) -> Any:
+    present = len(column)
+    if rows <= present:
+        return column
+    wide = np.zeros((capacity_for(rows, present), *column.shape[1:]), dtype=column.dtype)
+    wide[:present] = column
+    return wide.view(type(column))
+
+
+def taken(table: Table, rows: Ints | slice) -> Table:
+    """A copy of these rows alone, in this order."""
+    if isinstance(table, np.ndarray):
+        return cast(Table, table[rows].copy())
+    if isinstance(rows, slice):
+        return type(table)(*(column[rows].copy() for column in table))
+    return type(table)(*(np.take(column, rows, axis=0) for column in table))
+
+
+def of_rows(table: Table, rows: Ints) -> Table:
+    """A copy of these rows where they are; the others are zero, and take next to no time or memory."""
+    if isinstance(table, np.ndarray):
+        some = np.zeros(table.shape, table.dtype)
+        some[rows] = table[rows]
+        return cast(Table, some.view(np.recarray))
+    columns = []
+    for column in table:
+        some = np.zeros(column.shape, column.dtype)
+        some[rows] = column[rows]
+        columns.append(some)
+    return type(table)(*columns)

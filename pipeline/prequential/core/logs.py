@@ -1,0 +1,89 @@
+"""What the join writes: outcomes, events of predictions, and what stops it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.events import Events, new_events
+from prequential.core.kernel import Bytes, Ints, Ints32, kernel, records
+from prequential.core.outcomes import Log, new_log
+
+#: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
+#: join, see `prequential.core.join`.
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED = range(9)
+
+
+class SegmentEvents(NamedTuple):
+    """Predictions of a model for an instance in a segment met their label, or expired."""
+
+    model: Ints32
+    segment: Ints32  # row in `SegmentRows`
+    labelled: Bytes
+
+
+class Latencies(NamedTuple):
+    """Label latencies (ms), each of a label that met its first predictions."""
+
+    stream: Ints32
+    latency: Ints
+
+
+class Logs(NamedTuple):
+    """All that the join writes."""
+
+    outcomes: Log
+    events: Events
+    segment_events: SegmentEvents
+    latencies: Latencies
+    due: Ints32  # subjects whose messages are due by count, in order
+    used: Ints
+
+
+def new_logs(rows: int) -> Logs:
+    """Logs with so many rows each."""
+
+    def column(dtype: type) -> Any:
+        return np.zeros(rows, dtype=dtype)
+
+    return Logs(
+        new_log(rows),
+        new_events(rows),
+        records(SegmentEvents, rows),
+        records(Latencies, rows),
+        column(np.int32),
+        np.zeros(9, dtype=np.int64),
+    )
+
+
+@kernel
+def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
+    """A row in the log of events."""
+    row = logs.used[EVENTS]
+    logs.used[EVENTS] = row + 1
+    events = logs.events
+    events.kind[row], events.model[row], events.ts[row] = kind, model, ts
+    events.scored[row] = 0
+    return row
+
+
+@kernel
+def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) -> bool:
+    """Whether so many more rows fit; how many rows are needed at most is noted where they don't."""
+    rows = len(logs.due)
+    used = logs.used
+    if (
+        used[OUTCOMES] + outcomes <= rows
+        and used[DUE] + outcomes <= rows
+        and used[EVENTS] + events <= rows
+        and used[SEGMENT_EVENTS] + segment_events <= rows
+        and used[LATENCIES] < rows
+    ):
+        return True
+    used[NEEDED] = max(outcomes, events, segment_events)
+    return False
+
+
+def clear(logs: Logs) -> None:
+    """Everything was read."""
+    logs.used[:REMEMBERED] = 0

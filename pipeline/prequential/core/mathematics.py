@@ -1,0 +1,118 @@
+"""Logarithm, exponential, powers and roots with the same bits on every processor and C library.
+
+The C library's own differ in their last bit from version to version. These are made of + - * / and of what
+IEEE 754 has exactly (square roots, scaling by powers of two), in one order, as fdlibm does them (Sun
+Microsystems, 1993). Errors of logarithms and exponentials are below one unit in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+
+from prequential.core.kernel import kernel
+
+#: ln 2 in two parts: products of the first with exponents are exact, the second has the rest.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_PER_LN2 = 1.44269504088896338700
+_HALF_ROOT = math.sqrt(0.5)
+
+#: Beyond these, exponentials are infinite or 0.
+_LARGEST, _SMALLEST = 7.09782712893383973096e02, -7.45133219101941108420e02
+
+#: Of (ln(1+f) - ln(1-f))/s - 2 as a polynomial in s², s = f/(2+f).
+_L1, _L2, _L3 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01
+_L4, _L5 = 2.222219843214978396e-01, 1.818357216161805012e-01
+_L6, _L7 = 1.531383769920937332e-01, 1.479819860511658591e-01
+
+#: Of r·(e^r + 1)/(e^r - 1) - 2 as a polynomial in r².
+_P1, _P2, _P3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
+_P4, _P5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
+
+#: Between them a number has all its digits and can be multiplied by a small whole one.
+_TINY, _HUGE = 1e-290, 1e300
+
+
+@kernel
+def log(x: float) -> float:
+    """The natural logarithm.
+
+    With x = 2^k·(1 + f), sqrt(1/2) <= 1 + f < sqrt(2): ln x = k·ln 2 + ln(1 + f).
+
+    >>> log(1.0), log(0.5), log(0.0)
+    (0.0, -0.6931471805599453, -inf)
+    """
+    if x <= 0.0:
+        return -math.inf if x == 0.0 else math.nan
+    if not x < math.inf:  # infinite, or not a number
+        return x
+    fraction, exponent = math.frexp(x)
+    if fraction < _HALF_ROOT:
+        fraction *= 2.0
+        exponent -= 1
+    f = fraction - 1.0
+    k = float(exponent)
+    half = 0.5 * f * f
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    rest = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    return k * _LN2_HIGH - ((half - (s * (half + rest) + k * _LN2_LOW)) - f)
+
+
+@kernel
+def exp(x: float) -> float:
+    """e^x.
+
+    With x = k·ln 2 + r, |r| <= ln 2/2: e^x = 2^k·e^r.
+
+    >>> exp(0.0), exp(0.5), exp(-1000.0)
+    (1.0, 1.6487212707001282, 0.0)
+    """
+    if not x <= _LARGEST:
+        return math.inf if x > _LARGEST else x
+    if x < _SMALLEST:
+        return 0.0
+    k = int(_PER_LN2 * x + (0.5 if x >= 0.0 else -0.5))
+    high = x - k * _LN2_HIGH
+    low = k * _LN2_LOW
+    r = high - low
+    t = r * r
+    c = r - t * (_P1 + t * (_P2 + t * (_P3 + t * (_P4 + t * _P5))))
+    return math.ldexp(1.0 - ((low - r * c / (2.0 - c)) - high), k)
+
+
+@kernel
+def power(base: float, exponent: int) -> float:
+    """base^exponent for a whole exponent >= 0, by repeated squaring.
+
+    >>> power(3.0, 5), power(0.5, 3), power(0.0, 0)
+    (243.0, 0.125, 1.0)
+    """
+    result = 1.0
+    while exponent > 0:
+        if exponent & 1:
+            result *= base
+        exponent >>= 1
+        if exponent:
+            base *= base
+    return result
+
+
+@kernel
+def root(x: float, k: int) -> float:
+    """The k-th root of x >= 0, k >= 1.
+
+    e^(ln(x)/k) and a step of Newton's, which takes the logarithm's error out.
+
+    >>> root(0.3, 1), root(9.0, 2), root(27.0, 3), root(0.0, 7)
+    (0.3, 3.0, 3.0, 0.0)
+    """
+    if k == 1 or x == 0.0:
+        return x
+    if k == 2:
+        return math.sqrt(x)
+    near = exp(log(x) / k)
+    back = power(near, k)
+    if _TINY < back < _HUGE:  # elsewhere it has no digits to correct by
+        near += near * ((x - back) / back / k)
+    return near

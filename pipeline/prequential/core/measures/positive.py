@@ -1,0 +1,56 @@
+"""Which class is the positive one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.kernel import Bytes, Floats, Ints32, kernel
+from prequential.core.measures import NO_POSITIVE, UNSEEN_POSITIVE
+from prequential.core.streams import FALSE, ONE, OTHER, TRUE, ZERO
+
+
+class Positives(NamedTuple):
+    """What says it: of each sequence its stream, of each stream what is configured and its classes."""
+
+    owner: Ints32  # stream by sequence
+    configured: Ints32  # by stream: the class's code; UNSEEN_POSITIVE: it has none yet; NO_POSITIVE: none is
+    first: Ints32  # by stream: the first of its classes below
+    classes: Ints32  # by stream: how many classes it has
+    sort: Bytes  # by class: what its name says
+
+
+@kernel
+def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
+    """The code of the positive class of a sequence with so many labels by class.
+
+    The configured one; else `true` where all labels in memory are booleans, `1` where they are 0 and 1.
+    """
+    stream = positives.owner[sequence]
+    if positives.configured[stream] != NO_POSITIVE:
+        return positives.configured[stream]
+    first = positives.first[stream]
+    booleans = digits = True
+    for code in range(min(len(labels), positives.classes[stream])):
+        if labels[code] > 0.0:
+            sort = positives.sort[first + code]
+            booleans &= sort in (FALSE, TRUE)
+            digits &= sort in (ZERO, ONE)
+    if not booleans and not digits:
+        return NO_POSITIVE
+    wanted = TRUE if booleans else ONE
+    for code in range(positives.classes[stream]):
+        if positives.sort[first + code] == wanted:
+            return code
+    return UNSEEN_POSITIVE
+
+
+@kernel
+def may_be_positive(positives: Positives, sequence: int, code: int) -> bool:
+    """Whether a class may be the positive one, whatever other labels there are."""
+    stream = positives.owner[sequence]
+    if positives.configured[stream] != NO_POSITIVE:
+        return positives.configured[stream] == code
+    if code >= positives.classes[stream]:
+        return False
+    sort = positives.sort[positives.first[stream] + code]
+    return sort != OTHER and sort in (TRUE, ONE)

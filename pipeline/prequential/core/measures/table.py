@@ -1,0 +1,295 @@
+"""The table of measures: from cells and sums to all columns of values and reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from prequential.core import measures as column
+from prequential.core.kernel import Bytes, Floats, Ints, allocating, kernel
+from prequential.core.measures import (
+    EMPTY,
+    NO_POSITIVE,
+    NO_POSITIVE_CLASS,
+    NO_PROBABILITIES,
+    NO_PROPENSITY,
+    NOT_A_WINDOW,
+    NOT_CLASSIFICATION,
+    NOT_REGRESSION,
+    ZERO_DENOMINATOR,
+    agreement,
+    per_class,
+    probabilistic,
+    regression,
+    weighted,
+)
+from prequential.core.measures.agreement import Totals
+from prequential.core.measures.per_class import Classes, binary, new_classes
+from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.scores import NOTHING, SCORED
+
+
+@kernel
+def _others(values: Floats, others: Floats) -> None:
+    """others[i] = Σ_{j≠i} values[j], from both sides instead of as a difference from the whole."""
+    before = after = 0.0
+    for i in range(len(values)):
+        others[i] = before
+        before += values[i]
+    for i in range(len(values) - 1, -1, -1):
+        others[i] += after
+        after += values[i]
+
+
+@kernel
+def sum_up(cells: Floats, c: Classes) -> Totals:
+    """Fill `c` from joint cells. All sums go by class, so room for more of them changes no bit."""
+    k = len(c.labels)
+    persistent = persistent_wrong = majority = majority_wrong = 0.0
+    for i in range(k):
+        c.missed[i] = c.false[i] = c.rest[i] = 0.0
+    row = c.labels  # of the matrix: what they are to hold is known at the end
+    for y in range(k):
+        before = after = 0.0
+        for h in range(k):
+            at = (y * k + h) * 4
+            none, only_majority = cells[at], cells[at + 1]
+            only_persistent, both = cells[at + 2], cells[at + 3]
+            cell = (none + only_majority) + (only_persistent + both)
+            row[h] = cell
+            if cell > 0.0:
+                persistent += only_persistent + both
+                persistent_wrong += none + only_majority
+                majority += only_majority + both
+                majority_wrong += none + only_persistent
+            if h == y:
+                c.hits[y] = cell
+            else:
+                c.missed[y] += cell
+                c.false[h] += cell
+                c.rest[h] += before
+            before += cell
+        for h in range(k - 1, -1, -1):
+            if h != y:
+                c.rest[h] += after
+            after += row[h]
+    right = wrong = 0.0
+    for i in range(k):
+        c.labels[i] = c.hits[i] + c.missed[i]
+        c.predictions[i] = c.hits[i] + c.false[i]
+        right += c.hits[i]
+        wrong += c.missed[i]
+    _others(c.labels, c.other_labels)
+    _others(c.predictions, c.other_predictions)
+    chance = beyond_chance = label_pairs = prediction_pairs = together = apart = 0.0
+    for i in range(k):
+        chance += c.labels[i] * c.predictions[i]
+        beyond_chance += c.labels[i] * c.other_predictions[i]
+        label_pairs += c.labels[i] * c.other_labels[i]
+        prediction_pairs += c.predictions[i] * c.other_predictions[i]
+        # hits·n - labels·predictions, with all that cancels left out:
+        together += c.hits[i] * c.rest[i]
+        apart += c.missed[i] * c.false[i]
+    return Totals(
+        right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
+        chance, beyond_chance, label_pairs, prediction_pairs, together - apart,
+    )  # fmt: skip
+
+
+@kernel
+def expect(t: Totals, c: Classes) -> Totals:
+    """What is expected of random predictions with the same distribution, in n-fold counts; `c` is made so.
+
+    The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
+    """
+    for i in range(len(c.labels)):
+        y, h, not_y, not_h = c.labels[i], c.predictions[i], c.other_labels[i], c.other_predictions[i]
+        c.hits[i], c.missed[i], c.false[i], c.rest[i] = y * h, y * not_h, not_y * h, not_y * not_h
+        c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
+    n = t.chance + t.beyond_chance
+    return Totals(
+        n, t.chance, t.beyond_chance,
+        t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,
+        t.chance * n, t.beyond_chance * n, t.label_pairs * n, t.prediction_pairs * n, 0.0,
+    )  # fmt: skip
+
+
+@kernel
+def _fill(values: Floats, reasons: Ints, reason: int) -> None:
+    """No measure has a value, for this reason."""
+    for at in range(len(values)):
+        values[at] = 0.0
+        reasons[at] = reason
+
+
+@kernel
+def _refuse_infinite(values: Floats, reasons: Ints) -> None:
+    """Sums are infinite of numbers near the largest; measures of them have no value."""
+    for at in range(len(values)):
+        if not math.isfinite(values[at]):
+            values[at] = 0.0
+            reasons[at] = ZERO_DENOMINATOR
+
+
+@kernel
+def _put_matrix(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
+    """What is made of the matrix; and why the rest has no value where there are no scores."""
+    values[column.ERROR], reasons[column.ERROR] = agreement.error(t)
+    values[column.ACCURACY], reasons[column.ACCURACY] = agreement.accuracy(t)
+    values[column.KAPPA], reasons[column.KAPPA] = agreement.kappa(t)
+    values[column.KAPPA_SE], reasons[column.KAPPA_SE] = agreement.kappa_se(t)
+    values[column.KAPPA_Z], reasons[column.KAPPA_Z] = agreement.kappa_z(t)
+    values[column.P_PER], reasons[column.P_PER] = agreement.p_per(t)
+    values[column.KAPPA_PER], reasons[column.KAPPA_PER] = agreement.kappa_per(t)
+    values[column.P_MAJ], reasons[column.P_MAJ] = agreement.p_maj(t)
+    values[column.KAPPA_MAJ], reasons[column.KAPPA_MAJ] = agreement.kappa_maj(t)
+    values[column.KAPPA_PLUS], reasons[column.KAPPA_PLUS] = agreement.kappa_plus(t)
+    values[column.MCC], reasons[column.MCC] = agreement.mcc(t)
+    values[column.P_RAN], reasons[column.P_RAN] = agreement.p_ran(t)
+    values[column.BALANCED_ACCURACY], reasons[column.BALANCED_ACCURACY] = per_class.balanced_accuracy(c)
+    values[column.G_MEAN], reasons[column.G_MEAN] = per_class.g_mean(c)
+    values[column.MACRO_PRECISION], reasons[column.MACRO_PRECISION] = per_class.macro_precision(c)
+    values[column.MACRO_RECALL], reasons[column.MACRO_RECALL] = per_class.macro_recall(c)
+    values[column.MACRO_F1], reasons[column.MACRO_F1] = per_class.macro_f1(c)
+    values[column.WEIGHTED_F1], reasons[column.WEIGHTED_F1] = per_class.weighted_f1(c)
+    if positive == NO_POSITIVE:
+        for at in (column.PRECISION, column.RECALL, column.SPECIFICITY, column.F1, column.AUC):
+            reasons[at] = NO_POSITIVE_CLASS
+    else:
+        b = binary(t.n, c, positive)
+        values[column.PRECISION], reasons[column.PRECISION] = per_class.precision(b)
+        values[column.RECALL], reasons[column.RECALL] = per_class.recall(b)
+        values[column.SPECIFICITY], reasons[column.SPECIFICITY] = per_class.specificity(b)
+        values[column.F1], reasons[column.F1] = per_class.f1(b)
+        reasons[column.AUC] = NO_PROBABILITIES
+    for at in (column.LOG_LOSS, column.BRIER, column.ECE):
+        reasons[at] = NO_PROBABILITIES
+    for at in (column.IPW_ACCURACY, column.IPW_N):
+        reasons[at] = NO_PROPENSITY
+
+
+@kernel
+def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> None:
+    """What is made of scores."""
+    values[column.LOG_LOSS], reasons[column.LOG_LOSS] = probabilistic.log_loss(sums)
+    values[column.BRIER], reasons[column.BRIER] = probabilistic.brier(sums)
+    values[column.ECE], reasons[column.ECE] = probabilistic.ece(sums)
+    values[column.IPW_ACCURACY], reasons[column.IPW_ACCURACY] = weighted.ipw_accuracy(sums)
+    values[column.IPW_N], reasons[column.IPW_N] = weighted.ipw_n(sums)
+    if positive != NO_POSITIVE:
+        reasons[column.AUC] = NOT_A_WINDOW
+
+
+@kernel
+def _put_measures(
+    t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
+) -> None:
+    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
+    if t.n > 0.0:
+        _put_matrix(t, c, positive, values, reasons)
+        if scored:
+            _put_scores(sums, positive, values, reasons)
+        _refuse_infinite(values, reasons)
+
+
+@kernel
+def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
+    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
+    if t.n > 0.0:
+        _put_matrix(expect(t, c), c, positive, values, reasons)
+        values[column.KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
+        _refuse_infinite(values, reasons)
+
+
+@kernel
+def measure(
+    cells: Floats, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
+) -> None:
+    """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
+
+    The `auc` of a window is the caller's to fill in (see `area`).
+    """
+    _put_measures(sum_up(cells, c), c, positive, sums, scored, values, reasons)
+
+
+@kernel
+def by_chance(cells: Floats, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
+    """Likewise, of random predictions with the model's own distribution; they have no probabilities.
+
+    In closed form: measures of the expected matrix. Nothing random is done.
+    """
+    _put_expected(sum_up(cells, c), c, positive, values, reasons)
+
+
+@kernel
+def measure_cells(
+    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, sums: Floats, scored: bool,
+    values: Floats, reasons: Ints,
+) -> None:  # fmt: skip
+    """Either, with the positive class that the sequence's labels in memory say."""
+    t = sum_up(cells, c)
+    positive = positive_of(positives, sequence, c.labels)
+    if chance:
+        _put_expected(t, c, positive, values, reasons)
+    else:
+        _put_measures(t, c, positive, sums, scored, values, reasons)
+
+
+@kernel
+def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, reasons: Ints) -> None:
+    """All measures of numbers; `spread` is Σ(y - ȳ)² of the labels in memory."""
+    some = scored and sums[SCORED] >= NOTHING
+    _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
+    if some:
+        values[column.MAE], reasons[column.MAE] = regression.mae(sums)
+        values[column.MSE], reasons[column.MSE] = regression.mse(sums)
+        values[column.RMSE], reasons[column.RMSE] = regression.rmse(sums)
+        values[column.BIAS], reasons[column.BIAS] = regression.bias(sums)
+        values[column.R2], reasons[column.R2] = regression.r2(sums, spread)
+        _refuse_infinite(values, reasons)
+
+
+@allocating
+def measure_rows(
+    cells: Floats, capacity: int, positives: Ints, sums: Floats, scored: Bytes, spreads: Floats,
+    values: Floats, reasons: Ints, regression: bool,
+) -> None:  # fmt: skip
+    """All measures of each row of the arguments, of numbers or of classes."""
+    c = new_classes(capacity)
+    for row in range(len(values)):
+        if regression:
+            measure_numbers(sums[row], scored[row] != 0, spreads[row], values[row], reasons[row])
+        else:
+            measure(cells[row], c, positives[row], sums[row], scored[row] != 0, values[row], reasons[row])
+
+
+def classes_of(rows: Sequence[Sequence[float]]) -> Classes:
+    """What is summed up of a matrix of labels (rows) and predictions.
+
+    >>> classes_of([[40, 10], [5, 45]]).predictions.tolist()
+    [45.0, 55.0]
+    """
+    classes = new_classes(len(rows))
+    sum_up(_cells_of(rows), classes)
+    return classes
+
+
+def totals_of(rows: Sequence[Sequence[float]], persistent: float = 0.0, majority: float = 0.0) -> Totals:
+    """Its totals, and what of it the baselines had right.
+
+    >>> t = totals_of([[40, 10], [5, 45]], persistent=60)
+    >>> t.n, t.right, t.wrong, t.persistent_wrong, t.chance, t.beyond_chance
+    (100.0, 85.0, 15.0, 40.0, 5000.0, 5000.0)
+    """
+    t = sum_up(_cells_of(rows), new_classes(len(rows)))
+    return t._replace(
+        persistent=persistent, persistent_wrong=t.n - persistent,
+        majority=majority, majority_wrong=t.n - majority,
+    )  # fmt: skip
+
+
+def _cells_of(rows: Sequence[Sequence[float]]) -> Floats:
+    cells = np.zeros((len(rows) ** 2, 4))
+    cells[:, 0] = np.ravel(rows)
+    return cells.ravel()

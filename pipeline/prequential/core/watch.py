@@ -1,0 +1,156 @@
+"""A detector and the signal that it watches, of all sequences of a plan (contract, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from prequential.config import DetectorConfig
+from prequential.core import signals
+from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.declaration import Alarms
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
+from prequential.core.measures import INDEX
+from prequential.core.measures.positive import Positives
+from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator, parse_signal
+from prequential.core.outcomes import Log
+from prequential.core.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
+
+#: Losses of numbers by their name in the configuration.
+LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
+
+
+class ErrorOf:
+    """An estimator's error after each outcome."""
+
+    def __init__(self, name: str, rows: int, loss: int) -> None:
+        self.kind, self.parameter = parse_estimator(name)
+        self._loss = loss
+        self.table: Any
+        if self.kind == ALL:
+            self.table = signals.new_all_error(rows)
+        elif self.kind == WINDOW:
+            self.table = signals.new_window_error(rows, int(self.parameter), loss)
+        else:
+            self.table = signals.new_fading_error(rows)
+
+    def update(self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes) -> Floats:
+        """The error after each of the rows."""
+        values = np.zeros(len(rows))
+        if self.kind == ALL:
+            signals.all_error(self.table, log, rows, losses, outcome, values)
+        elif self.kind == WINDOW:
+            signals.window_error(self.table, log, rows, losses, outcome, self._loss, values)
+        else:
+            signals.fading_error(self.table, log, rows, losses, outcome, self.parameter, values)
+        return values
+
+
+class Signal:
+    """The values that a detector is fed with (see `prequential.core.naming`)."""
+
+    def __init__(self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int) -> None:
+        self.name = name
+        self._min_outcomes = min_outcomes
+        self._capacity = capacity
+        self._numbers = loss != WRONG
+        says = parse_signal(name)
+        self._errors = [ErrorOf(estimator, rows, loss) for estimator in says.errors]
+        self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
+        self._estimator: Estimator | None = None
+        if says.measure:
+            self._measure = INDEX[says.measure]
+            self._estimator = Estimator(says.estimator, rows, capacity, self._numbers, paired=False)
+            self._summed = is_of_sums(says.measure)
+            if self._summed:
+                self._estimator.score()
+
+    def update(
+        self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives
+    ) -> tuple[Floats, Bytes]:
+        """The value after each of the rows, and whether it is fed."""
+        if self._estimator is not None:
+            return self._measures(self._estimator, log, rows, positives)
+        if not self._errors:
+            return losses, outcome
+        short, *longer = [one.update(log, rows, losses, outcome) for one in self._errors]
+        if self._ratio is None:
+            return short, outcome
+        quotient, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+        signals.ratio(self._ratio, log, rows, short, longer[0], outcome, self._min_outcomes, quotient, fed)
+        return quotient, fed
+
+    def _measures(
+        self, of: Estimator, log: Log, rows: Ints32, positives: Positives
+    ) -> tuple[Floats, Bytes]:
+        values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+        given = (
+            of.cells, of.sums, log, rows, self._capacity, positives, self._numbers, self._summed,
+            self._measure,
+        )  # fmt: skip
+        if of.kind == ALL:
+            signals.measure_all(*given, values, fed)
+        elif of.kind == WINDOW:
+            signals.measure_window(*given, values, fed)
+        else:
+            assert of.kind == FADING
+            signals.measure_fading(*given, of.parameter, values, fed)
+        return values, fed
+
+    def ensure(self, rows: int) -> None:
+        """Have rows for so many sequences."""
+        for one in self._errors:
+            one.table = grown(one.table, rows)
+        if self._ratio is not None:
+            self._ratio = grown(self._ratio, rows)
+        if self._estimator is not None:
+            self._estimator.ensure(rows)
+
+    def tables(self) -> Iterator[Any]:
+        """All tables that have a row for each sequence."""
+        for one in self._errors:
+            yield one.table
+        if self._ratio is not None:
+            yield self._ratio
+        if self._estimator is not None:
+            yield from self._estimator.tables()
+
+    def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
+        """Copy rows of a signal of the same name."""
+        if self._estimator is not None and other._estimator is not None:
+            self._estimator.adopt(other._estimator, rows, new_rows)
+            return
+        for old, new in zip(other.tables(), self.tables()):
+            for source, target in zip(old, new):
+                target[new_rows] = source[rows]
+
+
+class Watch:
+    """A detector on its signal."""
+
+    def __init__(self, config: DetectorConfig, rows: int, capacity: int, loss: int) -> None:
+        self.config = config
+        detector = DETECTORS[config.detector]
+        self._run = detector.run
+        self._settings = detector.configured(
+            {"delta": config.delta, "lambda": config.threshold, "min_outcomes": config.min_outcomes}
+        )
+        self.signal = Signal(config.signal, config.min_outcomes, rows, capacity, loss)
+        self.table: Any = detector.new_table(rows)
+
+    @property
+    def key(self) -> str:
+        """What it is, for snapshots: the same for equal ones."""
+        config = self.config
+        settings = f"{config.delta!r} {config.threshold!r} {config.min_outcomes}"
+        return f"{config.detector} {config.signal} {settings}"
+
+    def run(
+        self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,
+        alarms: Alarms,
+    ) -> None:  # fmt: skip
+        """Feed the signal's values of these rows; the alarms are those of the detector at `place`."""
+        values, fed = self.signal.update(log, rows, losses, outcome, positives)
+        self._run(self.table, self._settings, log, rows, values, fed, place, alarms)

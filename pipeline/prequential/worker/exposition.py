@@ -1,0 +1,71 @@
+"""Prometheus' text format, written line by line: a scrape may have a hundred thousand samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client.utils import floatToGoString
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+
+#: A float as Prometheus reads it; without types.
+_shown: Any = floatToGoString
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def labels(**values: Any) -> str:
+    r"""Labels as they stand between braces; a name may end in an underscore where Python has it for itself.
+
+    >>> print(labels(stream='a"b', class_="UP"))
+    stream="a\"b",class="UP"
+    """
+    return ",".join(f'{name.rstrip("_")}="{escaped(value)}"' for name, value in values.items())
+
+
+def escaped(value: Any) -> str:
+    """A label's value within its quotes."""
+    return str(value).translate(_ESCAPES)
+
+
+class Family:
+    """A metric with its samples.
+
+    >>> family = Family("prequential_late_labels_total", COUNTER, "Labels later than the horizon")
+    >>> family.add('stream="s"', 3)
+    >>> print(family.text(), end="")
+    # HELP prequential_late_labels_total Labels later than the horizon
+    # TYPE prequential_late_labels_total counter
+    prequential_late_labels_total{stream="s"} 3
+    """
+
+    def __init__(self, name: str, kind: str, help: str) -> None:
+        self.name = name
+        self._head = f"# HELP {name} {help}\n# TYPE {name} {kind}\n"
+        self._lines: list[str] = []
+
+    def add(self, labels: str, value: float) -> None:
+        """A sample with labels, or without any."""
+        self._lines.append(_line(self.name, labels, value))
+
+    def add_buckets(self, labels: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> None:
+        """A histogram's samples: values up to each of the bounds, and one more count of those beyond."""
+        so_far = 0
+        first = labels and f"{labels},"
+        for bound, count in zip((*map(str, bounds), "+Inf"), counts):
+            so_far += count
+            self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
+        self._lines.append(_line(f"{self.name}_count", labels, so_far))
+        self._lines.append(_line(f"{self.name}_sum", labels, total))
+
+    def text(self) -> str:
+        """The metric as Prometheus reads it."""
+        return self._head + "".join(self._lines)
+
+
+def _line(name: str, labels: str, value: float) -> str:
+    shown = str(value) if type(value) is int else _shown(value)
+    return f"{name}{{{labels}}} {shown}\n" if labels else f"{name} {shown}\n"

@@ -1,0 +1,369 @@
+"""`/metrics` says what the messages say, of one moment, and doesn't hold the shard up."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import msgspec
+import pytest
+from helpers import ENDED, Feed, World, batch_of, examples, metrics_of
+from hypothesis import given
+from hypothesis import strategies as st
+from prequential.config import Config, HttpConfig
+from prequential.core import picture
+from prequential.core.measures import NAMES
+from prequential.core.shard import Shard
+from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.worker.exporter import Exporter
+from prequential.worker.http import TEXT, Endpoint
+from prequential.worker.statistics import ShardStatistics
+from prometheus_client.parser import text_string_to_metric_families
+from worlds import extreme_world, random_world
+
+#: Samples by name and labels.
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(text: str) -> Samples:
+    """What Prometheus reads; no series may stand there twice."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found, key
+            found[key] = sample.value
+    return found
+
+
+def exporter(config: Config, shard: Shard, *, recovering: bool = False) -> Exporter:
+    runner: Any = SimpleNamespace(
+        shard=shard, recovering=recovering, partition=0, statistics=ShardStatistics()
+    )
+    fetcher: Any = SimpleNamespace(ends={})
+    return Exporter(config, fetcher, {0: runner})
+
+
+def at_once(question: Callable[[], Any]) -> Any:
+    return question()
+
+
+def exported(config: Config, shard: Shard) -> Samples:
+    return samples(exporter(config, shard).text(at_once))
+
+
+def with_measures(config: Config, measures: tuple[str, ...]) -> Config:
+    return replace(config, http=HttpConfig(measures=measures))
+
+
+def lived(world: World) -> tuple[Shard, list[Output]]:
+    """A shard that has processed everything, and all of its outputs but the last set."""
+    shard = Shard(world.config)
+    feed = Feed(shard, world.topics)
+    for kind, rows in enumerate(world.topics):
+        feed.give(kind, len(rows))
+    while shard.advance([ENDED] * 3, 1 << 30):
+        pass
+    return shard, shard.flush()[0]
+
+
+def last_set(shard: Shard) -> list[Metrics]:
+    """The messages of the present state, but for those of periods."""
+    shard.last_set()
+    return [one for one in metrics_of(shard.flush()[0]) if one.stage != "period"]
+
+
+#: Families of measures and details.
+SEQUENCE = {
+    f"prequential_{name}"
+    for name in (
+        *NAMES, "normalised", "positives", "class_ratio_gradient", "interval_lower", "interval_upper",
+        "error_autocorrelation", "error_autocorrelation_se", "majority_share", "persistence", "repeat",
+        "increment",
+    )
+}  # fmt: skip
+
+
+def of_sequences(messages: list[Metrics], measures: tuple[str, ...]) -> Samples:
+    """The series of measures and details, made of messages."""
+    found: Samples = {}
+    for said in messages:
+
+        def put(name: str, value: float, said: Metrics = said, **labels: Any) -> None:
+            labels |= {
+                "stream": said.stream, "model": said.model, "segment": said.segment or "",
+                "stage": said.stage, "estimator": said.estimator,
+            }  # fmt: skip
+            own = frozenset((key.rstrip("_"), str(label)) for key, label in labels.items())
+            found[f"prequential_{name}", own] = value
+
+        for name, value in said.measures.items():
+            if name in measures:
+                put(name, value)
+        details = {
+            name: {} if (value := getattr(said, name)) is msgspec.UNSET else value
+            for name in ("normalised", "class_ratio", "intervals", "dependence")
+        }
+        for name, value in details["normalised"].items():
+            put("normalised", value, measure=name)
+        if details["class_ratio"]:
+            put("positives", details["class_ratio"]["positives"])
+            for name, value in details["class_ratio"]["gradients"].items():
+                put("class_ratio_gradient", value, measure=name)
+        for name, (lower, upper) in details["intervals"].items():
+            put("interval_lower", lower, measure=name)
+            put("interval_upper", upper, measure=name)
+        dependence = dict(details["dependence"])
+        for label, value in dependence.pop("repeat", {}).items():
+            put("repeat", value, class_=label)
+        for label, values in dependence.pop("increments", {}).items():
+            for order, value in enumerate(values, 1):
+                put("increment", value, class_=label, order=order)
+        dependence.pop("recent", None)
+        for name, value in dependence.items():
+            put(name, value)
+    return found
+
+
+def of_accounts(messages: list[Metrics]) -> Samples:
+    """The series of outcomes and coverage that messages have, too."""
+    found: Samples = {}
+    for said in messages:
+        if said.segment is None and said.stage != "intermediate" and not said.model.endswith("@random"):
+            about = {"stream": said.stream, "model": said.model, "stage": said.stage}
+            found["prequential_outcomes_total", frozenset(about.items())] = said.outcomes
+        if said.coverage is msgspec.UNSET:
+            continue
+        one = {"stream": said.stream, "model": said.model}
+        found["prequential_waiting_predictions", frozenset(one.items())] = said.coverage["waiting"]
+        oldest = said.coverage["oldest_waiting_ms"] / 1000
+        found["prequential_oldest_waiting_seconds", frozenset(one.items())] = oldest
+        for label, value in said.coverage.get("labelled_by_class", {}).items():
+            about = {**one, "class": label}
+            found["prequential_labelled_by_class_ratio", frozenset(about.items())] = value
+        for of, index in (
+            ("prediction", said.coverage.get("prediction_psi")),
+            *((f"segment:{key}", index) for key, index in said.coverage.get("segment_psi", {}).items()),
+        ):
+            if index is not None:
+                found["prequential_selection_psi", frozenset({**one, "of": of}.items())] = index
+        for percentile, value in said.coverage["label_latency_ms"].items():
+            about = {"stream": said.stream, "percentile": percentile}
+            found["prequential_label_latency_quantile_seconds", frozenset(about.items())] = value / 1000
+    return found
+
+
+def of_alarms(outputs: list[Output]) -> Samples:
+    found: Samples = {}
+    for alarm in outputs:
+        if isinstance(alarm, Alarm) and alarm.segment is None:
+            names = ("stream", "model", "stage", "detector", "signal")
+            key = "prequential_drift_alarms_total", frozenset((n, getattr(alarm, n)) for n in names)
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+class TestSeries:
+    @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
+    @examples(40)
+    @given(seed=st.integers(0, 1 << 30), extreme=st.booleans())
+    def test_they_are_what_the_messages_say(self, size: int, seed: int, extreme: bool) -> None:
+        rng = random.Random(seed)
+        world = extreme_world(rng, 150) if extreme else random_world(rng, 200, rng.choice([2, 3]))
+        config = with_measures(world.config, NAMES)
+        shard, outputs = lived(world)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(picture, "_BYTES", size)
+            found = exported(config, shard)
+        messages = last_set(shard)
+        expected = of_sequences(messages, NAMES)
+        assert {key: value for key, value in found.items() if key[0] in SEQUENCE} == expected
+        for key, value in of_accounts(messages).items():
+            assert found[key] == value, key
+        alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
+        assert alarms == of_alarms(outputs)
+
+    def test_only_the_measures_that_are_wanted(self) -> None:
+        shard, _ = lived(steady(60))
+        names = {name for name, _ in exported(with_measures(shard.config, ("kappa", "mae")), shard)}
+        assert "prequential_kappa" in names
+        assert not names & {"prequential_accuracy", "prequential_error", "prequential_mae"}
+        assert "prequential_outcomes_total" in names
+
+    def test_a_shard_that_is_restored_isnt_shown(self) -> None:
+        shard, _ = lived(steady(60))
+        found = samples(exporter(shard.config, shard, recovering=True).text(at_once))
+        assert found["prequential_shards", frozenset({("state", "recovering")})] == 1
+        assert not [name for name, labels in found if "stream" in dict(labels)]
+        assert not [name for name, _ in found if name.startswith("prequential_dead_letters")]
+
+    def test_a_shard_that_goes_meanwhile_isnt_shown_any_more(self) -> None:
+        shard, _ = lived(steady(60))
+        one = exporter(shard.config, shard)
+        asked: list[int] = []
+
+        def then_gone(question: Callable[[], Any]) -> Any:
+            if asked:
+                one._runners.clear()
+            asked.append(1)
+            return question()
+
+        found = samples(one.text(then_gone))
+        assert len(asked) > 1
+        assert not [name for name, labels in found if "stream" in dict(labels)]
+
+    def test_names_may_have_any_characters(self) -> None:
+        world = steady(60, stream='a"\\b\nc')
+        shard, _ = lived(world)
+        streams = {dict(labels).get("stream") for _, labels in exported(shard.config, shard)}
+        assert streams == {None, 'a"\\b\nc'}
+
+
+def steady(count: int, stream: str = "s") -> World:
+    """Two models, one instance after the other."""
+    rng = random.Random(1)
+    topics: Any = ([], [], [])
+    for i in range(count):
+        head = {"stream": stream, "instance_id": str(i), "ts": 10 * i}
+        truth = rng.choice("01")
+        topics[0].append((10 * i, head))
+        for model in ("m0", "m1"):
+            guess = rng.choice(truth + "01")
+            proba = {guess: 0.75, "01".replace(guess, ""): 0.25}
+            said = {**head, "model": model, "y_pred": guess, "y_proba": proba}
+            topics[1].append((10 * i + 1, said))
+        topics[2].append((10 * i + 2, {**head, "y_true": truth, "ts": 10 * i + 2}))
+    settings = {"defaults": {"emit": {"outcomes": None, "every": "50ms"}, "estimators": ["all", "window:50"]}}
+    return World(settings, topics)
+
+
+def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
+    """What is said of a sequence is what the message after as many outcomes says: never half of a round."""
+    world = steady(1_500)
+    shard = Shard(world.config)
+    said: dict[tuple[str, float], dict[str, float]] = {}
+    questions: SimpleQueue[tuple[Callable[[], Any], SimpleQueue[Any]]] = SimpleQueue()
+    ended = threading.Event()
+
+    def in_loop(question: Callable[[], Any]) -> Any:
+        answer: SimpleQueue[Any] = SimpleQueue()
+        questions.put((question, answer))
+        return answer.get(timeout=30)
+
+    def scrape() -> list[Samples]:
+        one = exporter(with_measures(world.config, NAMES), shard)
+        found = []
+        while not ended.is_set():
+            found.append(samples(one.text(in_loop)))
+        return found
+
+    with ThreadPoolExecutor(2) as threads:
+        scrapes = [threads.submit(scrape) for _ in range(2)]
+        for start in range(0, 1_500, 3):
+            for kind, each in enumerate((3, 6, 3)):
+                first = start * each // 3
+                shard.add(batch_of(kind, world.topics[kind], first, first + each))
+            while shard.advance([world.topics[0][start][0] + 25] * 3, 4):
+                for row in (one.row for one in shard.catalog.subjects if one is not None):
+                    for message in shard.reporter.metrics([row]):
+                        if message.estimator == "all" and message.stage == "final":
+                            said[message.model, message.outcomes] = message.measures
+                try:
+                    while True:
+                        question, answer = questions.get_nowait()
+                        answer.put(question())
+                except Empty:
+                    pass
+            shard.flush()
+        ended.set()
+        while not all(one.done() for one in scrapes):
+            try:
+                question, answer = questions.get(timeout=0.1)
+                answer.put(question())
+            except Empty:
+                pass
+        found = [one for scraped in scrapes for one in scraped.result()]
+    moments = set()
+    for one in found:
+        for model in ("m0", "m1"):
+            about = {"stream": "s", "model": model, "stage": "final"}
+            outcomes = one.get(("prequential_outcomes_total", frozenset(about.items())))
+            if not outcomes:
+                continue
+            of = {**about, "segment": "", "estimator": "all"}
+            measures = {
+                name: value
+                for name in NAMES
+                if (value := one.get((f"prequential_{name}", frozenset(of.items())))) is not None
+            }
+            assert measures == said[model, outcomes]
+            moments.add(outcomes)
+    assert len(moments) > 3
+
+
+def test_what_is_copied_at_once_is_bounded() -> None:
+    """Windows with probabilities are the largest of what is copied, a subject the least."""
+    world = steady(60)
+    topics: Any = ([], [], [])
+    for n in range(60):
+        for kind, rows in enumerate(world.topics):
+            topics[kind].extend((time, {**row, "stream": f"s{n}"}) for time, row in rows[:20])  # type: ignore[dict-item]
+    settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
+    shard, _ = lived(World(settings, topics))
+    copied = []
+    for part in picture.parts(shard.catalog, shard.reporter, scored=True):
+        taken = picture.take(shard.catalog, shard.reporter, part, scored=True)
+        copied.append(
+            sum(
+                column.nbytes
+                for plan in taken.catalog.plans
+                if len(plan.owner) == plan.rows and plan.rows
+                for estimator in plan.estimators
+                for table in estimator.tables()
+                for column in table
+            )
+        )
+    assert len(copied) > 5
+    assert max(copied) < 2 * picture._BYTES
+    assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
+
+
+class TestCompression:
+    @pytest.fixture
+    def address(self) -> Any:
+        body = b"prequential_kappa 1\n" * 1_000
+        endpoint = Endpoint(
+            "127.0.0.1", 0, {"/metrics": lambda: (200, TEXT, body), "/live": lambda: (200, TEXT, b"alive\n")}
+        )
+        yield f"http://127.0.0.1:{endpoint.port}"
+        endpoint.stop()
+
+    @pytest.mark.parametrize(
+        ("accepted", "compressed"),
+        [("gzip", True), ("deflate, gzip;q=0.5", True), ("identity", False), (None, False)],
+    )
+    def test_where_it_is_asked_for(self, address: str, accepted: str | None, compressed: bool) -> None:
+        request = Request(f"{address}/metrics", headers={"Accept-Encoding": accepted} if accepted else {})
+        with urlopen(request) as answer:
+            body = answer.read()
+            assert answer.headers["Vary"] == "Accept-Encoding"
+            assert (answer.headers["Content-Encoding"] == "gzip") == compressed
+            assert int(answer.headers["Content-Length"]) == len(body)
+        assert (gzip.decompress(body) if compressed else body) == b"prequential_kappa 1\n" * 1_000
+        assert len(body) < 1_000 or not compressed
+
+    def test_small_answers_stay_as_they_are(self, address: str) -> None:
+        with urlopen(Request(f"{address}/live", headers={"Accept-Encoding": "gzip"})) as answer:
+            assert (answer.read(), answer.headers["Content-Encoding"]) == (b"alive\n", None)
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{address}/nowhere")

@@ -1,0 +1,248 @@
+"""Coverage, against an account of every single prediction, and the class that was there before."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from prequential.core import coverage as engine
+from prequential.core.coverage import Coverage, new_coverage, tables_of, with_model, with_tables
+from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events, new_events
+
+HORIZONS = (100, 12_800, 3_600_000, 90 * 86_400_000)
+
+AGES = {
+    "100ms": 100, "1s": 1_000, "10s": 10_000, "1m": 60_000, "5m": 300_000, "15m": 900_000, "1h": 3_600_000,
+    "6h": 21_600_000, "1d": 86_400_000, "3d": 259_200_000, "7d": 604_800_000, "30d": 2_592_000_000,
+}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """Events with the stream's clock at each, and a model's horizon by its row."""
+
+    events: Events
+    clocks: list[int]
+    horizons: list[int]
+
+
+def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
+    """Predictions of a few models that meet labels, are late or expire; with `jumps` of clocks, too."""
+    rng = random.Random(seed)
+    horizons = [rng.choice(HORIZONS) for _ in range(4)]
+    events, clocks = new_events(rows), []
+    clock = rng.randrange(-10_000, 1 << 40)
+    pending: list[list[int]] = [[] for _ in horizons]
+    for i in range(rows):
+        model = rng.randrange(len(horizons))
+        horizon = horizons[model]
+        clock += rng.randrange(1 + horizon // 50) if rng.random() < 0.3 else rng.randrange(3)
+        events.model[i] = model
+        if pending[model] and rng.random() < 0.5:
+            ts = pending[model].pop(rng.randrange(len(pending[model])))
+            events.kind[i] = rng.choice((MET, MET, MET, LATE, EXPIRED))
+            events.t1[i] = ts + int(10 ** (rng.random() * np.log10(horizon))) - rng.randrange(2)
+        else:
+            ts = clock - rng.choice((0, 0, 0, rng.randrange(1 + horizon)))
+            if jumps and rng.random() < 0.5:
+                ts += rng.randrange(-100, 100) * horizon
+            pending[model].append(ts)
+        events.ts[i] = ts
+        clocks.append(clock)
+    return Case(events, clocks, horizons)
+
+
+def run(case: Case, cuts: list[int], ask: Callable[[Coverage, int], None] | None = None) -> Coverage:
+    """All events, in slices that end at the cuts; `ask` is called behind each of them."""
+    coverage = new_coverage()
+    for model, horizon in enumerate(case.horizons):
+        coverage = with_model(coverage, model, horizon)
+    before = 0
+    for cut in [*cuts, len(case.clocks)]:
+        coverage = engine.update(coverage, case.events, before, cut)
+        if ask is not None and cut:
+            ask(coverage, cut)
+        before = cut
+    return coverage
+
+
+def assert_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+    """Bit by bit."""
+    others = tables_of(other)
+    for name, array in tables_of(one).items():
+        assert array.tobytes() == others[name].tobytes(), name
+
+
+def digest_of(*tables: tuple[Any, ...], said: object = None) -> str:
+    """Of all bits of tables, and of what was said."""
+    found = hashlib.sha256(repr(said).encode())
+    for table in tables:
+        for array in tables_of(table).values():
+            found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def without_compiler(module: str) -> str:
+    """What `digest` of a module of tests finds where its loops run as plain Python."""
+    script = f"import {module}; print({module}.digest())"
+    settings = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=settings, check=True, capture_output=True, text=True, timeout=300
+    ).stdout.strip()
+
+
+class Account:
+    """Every prediction of a model: its time, what became of it, and at which age."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon, self.width = horizon, max(1, horizon // 128)
+        self.predictions: list[list[Any]] = []  # [cohort, ts, fate, age]
+        self.step: int | None = None
+        self.shares: dict[str, float] = {}
+
+    def see(self, kind: int, ts: int, t1: int) -> None:
+        if kind == WAITS:
+            self.predictions.append([ts // self.width, ts, "waits", None])
+            return
+        one = next(p for p in self.predictions if p[1] == ts and p[2] == "waits")
+        one[2:] = [{MET: "met", LATE: "late", EXPIRED: "expired"}[kind], t1 - ts]
+
+    def oldest(self, clock: int) -> int:
+        waiting = [p[0] for p in self.predictions if p[2] == "waits"]
+        return max(0, clock - min(waiting) * self.width) if waiting else 0
+
+    def curve(self, clock: int) -> dict[str, float]:
+        found = {}
+        ages = {name: age for name, age in AGES.items() if age < self.horizon}
+        for name, age in (*ages.items(), ("horizon", self.horizon)):
+            made = [p for p in self.predictions if p[2] != "late" and (p[0] + 1) * self.width + age <= clock]
+            by_then = [p for p in made if p[2] == "met" and (name == "horizon" or p[3] <= age)]
+            if made:
+                found[name] = len(by_then) / len(made)
+        return found
+
+    def labelled(self, clock: int) -> dict[str, float]:
+        if clock // (2 * self.width) != self.step:
+            self.step, self.shares = clock // (2 * self.width), self.curve(clock)
+        return self.shares
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_what_the_account_of_every_prediction_says(seed: int) -> None:
+    case = case_of(seed, 500)
+    accounts = [Account(horizon) for horizon in case.horizons]
+    seen = 0
+
+    def ask(coverage: Coverage, cut: int) -> None:
+        nonlocal seen
+        for i in range(seen, cut):
+            accounts[case.events.model[i]].see(
+                int(case.events.kind[i]), int(case.events.ts[i]), int(case.events.t1[i])
+            )
+        seen, clock = cut, case.clocks[cut - 1]
+        for model, account in enumerate(accounts):
+            waiting = sum(p[2] == "waits" for p in account.predictions)
+            assert coverage.models.waiting[model] == waiting
+            assert engine.oldest(coverage, model, clock) == account.oldest(clock)
+            assert engine.curve(coverage, model, clock) == account.curve(clock)
+            assert engine.labelled(coverage, model, clock) == account.labelled(clock)
+
+    run(case, sorted(random.Random(seed).sample(range(1, 500), 60)), ask)
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+def test_cuts_and_who_looks_on_change_no_bit(jumps: bool) -> None:
+    for seed in range(3):
+        case = case_of(seed, 6_000, jumps=jumps)
+        asked = sorted(random.Random(seed).sample(range(1, 6_000), 10))
+
+        def ask(coverage: Coverage, cut: int) -> None:
+            for model in range(4):
+                engine.curve(coverage, model, case.clocks[cut - 1])  # noqa: B023
+                engine.oldest(coverage, model, case.clocks[cut - 1])  # noqa: B023
+                if cut in asked:  # noqa: B023
+                    engine.labelled(coverage, model, case.clocks[cut - 1])  # noqa: B023
+
+        cuts = sorted({*asked, *random.Random(seed + 1).sample(range(1, 6_000), 300)})
+        assert_same(run(case, asked, ask), run(case, cuts, ask))
+
+
+def test_the_number_of_cohorts_is_bounded() -> None:
+    """One prediction expires in each step for ten thousand steps, and nobody asks."""
+    rows = 20_000
+    events = new_events(rows)
+    events.kind[::2], events.kind[1::2] = WAITS, EXPIRED
+    events.ts[:] = np.repeat(np.arange(rows // 2), 2) * 100
+    coverage = engine.update(with_model(new_coverage(), 0, 12_800), events, 0, rows)
+    assert coverage.models.cohorts[0] <= 5 * 128
+    assert len(coverage.pool.owner) <= 1_024
+    assert engine.labelled(coverage, 0, 100 * rows) == {"100ms": 0.0, "1s": 0.0, "10s": 0.0, "horizon": 0.0}
+    assert coverage.models.cohorts[0] == 0
+
+
+def test_rows_that_are_freed_are_found_no_more_and_used_again() -> None:
+    """A pool against a dict, under keys that lie close together and far apart."""
+    rng = random.Random(5)
+    pool, first = engine.new_pool(), np.zeros(3, dtype=np.int32)
+    known: dict[tuple[int, int], int] = {}
+    keys = [rng.choice((rng.randrange(-40, 40), rng.randrange(-(1 << 45), 1 << 45))) for _ in range(150)]
+    for _ in range(6_000):
+        owner, key = rng.randrange(3), rng.choice(keys)
+        assert engine.find(pool, owner, key) == known.get((owner, key), 0)
+        if (owner, key) not in known:
+            pool = engine.with_free_row(pool)
+            known[owner, key] = engine.insert(pool, first, owner, key)
+        elif rng.random() < 0.6:
+            previous, row = 0, int(first[owner])
+            while row != known[owner, key]:
+                previous, row = row, int(pool.next[row])
+            engine.remove(pool, first, owner, previous, row)
+            del known[owner, key]
+        elif rng.random() < 0.01:
+            engine.remove_all(pool, int(first[owner]))
+            first[owner] = 0
+            known = {about: row for about, row in known.items() if about[0] != owner}
+    assert len(set(known.values())) == len(known)
+    assert len(pool.owner) <= 512
+
+
+def test_a_snapshot_is_its_arrays() -> None:
+    case = case_of(3, 2_000)
+    whole = run(case, [])
+    half = run(case._replace(clocks=case.clocks[:1_000]), [])
+    saved = {name: array.copy() for name, array in tables_of(half).items()}
+    assert_same(engine.update(with_tables(new_coverage(), saved), case.events, 1_000, 2_000), whole)
+
+
+def test_under_another_horizon_cohorts_go_to_the_new_steps_as_a_whole() -> None:
+    """Two steps of 1 s of which one prediction each has met its label; then steps are of 10 s."""
+    events = new_events(4)
+    events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [500, 1_500, 11_500, 500], 550
+    coverage = engine.update(with_model(new_coverage(), 0, 128_000), events, 0, 4)
+    coverage = with_model(coverage, 0, 1_280_000)
+    assert int(coverage.models.cohorts[0]) == 2
+    assert engine.oldest(coverage, 0, 20_000) == 20_000
+    assert engine.labelled(coverage, 0, 10_099) == {}
+    assert engine.curve(coverage, 0, 10_100) == {"100ms": 0.5}
+    assert engine.labelled(coverage, 0, 20_000) == {"100ms": 0.5, "1s": 0.5, "10s": 0.5}
+
+
+def digest() -> str:
+    """Of a fixed script."""
+    said: list[Any] = []
+
+    def ask(coverage: Coverage, cut: int) -> None:
+        for model in range(4):
+            said.append((engine.labelled(coverage, model, cut), engine.oldest(coverage, model, cut)))
+
+    return digest_of(run(case_of(1, 3_000, jumps=True), [100, 2_000], ask), said=said)
+
+
+def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
+    assert without_compiler("test_coverage") == digest()

@@ -1,0 +1,331 @@
+"""Performance by the time of prediction, against dicts of periods, and the class that was there before."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from prequential.core import periods as engine
+from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.core.outcomes import SCORED, WEIGHTED
+from prequential.core.periods import PeriodState, PeriodTables, new_periods, with_model
+from test_coverage import assert_same, digest_of, without_compiler
+
+CAPACITY = 4
+
+
+class Settings(NamedTuple):
+    width: int
+    final_at: float
+    horizon: int
+    settle: int
+    numbers: bool
+
+
+class Case(NamedTuple):
+    events: Events
+    clocks: list[int]
+    settings: list[Settings | None]  # None: no periods
+
+
+def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
+    """Predictions of a few models that meet labels, which may be revised, turn out to be late or expire."""
+    rng = random.Random(seed)
+    settings: list[Settings | None] = [
+        Settings(rng.choice((50, 1_000, 60_000)), rng.choice((0.5, 0.95, 1.0)), 1_000, seed % 2 * 500, number)
+        for number in (False, False, True)
+    ]
+    settings.insert(1, None)
+    events, clocks, clock = new_events(rows), [], rng.randrange(-2_000, 1 << 40)
+    pending: list[list[int]] = [[] for _ in settings]
+    met: list[list[int]] = [[] for _ in settings]
+    for i in range(rows):
+        model = rng.randrange(len(settings))
+        clock += rng.randrange(30) if rng.random() < 0.5 else 0
+        if rng.random() < 0.005:
+            clock += rng.randrange(4_000)
+        own = settings[model]
+        events.model[i] = model
+        if met[model] and rng.random() < 0.1:
+            former = rng.choice(met[model])
+            for column in (events.ts, events.t1, events.prediction, events.bits):
+                column[i] = column[former]
+            events.kind[i] = REVISED
+            events.label[i] = events.revised[former] if rng.random() < 0.9 else rng.randrange(3)
+            events.revised[i] = events.revised[former] = rng.randrange(3)
+        elif pending[model] and rng.random() < 0.6:
+            ts = pending[model].pop(rng.randrange(len(pending[model])))
+            events.kind[i] = rng.choice((MET, MET, MET, MET, LATE, EXPIRED))
+            events.ts[i], events.t1[i] = ts, ts + rng.randrange(1_000)
+            events.label[i], events.prediction[i] = rng.randrange(3), rng.randrange(3)
+            events.bits[i] = rng.randrange(4)
+            if events.kind[i] == MET:
+                events.scored[i] = rng.choice((0, SCORED, WEIGHTED, SCORED | WEIGHTED)) if own else 0
+                if own and own.numbers:
+                    events.scored[i] = SCORED
+                events.log_loss[i], events.brier[i] = rng.expovariate(1), rng.random()
+                events.confidence[i] = rng.choice((0.0, 1.0, 0.2, rng.random()))
+                events.error[i], events.value[i] = rng.gauss(0, 1), rng.choice((1e6, rng.gauss(1e6, 1)))
+                events.weight[i] = 1 / (0.01 + rng.random())
+                events.revised[i] = events.label[i]
+                met[model].append(i)
+        else:
+            ts = clock - rng.choice((0, 0, rng.randrange(3_000)))
+            if jumps and rng.random() < 0.3:
+                ts += rng.randrange(-10, 200) * 1_000
+            events.ts[i] = ts
+            pending[model].append(ts)
+        clocks.append(clock)
+    return Case(events, clocks, settings)
+
+
+def begun(case: Case) -> PeriodTables:
+    """Tables that know the models of a case."""
+    tables = engine.with_models(new_periods(), len(case.settings))
+    for model, own in enumerate(case.settings):
+        if own is not None:
+            tables, _ = with_model(
+                tables, model, own.width, own.final_at, horizon=own.horizon, settle=own.settle,
+                numbers=own.numbers,
+            )  # fmt: skip
+    return tables
+
+
+def run(
+    case: Case, cuts: list[int], ask: Callable[[PeriodTables, int], None] | None = None
+) -> PeriodTables:
+    """All events, in slices that end at the cuts; `ask` is called behind each of them."""
+    tables, before = begun(case), 0
+    for cut in [*cuts, len(case.clocks)]:
+        tables = engine.update(tables, case.events, before, cut)
+        if ask is not None and cut:
+            ask(tables, cut)
+        before = cut
+    return tables
+
+
+class Plain:
+    """The periods of a model, by number, as the documentation has them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.own = settings
+        self.predictions: Counter[int] = Counter()
+        self.labelled: Counter[int] = Counter()
+        self.cells: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
+        self.newest: dict[int, int] = {}
+        self.values: defaultdict[int, list[float]] = defaultdict(list)
+        self.sums: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
+
+    def see(self, events: Events, i: int) -> None:
+        number, kind = int(events.ts[i]) // self.own.width, int(events.kind[i])
+        cell = int(events.label[i]), int(events.prediction[i]), int(events.bits[i])
+        if kind in (WAITS, LATE):
+            self.predictions[number] += 1 if kind == WAITS else -1
+        elif kind == MET:
+            self.labelled[number] += 1
+            self.cells[number][cell] += 1
+            self.newest[number] = max(self.newest.get(number, -(1 << 62)), int(events.t1[i]))
+            if events.scored[i] & SCORED:
+                self.values[number].append(float(events.value[i]))
+                columns = (events.error,) if self.own.numbers else (events.log_loss, events.brier)
+                for place, column in enumerate(columns):
+                    self.sums[number][place] += float(column[i])
+            if events.scored[i] & WEIGHTED:
+                self.sums[number][2] += float(events.weight[i])
+                self.sums[number][3] += float(events.weight[i]) * (cell[0] == cell[1])
+        elif kind == REVISED and self.cells[number][cell]:
+            self.cells[number][cell] -= 1
+            self.cells[number][int(events.revised[i]), cell[1], cell[2]] += 1
+
+
+def joint(cells: Counter[tuple[int, int, int]]) -> list[float]:
+    counts = np.zeros((CAPACITY, CAPACITY, 4))
+    for cell, count in cells.items():
+        counts[cell] = count
+    return [float(count) for count in counts.ravel()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
+    """Nothing is forgotten here: times hardly move."""
+    case = case_of(seed, 1_500)
+    case = case._replace(
+        settings=[own and own._replace(settle=1 << 50) for own in case.settings]
+    )
+    plains = {model: Plain(own) for model, own in enumerate(case.settings) if own is not None}
+    seen = 0
+
+    def ask(tables: PeriodTables, cut: int) -> None:
+        nonlocal seen
+        for i in range(seen, cut):
+            if (plain := plains.get(int(case.events.model[i]))) is not None:
+                plain.see(case.events, i)
+        seen = cut
+        for model, plain in plains.items():
+            own = plain.own
+            for state in engine.due(tables, model, case.clocks[cut - 1], None, all_news=True):
+                number = state.start // own.width
+                assert state.end == state.start + own.width
+                assert state.predictions == plain.predictions[number]
+                assert state.labelled == plain.labelled[number]
+                assert state.newest_ts == plain.newest.get(number, state.end)
+                assert engine.cells_of(tables, state.row, CAPACITY).tolist() == joint(plain.cells[number])
+                sums = engine.sums_of(tables, state.row)
+                assert (sums is not None) == (number in plain.sums)
+                if sums is not None and own.numbers:
+                    assert sums[53] == plain.sums[number][0]
+                    values = plain.values[number]
+                    mean = math.fsum(values) / len(values)
+                    spread = math.fsum((y - mean) ** 2 for y in values)
+                    assert engine.spread_of(tables, state.row) == pytest.approx(spread, rel=1e-9, abs=1e-9)
+                elif sums is not None:
+                    assert sums[[1, 2, 48, 49]].tolist() == plain.sums[number]
+                    assert sums[0] == sums[3:18].sum() == len(plain.values[number])
+
+    run(case, sorted(random.Random(seed).sample(range(1, 1_500), 25)), ask)
+
+
+def test_cuts_change_no_bit() -> None:
+    for seed in range(4):
+        case = case_of(seed, 4_000, jumps=seed % 2 == 1)
+        asked = sorted(random.Random(seed).sample(range(1, 4_000), 20))
+        cuts = sorted({*asked, *random.Random(seed + 1).sample(range(1, 4_000), 200)})
+        said: list[list[PeriodState]] = [[], []]
+
+        def asking(which: int) -> Callable[[PeriodTables, int], None]:
+            def ask(tables: PeriodTables, cut: int) -> None:
+                for model in (0, 2, 3):
+                    if cut in asked:  # noqa: B023
+                        said[which] += engine.due(tables, model, case.clocks[cut - 1], 0.5)  # noqa: B023
+
+            return ask
+
+        assert_same(run(case, asked, asking(0)), run(case, cuts, asking(1)))
+        assert said[0] == said[1] != []
+
+
+class TestByHand:
+    """Ten predictions and what becomes of them, under periods of 100 ms and a horizon of 1,000 ms."""
+
+    def setup_method(self) -> None:
+        self.tables, kept = with_model(new_periods(), 0, 100, 0.8, horizon=1_000, settle=50, numbers=False)
+        assert not kept
+
+    def see(self, kind: int, *times: int, t1: int = 0, label: int = 0, revised: int = 0) -> None:
+        events = new_events(len(times))
+        events.kind[:], events.ts[:], events.t1[:] = kind, times, t1
+        events.label[:], events.revised[:] = label, revised
+        self.tables = engine.update(self.tables, events, 0, len(times))
+
+    def due(self, clock: int, share: float | None) -> list[tuple[Any, ...]]:
+        return [
+            (one.start, one.predictions, one.labelled, one.status, one.corrections)
+            for one in engine.due(self.tables, 0, clock, share)
+        ]
+
+    def test_provisional_until_the_expected_share_then_final_then_corrected(self) -> None:
+        """Half of ten predictions will get labels: final with 4, as 4/10 = 0.8 · 0.5."""
+        self.see(WAITS, *range(10))
+        assert self.due(50, 0.5) == []
+        self.see(MET, 0, 1, 2, t1=60)
+        assert self.due(100, 0.5) == [(0, 10, 3, "provisional", 0)]
+        assert self.due(101, 0.5) == [], "nothing new"
+        self.see(MET, 3, t1=110, label=1)
+        assert self.due(110, 0.5) == [(0, 10, 4, "final", 0)]
+        self.see(REVISED, 3, label=1, revised=0)
+        assert self.due(120, 0.5) == [(0, 10, 4, "final", 1)]
+        self.see(REVISED, 3, label=1, revised=0)
+        assert self.due(121, 0.5) == [], "no such outcome"
+        self.see(MET, 4, t1=130)
+        assert self.due(130, 0.9) == [(0, 10, 5, "final", 2)]
+
+    def test_without_labels_it_is_final_when_none_can_be_in_time(self) -> None:
+        self.see(WAITS, 10)
+        assert self.due(1_100, 0.5) == []
+        assert self.due(1_101, 0.5) == [(0, 1, 0, "final", 0)]
+
+    def test_a_prediction_that_is_two_horizons_late_has_no_period(self) -> None:
+        self.see(WAITS, 10)
+        assert self.due(2_149, None) == [(0, 1, 0, "final", 0)]
+        assert self.tables.models.periods[0] == 1
+        assert self.due(2_150, None) == []
+        assert self.tables.models.periods[0] == 0
+        for kind in (WAITS, MET, REVISED, LATE):
+            self.see(kind, 20)
+        assert self.due(2_151, None) == []
+        assert self.tables.models.first[0] == 0
+
+    def test_where_nothing_changed_time_goes_on_all_the_same(self) -> None:
+        assert self.due(10_000, None) == []
+        assert self.due(20_000, None) == []
+        self.see(WAITS, 10_000)
+        assert self.tables.models.periods[0] == 0
+
+    def test_periods_to_come_that_were_too_many_never_begin_again(self) -> None:
+        self.see(WAITS, *(100_000 + 100 * number for number in range(200)), 5)
+        assert self.tables.models.periods[0] == 201
+        assert self.due(50, None) == []
+        assert self.tables.models.periods[0] == 1
+        self.see(WAITS, 100_000)
+        self.see(MET, 100_000, t1=100_001)
+        assert self.tables.models.periods[0] == 1
+
+    def test_what_is_forgotten_may_be_read_until_the_next_update(self) -> None:
+        self.see(WAITS, 10, 110)
+        self.see(MET, 10, 10, t1=20, label=1)
+        self.see(MET, 10, 110, t1=20)
+        (one, other) = engine.due(self.tables, 0, 5_000, None)
+        assert self.tables.models.periods[0] == 0
+        counts = engine.cells_of(self.tables, one.row, 2).tolist()
+        assert (counts[0], counts[8], sum(counts)) == (1, 2, 3)
+        assert engine.cells_of(self.tables, other.row, 2).tolist()[0] == 1
+
+    def test_under_another_width_they_begin_empty(self) -> None:
+        self.see(WAITS, 10, 110)
+        self.see(MET, 10, t1=20)
+        tables, kept = with_model(self.tables, 0, 100, 0.9, horizon=500, settle=0, numbers=False)
+        assert kept
+        assert tables.models.periods[0] == 2
+        tables, kept = with_model(tables, 0, 200, 0.9, horizon=500, settle=0, numbers=False)
+        assert not kept
+        assert tables.models.periods[0] == 0
+        assert engine.due(tables, 0, 100, None) == []
+
+
+def test_rows_are_used_again() -> None:
+    """An hour of periods of a second of which some are known at a time."""
+    tables, _ = with_model(new_periods(), 0, 1_000, 0.9, horizon=2_000, settle=0, numbers=False)
+    events = new_events(20)
+    events.kind[:10], events.kind[10:] = WAITS, MET
+    events.scored[:] = SCORED
+    for second in range(3_600):
+        events.ts[:], events.t1[:] = second * 1_000, second * 1_000 + 5
+        events.label[10:] = np.arange(10) % 3
+        tables = engine.update(tables, events, 0, 20)
+        engine.due(tables, 0, second * 1_000 + 5, 0.5)
+    assert len(tables.pool.owner) == 16
+    assert len(tables.cell_pool.owner) <= 32
+    assert len(tables.sums.next) <= 16
+
+
+def digest() -> str:
+    """Of a fixed script."""
+    said: list[Any] = []
+    case = case_of(1, 2_500, jumps=True)
+
+    def ask(tables: PeriodTables, cut: int) -> None:
+        for model in (0, 2, 3):
+            for state in engine.due(tables, model, case.clocks[cut - 1], 0.4):
+                said.append((state, engine.cells_of(tables, state.row, CAPACITY).tolist()))
+                said.append(engine.spread_of(tables, state.row))
+
+    return digest_of(run(case, list(range(100, 2_500, 100)), ask), said=said)
+
+
+def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
+    assert without_compiler("test_periods_tables") == digest()

@@ -1,0 +1,216 @@
+"""What detectors watch, against plain loops over the outcomes so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from outcome_logs import (
+    CAPACITIES,
+    FACTOR,
+    SIZE,
+    Consumers,
+    consumed,
+    positives_of,
+    random_cuts,
+    random_log,
+)
+from prequential.core import signals
+from prequential.core.estimators import all_history, sums
+from prequential.core.measures import INDEX, NO_POSITIVE
+from prequential.core.outcomes import OUTCOME, SCORED, Log
+
+ROWS = 1200
+
+#: The value of a signal from the rows of a sequence's outcomes up to one; None: it isn't fed.
+Definition = Callable[[list[int]], "float | None"]
+
+
+def check(log: Log, watched: list[tuple[int, float]], definition: Definition, tolerance: float) -> None:
+    """All values of a signal are as defined, in order and none is missing."""
+    expected = []
+    rows: dict[int, list[int]] = {}
+    for row in range(len(log.kind)):
+        if log.kind[row] == OUTCOME:
+            of = rows.setdefault(int(log.sequence[row]), [])
+            of.append(row)
+            value = definition(of)
+            if value is not None:
+                expected.append((row, value))
+    assert [row for row, _ in watched] == [row for row, _ in expected]
+    np.testing.assert_allclose(
+        [value for _, value in watched], [value for _, value in expected], rtol=tolerance, atol=1e-15
+    )
+
+
+def made(seed: int, *, numbers: bool = False) -> tuple[Log, Consumers, list[float]]:
+    """A log, what everything makes of it, and the loss of each of its rows."""
+    log = random_log(seed, ROWS, numbers=numbers)
+    consumers = consumed(log, random_cuts(seed, ROWS), numbers=numbers)
+    losses = (log.error**2 if numbers else log.label != log.prediction).astype(np.float64)
+    return log, consumers, losses.tolist()
+
+
+def faded_mean(x: list[float], factor: float) -> float:
+    """S/N (2013 paper, eq. 1), of a list."""
+    total = n = 0.0
+    for value in x:
+        total, n = value + factor * total, 1.0 + factor * n
+    return total / n
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_errors_and_their_ratio(numbers: bool) -> None:
+    log, consumers, losses = made(1, numbers=numbers)
+
+    def of(rows: list[int]) -> list[float]:
+        return [losses[row] for row in rows]
+
+    def whole(rows: list[int]) -> float:
+        return math.fsum(of(rows)) / len(rows)
+
+    def last(rows: list[int]) -> float:
+        return math.fsum(of(rows[-SIZE:])) / min(SIZE, len(rows))
+
+    def faded(rows: list[int]) -> float:
+        return faded_mean(of(rows), FACTOR)
+
+    def ratio(rows: list[int]) -> float | None:
+        return faded(rows) / whole(rows) if len(rows) >= 30 and whole(rows) > 0 else None
+
+    tolerance = 1e-12 if numbers else 0.0  # sums of whole numbers are exact in any order
+    check(log, consumers.values["error"], lambda rows: losses[rows[-1]], 0.0)
+    check(log, consumers.values["all error"], whole, tolerance)
+    check(log, consumers.values["window error"], last, tolerance)
+    check(log, consumers.values["fading error"], faded, 0.0)
+    check(log, consumers.values["ratio"], ratio, tolerance)
+
+
+def test_the_absolute_error_of_numbers() -> None:
+    log = random_log(2, 50, numbers=True)
+    values, fed = np.zeros(50), np.zeros(50, np.uint8)
+    signals.error(log, np.arange(50, dtype=np.int32), signals.ABSOLUTE, values, fed)
+    assert fed.tolist() == (log.kind == OUTCOME).tolist()
+    assert values.tolist() == np.where(fed, np.abs(log.error), 0.0).tolist()
+
+
+def test_a_window_of_numbers_is_a_function_of_what_is_in_it() -> None:
+    log = random_log(2, 300, sequences=1, numbers=True)
+    log.kind[:], log.error[:] = OUTCOME, 1e8
+    log.error[-SIZE:] = 1e-3
+    values, fed = np.zeros(300), np.ones(300, np.uint8)
+    table = signals.new_window_error(1, SIZE, signals.ABSOLUTE)
+    rows = np.arange(300, dtype=np.int32)
+    signals.window_error(table, log, rows, log.error, fed, signals.ABSOLUTE, values)
+    assert values[-1] == pytest.approx(1e-3, rel=1e-15)
+
+
+def test_a_ratio_has_a_largest_value_and_waits_for_an_error() -> None:
+    log = random_log(3, 6, sequences=1)
+    log.sequence[:] = 0
+    short, long = np.full(6, 1.0), np.array([0.0, 0.5, 0.0, 1e-250, 5e-324, 2.0])
+    values, fed = np.zeros(6), np.ones(6, np.uint8)
+    outcome = np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8)
+    rows = np.arange(6, dtype=np.int32)
+    signals.ratio(signals.new_ratio(1), log, rows, short, long, outcome, 3, values, fed)
+    assert fed.tolist() == [0, 0, 0, 1, 1, 0]
+    assert values[3:5].tolist() == [1e200, 1e200]
+
+
+def test_measures_of_scores() -> None:
+    log, consumers, _ = made(4)
+
+    def log_loss(rows: list[int]) -> float | None:
+        scored = [log.log_loss[row] for row in rows if log.scored[row] & SCORED]
+        return math.fsum(scored) / len(scored) if scored else None
+
+    def auc(rows: list[int]) -> float | None:
+        scored = [row for row in rows[-SIZE:] if log.scored[row] & SCORED]
+        positives = [log.positive[row] for row in scored if log.is_positive[row]]
+        negatives = [log.positive[row] for row in scored if not log.is_positive[row]]
+        if not positives or not negatives:
+            return None
+        ranked = sum((a > b) + (a == b) / 2 for a in positives for b in negatives)
+        return 1.0 - float(ranked) / (len(positives) * len(negatives))
+
+    def ece(rows: list[int]) -> float | None:
+        weights, gaps = 0.0, [0.0] * 15
+        for age, row in enumerate(reversed(rows)):
+            if log.scored[row] & SCORED:
+                weight = FACTOR**age
+                weights += weight
+                right = float(log.label[row] == log.prediction[row])
+                place = max(0, math.ceil(log.confidence[row] * 15) - 1)
+                gaps[place] += weight * (log.confidence[row] - right)
+        return math.fsum(map(abs, gaps)) / weights if weights else None
+
+    check(log, consumers.values["all log_loss"], log_loss, 1e-12)
+    check(log, consumers.values["window auc"], auc, 1e-12)
+    check(log, consumers.values["fading ece"], ece, 1e-9)
+
+
+def test_measures_of_numbers() -> None:
+    log, consumers, losses = made(5, numbers=True)
+
+    def bias(rows: list[int]) -> float:
+        return abs(math.fsum(log.error[rows])) / len(rows)
+
+    def mse(rows: list[int]) -> float:
+        return math.fsum(losses[row] for row in rows[-SIZE:]) / min(SIZE, len(rows))
+
+    def not_r2(rows: list[int]) -> float | None:
+        weights = FACTOR ** np.arange(len(rows) - 1, -1, -1)
+        mean = np.average(log.value[rows], weights=weights)
+        spread = (weights * (log.value[rows] - mean) ** 2).sum()
+        return float((weights * log.error[rows] ** 2).sum() / spread) if len(rows) > 1 else None
+
+    check(log, consumers.values["all log_loss"], bias, 1e-9)
+    check(log, consumers.values["window auc"], mse, 1e-12)
+    check(log, consumers.values["fading ece"], not_r2, 1e-7)
+
+
+def watched(log: Log, measure: str, positive: int = 1) -> list[tuple[int, float]]:
+    """(row, value) of `all:MEASURE` over a log."""
+    capacity, n = CAPACITIES[1], len(log.kind)
+    sequences = int(log.sequence.max()) + 1
+    values, fed = np.zeros(n), np.zeros(n, np.uint8)
+    signals.measure_all(
+        all_history.new_table(sequences, 4 * capacity**2), sums.new_all(sequences), log,
+        np.arange(n, dtype=np.int32), capacity, positives_of(sequences, positive), False,
+        signals.is_of_sums(measure), INDEX[measure], values, fed,
+    )  # fmt: skip
+    return [(int(row), float(values[row])) for row in np.flatnonzero(fed)]
+
+
+def test_measures_of_cells_point_to_worse() -> None:
+    log = random_log(6, 400)
+
+    def error(rows: list[int]) -> float:
+        return float(np.mean(log.label[rows] != log.prediction[rows]))
+
+    def not_kappa(rows: list[int]) -> float | None:
+        y, h = log.label[rows], log.prediction[rows]
+        right = float(np.mean(y == h))
+        chance = sum(float(np.mean(y == c) * np.mean(h == c)) for c in range(CAPACITIES[1]))
+        return 1 - (right - chance) / (1 - chance) if chance < 1 else None
+
+    def no_recall(rows: list[int]) -> float | None:
+        of = [row for row in rows if log.label[row] == 1]
+        return 1 - sum(log.prediction[row] == 1 for row in of) / len(of) if of else None
+
+    check(log, watched(log, "error"), error, 1e-12)
+    check(log, watched(log, "accuracy"), error, 1e-12)
+    check(log, watched(log, "kappa"), not_kappa, 1e-9)
+    check(log, watched(log, "recall"), no_recall, 1e-12)
+    assert watched(log, "recall", NO_POSITIVE) == []
+
+
+def test_alarms_carry_the_autocorrelation_of_errors() -> None:
+    log, consumers, losses = made(9)
+    assert len({detector for _, detector, _, _ in consumers.alarms}) >= 3
+    for alarmed, _, _, found in consumers.alarms:
+        rows = np.flatnonzero((log.kind == OUTCOME) & (log.sequence == log.sequence[alarmed]))
+        errors = np.array(losses)[rows[rows <= alarmed]]
+        assert found == pytest.approx(np.corrcoef(errors[:-1], errors[1:])[0, 1], rel=1e-9)
