@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Ints, Ints32, Shorts, kernel
+from prequential.core.kernel import Ints, Ints32, Shorts, inner
 
 #: Base of the digits of times, 2^6, and how many digits there are.
 BITS, LEVELS = 6, 9
@@ -48,13 +48,13 @@ class Links(NamedTuple):
     bucket: Shorts
 
 
-@kernel
+@inner
 def _number(time: int) -> int:
     """A time as a number of `LEVELS` digits; what lies outside of them, as the nearest."""
     return min(max(time, BEGINNING), _END) + OFFSET
 
 
-@kernel
+@inner
 def _level(difference: int) -> int:
     """The highest digit in which two numbers differ, from their exclusive or."""
     level = 0
@@ -65,7 +65,7 @@ def _level(difference: int) -> int:
     return level
 
 
-@kernel
+@inner
 def _lowest(bits: np.uint64) -> int:
     """The lowest bit that is set, of some."""
     digit = 0
@@ -76,7 +76,7 @@ def _lowest(bits: np.uint64) -> int:
     return digit
 
 
-@kernel
+@inner
 def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline: int, clock: int) -> None:
     """Let an instance, which is in no bucket, run out once its stream's clock is above `deadline`: maybe now.
 
@@ -104,7 +104,7 @@ def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline:
         wheels.next_due[stream] = due
 
 
-@kernel
+@inner
 def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None:
     """Take an instance out of its bucket, if it is in one: not of what `advance` has found."""
     bucket = np.int64(links.bucket[instance]) - 1
@@ -123,7 +123,7 @@ def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None
     links.bucket[instance] = 0
 
 
-@kernel
+@inner
 def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) -> int:
     """Empty a bucket; its instances go before `found`, linked by `next`. Returns the first."""
     instance = wheels.first[stream, bucket]
@@ -139,7 +139,7 @@ def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) ->
     return found
 
 
-@kernel
+@inner
 def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) -> int:
     """The clock has gone from `before` to `clock`: take out what may be due, linked by `next`. Returns the
     first.
@@ -163,7 +163,7 @@ def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) 
     return found
 
 
-@kernel
+@inner
 def earliest(wheels: Wheels, links: Links, stream: int, clock: int) -> int:
     """What `next_due` is to be: a time such that none is due, nor to be moved, before the clock is above it.
 

@@ -9,7 +9,7 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 from __future__ import annotations
 
 from prequential.core.events import MET, REVISED
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner
 from prequential.core.logs import DUE, LATENCIES, OUTCOMES, SEGMENT_EVENTS, Logs, add_event
 from prequential.core.outcomes import OUTCOME, REVISION
 from prequential.core.scoring import score
@@ -28,7 +28,7 @@ _LOW = 0xFFFFFFFF
 # ---- which prediction counts
 
 
-@kernel
+@inner
 def earliest_of(predictions: Predictions, first: int, model: int) -> int:
     """A model's earliest prediction in a list; ties: the one delivered first."""
     found, row = 0, first
@@ -39,7 +39,7 @@ def earliest_of(predictions: Predictions, first: int, model: int) -> int:
     return found
 
 
-@kernel
+@inner
 def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
     """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
     found, row = 0, first
@@ -51,14 +51,14 @@ def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int
     return found
 
 
-@kernel
+@inner
 def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
     """t0 + (t1 - t0)·b/B, rounded down; the product itself could be too large for 64 bits."""
     span = t1 - t0
     return t0 + (span // bins) * b + ((span % bins) * b) // bins
 
 
-@kernel
+@inner
 def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
     """Whether no prediction of the same model stands before it in its list."""
     row = first
@@ -69,7 +69,7 @@ def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> 
     return True
 
 
-@kernel
+@inner
 def reference_of(predictions: Predictions, first: int) -> int:
     """The model that baselines predict at the times of.
 
@@ -93,7 +93,7 @@ def reference_of(predictions: Predictions, first: int) -> int:
 # ---- rows of the log
 
 
-@kernel
+@inner
 def _class_of(
     registry: Registry, store: Store, stream: int, prediction: int, final: bool, slot: int, whose: int
 ) -> int:
@@ -111,7 +111,7 @@ def _class_of(
     return registry.streams.nothing[stream] if code == NO_CLASS else code
 
 
-@kernel
+@inner
 def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
     """Which baselines were right, by the label as it was when it met the prediction."""
     predictions, labels = store.predictions, store.labels
@@ -121,7 +121,7 @@ def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int)
     return 2 * (persistent == judged) + (majority == judged)
 
 
-@kernel
+@inner
 def _put(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     position: int, number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
@@ -146,7 +146,7 @@ def _put(
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 
 
-@kernel
+@inner
 def _put_stages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
@@ -179,7 +179,7 @@ def _put_stages(
         position += 1
 
 
-@kernel
+@inner
 def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -> int:
     """A subject has one more outcome; returns its number."""
     subjects = registry.subjects
@@ -197,7 +197,7 @@ def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -
 # ---- outcomes
 
 
-@kernel
+@inner
 def segment_row(
     registry: Registry, store: Store, stream: int, slot: int, model: int, own: int, key: int
 ) -> int:
@@ -215,7 +215,7 @@ def segment_row(
     return registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
 
 
-@kernel
+@inner
 def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
     """The first prediction of a model in a list that carries segments; 0: none does."""
     row = first
@@ -228,7 +228,7 @@ def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
     return 0
 
 
-@kernel
+@inner
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
 ) -> None:
@@ -272,7 +272,7 @@ def _complete_model(
                 )  # fmt: skip
 
 
-@kernel
+@inner
 def _all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
     """Whether all predictions that count in a stage carry probabilities of a known class."""
     streams, predictions = registry.streams, store.predictions
@@ -291,7 +291,7 @@ def _all_corrected(registry: Registry, store: Store, stream: int, slot: int, mod
     return True
 
 
-@kernel
+@inner
 def _complete_ages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int,
     first: int,
@@ -317,7 +317,7 @@ def _complete_ages(
             )  # fmt: skip
 
 
-@kernel
+@inner
 def _complete_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
 ) -> None:
@@ -349,7 +349,7 @@ def _complete_baselines(
                     )  # fmt: skip
 
 
-@kernel
+@inner
 def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
     """A prediction meets its label: the event, and what of it is scored."""
     predictions, labels = store.predictions, store.labels
@@ -363,7 +363,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 
-@kernel
+@inner
 def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
     """All outcomes of an instance whose label has just met its predictions.
 
@@ -396,7 +396,7 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
         row = predictions.next[row]
 
 
-@kernel
+@inner
 def complete_late(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, prediction: int
 ) -> None:
@@ -409,7 +409,7 @@ def complete_late(
     _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
 
 
-@kernel
+@inner
 def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
     predictions = store.predictions
@@ -423,7 +423,7 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
 # ---- revisions
 
 
-@kernel
+@inner
 def _revise_stages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int,
@@ -437,13 +437,13 @@ def _revise_stages(
         )  # fmt: skip
 
 
-@kernel
+@inner
 def _touch(registry: Registry, subject: int) -> None:
     registry.subjects.revisions[subject] += 1
     registry.subjects.changed[subject] = 1
 
 
-@kernel
+@inner
 def revise(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int
 ) -> None:
@@ -502,7 +502,7 @@ def revise(
     _revise_baselines(registry, store, logs, record, stream, slot, first, old)
 
 
-@kernel
+@inner
 def _revise_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, capacity_for, grown, kernel, of_rows
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, capacity_for, grown, inner, kernel, of_rows
 from prequential.core.latency import AGES, BOUNDS_MS, position
 
 Tables = TypeVar("Tables", bound=tuple[Any, ...])
@@ -66,7 +66,7 @@ def with_free_row(pool: Pool) -> Pool:
     return grown_pool(pool, 0 if pool.counters[_FREE] else int(pool.counters[_NEXT]) + 1)
 
 
-@kernel
+@inner
 def _home(owner: int, key: int, mask: int) -> int:
     """The slot at which the search for a key begins. No product overflows, in Python as when compiled."""
     mixed = ((key & _31_BITS) * _LOW) ^ (((key >> 31) & _31_BITS) * _HIGH) ^ (owner * _OWNER)
@@ -94,7 +94,7 @@ def find(pool: Pool, owner: int, key: int) -> int:
     return row
 
 
-@kernel
+@inner
 def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
     """A row for a key that its owner hasn't yet, before the owner's `first` one; 0 if none is free."""
     counters = pool.counters
@@ -114,7 +114,7 @@ def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
     return row
 
 
-@kernel
+@inner
 def _vacate(pool: Pool, row: int) -> None:
     """Take a row out of the hash table. What was put behind it for want of a slot moves up."""
     mask = len(pool.slots) - 1
@@ -133,7 +133,7 @@ def _vacate(pool: Pool, row: int) -> None:
     pool.owner[row] = -1
 
 
-@kernel
+@inner
 def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> int:
     """Free a row of an owner's list, `previous` (0: none) being the one before it; returns the next one."""
     after = np.int64(pool.next[row])

@@ -9,7 +9,7 @@ from prequential.core.calendar import advance, earliest, schedule
 from prequential.core.completing import first_with_segments, is_first_of_model, segment_row
 from prequential.core.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.core.ids import remove
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner
 from prequential.core.logs import REMEMBERED, SEGMENT_EVENTS, Logs, add_event, has_capacity
 from prequential.core.store import (
     EXPIRED,
@@ -31,7 +31,7 @@ from prequential.core.streams import Registry
 CLOCK_TOLERANCE = 3_600_000
 
 
-@kernel
+@inner
 def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
     """What is overdue at the stream's clock runs out.
 
@@ -58,7 +58,7 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
     return complete
 
 
-@kernel
+@inner
 def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
     """Nothing is known of an instance any more."""
     store.instances.state[slot] = UNKNOWN
@@ -66,14 +66,14 @@ def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
     logs.used[REMEMBERED] -= 1
 
 
-@kernel
+@inner
 def drop_label(store: Store, slot: int) -> None:
     """Free an instance's label."""
     give_row(store.pools, LABELS, store.labels.next, store.instances.label[slot])
     store.instances.label[slot] = 0
 
 
-@kernel
+@inner
 def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, clock: int) -> None:
     """An instance's state has come to its deadline."""
     streams, instances = registry.streams, store.instances
@@ -94,7 +94,7 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
     forget(registry, store, logs, slot)
 
 
-@kernel
+@inner
 def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     """The label's time is over: every prediction that waits counts as expired."""
     streams, subjects, predictions = registry.streams, registry.subjects, store.predictions

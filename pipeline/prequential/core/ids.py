@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, kernel
+from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, inner, kernel
 
 Words = npt.NDArray[np.uint64]
 
@@ -124,7 +124,7 @@ _V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
-@kernel
+@inner
 def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
     """SipHash's round. Sums wrap."""
     v0 = v0 + v1
@@ -140,7 +140,7 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
     return v0, v1, v2, v3
 
 
-@kernel
+@inner
 def _word(text: Bytes, at: int, stop: int) -> np.uint64:
     """The eight bytes of a text from `at`, the first lowest; behind its end, zeros."""
     if at + 8 <= stop:
@@ -160,7 +160,7 @@ def _word(text: Bytes, at: int, stop: int) -> np.uint64:
     return word
 
 
-@kernel
+@inner
 def _begin(key: Words, stream: int) -> State:
     """The state after the stream's code, eight bytes of the message."""
     word = np.uint64(stream)
@@ -168,7 +168,7 @@ def _begin(key: Words, stream: int) -> State:
     return v0 ^ word, v1, v2, v3
 
 
-@kernel
+@inner
 def _finish(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, tail: np.uint64, length: int
 ) -> np.uint64:
@@ -181,7 +181,7 @@ def _finish(
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@kernel
+@inner
 def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.uint64:
     """SipHash-1-3 of the stream's code (eight bytes, the lowest first) and then the text."""
     v0, v1, v2, v3 = _begin(key, stream)
@@ -194,7 +194,7 @@ def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.u
     return _finish(v0, v1, v2, v3, _word(text, at, stop), stop - start)
 
 
-@kernel
+@inner
 def _hash_again(ids: Ids, slot: int) -> int:
     """The hash of what has a slot, as entries hold it."""
     v0, v1, v2, v3 = _begin(ids.key, ids.stream[slot])
@@ -224,7 +224,7 @@ def _spread(old: Ints, new: Ints) -> None:
             new[at] = entry
 
 
-@kernel
+@inner
 def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> bool:
     """Whether a slot is that of an id."""
     if ids.stream[slot] != stream or ids.size[slot] != stop - start + 1:
@@ -237,7 +237,7 @@ def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) ->
     return True
 
 
-@kernel
+@inner
 def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """Where an id is in the table, or would go."""
     mask = len(ids.entries) - 1
@@ -249,25 +249,25 @@ def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int)
         at = (at + 1) & mask
 
 
-@kernel
+@inner
 def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The hash of an id as entries hold it."""
     return np.int64(siphash(ids.key, stream, text, start, stop) >> _R33)
 
 
-@kernel
+@inner
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The same as `find`, of an id whose hash is known."""
     return ids.entries[_place(ids, part, stream, text, start, stop)] & _SLOT
 
 
-@kernel
+@inner
 def find(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The slot of the id text[start:stop] of a stream; 0: it has none."""
     return find_hashed(ids, hash_of(ids, stream, text, start, stop), stream, text, start, stop)
 
 
-@kernel
+@inner
 def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The same as `find_or_add`, of an id whose hash is known."""
     at = _place(ids, part, stream, text, start, stop)
@@ -286,7 +286,7 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
     return -slot
 
 
-@kernel
+@inner
 def find_or_add(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The slot of an id; of one that had none, minus the slot that it has from now on.
 
@@ -295,7 +295,7 @@ def find_or_add(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> in
     return find_or_add_hashed(ids, hash_of(ids, stream, text, start, stop), stream, text, start, stop)
 
 
-@kernel
+@inner
 def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> None:
     """Fill a slot's row, and lay its text down."""
     length = stop - start
@@ -314,7 +314,7 @@ def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int)
         block += 1
 
 
-@kernel
+@inner
 def remove(ids: Ids, slot: int) -> None:
     """Take an id out; its slot and its blocks are free then. Nothing happens if the slot is free, or 0."""
     if ids.size[slot] == 0:
@@ -343,7 +343,7 @@ def remove(ids: Ids, slot: int) -> None:
     counts[LIVE] -= 1
 
 
-@kernel
+@inner
 def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: int, parts: Ints) -> int:
     """Fill `parts` with hashes of the ids in rows first to last - 1, and read what looking them up will.
 
@@ -367,7 +367,7 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
     return read
 
 
-@kernel
+@inner
 def look_up_rows(
     ids: Ids, stream: Ints32, text: Bytes, starts: Ints, add: Bytes, slots: Ints32, parts: Ints
 ) -> None:

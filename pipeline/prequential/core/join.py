@@ -10,7 +10,7 @@ from prequential.core.completing import complete, complete_late, remember_number
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.ids import find, find_or_add
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner, kernel
 from prequential.core.logs import (
     DUE,
     OVERDUE,
@@ -122,7 +122,7 @@ def join(
 # ---- before anything changes
 
 
-@kernel
+@inner
 def _too_many(
     rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
 ) -> bool:
@@ -134,7 +134,7 @@ def _too_many(
     return not _repeats(rows, i, registry, store, stream, slot)
 
 
-@kernel
+@inner
 def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
@@ -157,7 +157,7 @@ def _lacks_segment(
     return False
 
 
-@kernel
+@inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
     row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
     if registry.segment_rows.subject[row]:
@@ -166,7 +166,7 @@ def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, va
     return True
 
 
-@kernel
+@inner
 def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     """A slot for an id that isn't known."""
     slot = find_or_add(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
@@ -185,7 +185,7 @@ def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     return slot
 
 
-@kernel
+@inner
 def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
     """The instance's present state ends once the clock is above `deadline`."""
     if store.links.bucket[slot]:
@@ -196,7 +196,7 @@ def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadlin
 # ---- instances
 
 
-@kernel
+@inner
 def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
     """Keep what an instance says beside its time; what an earlier record said of other keys stays."""
     for key in range(registry.streams.keys[stream]):
@@ -206,7 +206,7 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
         store.marks.propensity[slot] = rows.propensity[i]
 
 
-@kernel
+@inner
 def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
@@ -239,7 +239,7 @@ def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int,
         labels.t0[label] = t0
 
 
-@kernel
+@inner
 def _label_was_late(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
     """A waiting label turned out to be later than the horizon: the instance waits without it."""
     registry.streams.late_label[stream] += 1
@@ -252,7 +252,7 @@ def _label_was_late(registry: Registry, store: Store, stream: int, slot: int, de
 # ---- predictions
 
 
-@kernel
+@inner
 def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
     """Whether a prediction says what the model's latest one of this time says; others before may have."""
     predictions = store.predictions
@@ -268,7 +268,7 @@ def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, 
     return predictions.label[same] == rows.label[i]
 
 
-@kernel
+@inner
 def _add_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -302,7 +302,7 @@ def _add_prediction(
     return row
 
 
-@kernel
+@inner
 def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
     """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
     probabilities = store.probabilities
@@ -318,7 +318,7 @@ def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
     return first
 
 
-@kernel
+@inner
 def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
 
@@ -337,7 +337,7 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     return best
 
 
-@kernel
+@inner
 def _prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
@@ -378,7 +378,7 @@ def _prediction(
         _first_counting(rows, i, registry, store, logs, stream, slot)
 
 
-@kernel
+@inner
 def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
     """A prediction that is processed after its label is compared with the baselines just before that."""
     label = store.instances.label[slot]
@@ -386,7 +386,7 @@ def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
     store.predictions.majority[prediction] = store.labels.majority[label]
 
 
-@kernel
+@inner
 def _first_counting(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
@@ -408,7 +408,7 @@ def _first_counting(
 # ---- labels
 
 
-@kernel
+@inner
 def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     streams, instances, labels = registry.streams, store.instances, store.labels
     state, y = instances.state[slot], rows.label[i]
@@ -430,7 +430,7 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
         revise(registry, store, logs, i, stream, slot, old)
 
 
-@kernel
+@inner
 def _first_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
@@ -458,7 +458,7 @@ def _first_label(
     _run_until(registry, store, stream, slot, t1 + horizon)
 
 
-@kernel
+@inner
 def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
     """Predictions made after the label don't count."""
     predictions = store.predictions
@@ -483,7 +483,7 @@ def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: 
         row = following
 
 
-@kernel
+@inner
 def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
     """The first prediction of a model that carries segments says them for all, also where it is late."""
     predictions, segments = store.predictions, store.values.segments
@@ -504,7 +504,7 @@ def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
         row = predictions.next[row]
 
 
-@kernel
+@inner
 def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
     """Whether it is the first delivered of its model's predictions that count."""
     row = first
@@ -515,7 +515,7 @@ def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: in
     return True
 
 
-@kernel
+@inner
 def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     """An instance's label meets all predictions that wait."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions

@@ -47,7 +47,7 @@ def _wide(kind: Any) -> Any:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop, once for a machine; it makes no arrays of its own (see `allocating`).
+    """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
 
     Without `fastmath`: results are those of the same loop in Python, to the last bit. It lets go of the
     interpreter's lock, so others may work meanwhile. Division by zero is never left to it: callers look
@@ -57,12 +57,27 @@ def kernel(function: Function) -> Function:
     down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
     says it.
     """
-    return _once(_jit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+    return _compiled(function, _nrt=False)
+
+
+def inner(function: Function) -> Function:
+    """Compile a loop that only other loops call: without what Python would need to call it, a third of its
+    compilation."""
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True)
 
 
 def allocating(function: Function) -> Function:
-    """Compile a loop that makes arrays for its own use; likewise otherwise."""
-    return _once(_jit(cache=True, nogil=True, error_model="numpy")(function))
+    """Compile a loop that makes arrays for its own use; called from Python."""
+    return _compiled(function)
+
+
+def inner_allocating(function: Function) -> Function:
+    """The same where only other loops call it."""
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def _compiled(function: Function, **flags: bool) -> Function:
+    return _once(_jit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function))
 
 
 def capacity_for(rows: int, present: int = 0) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from ddsketch.mapping import LogarithmicMapping
-from prequential.core.kernel import Ints, Ints32, grown, kernel, of_rows, taken
+from prequential.core.kernel import Ints, Ints32, grown, inner, kernel, of_rows, taken
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
@@ -116,7 +116,7 @@ def part(latencies: Latencies, streams: Ints) -> Latencies:
     return latencies._replace(streams=own, bins=taken(latencies.bins, used))
 
 
-@kernel
+@inner
 def position(bounds: Ints, value: int) -> int:
     """How many of the ascending bounds are below a value."""
     below = 0
@@ -125,7 +125,7 @@ def position(bounds: Ints, value: int) -> int:
     return below
 
 
-@kernel
+@inner
 def _key(value: int) -> int:
     """The bin of a latency above 0: the first one whose end isn't below it.
 

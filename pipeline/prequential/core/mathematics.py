@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner, kernel
 
 #: ln 2 in two parts: products of the first with exponents are exact, the second has the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -81,7 +81,7 @@ def exp(x: float) -> float:
     return math.ldexp(1.0 - ((low - r * c / (2.0 - c)) - high), k)
 
 
-@kernel
+@inner
 def power(base: float, exponent: int) -> float:
     """base^exponent for a whole exponent >= 0, by repeated squaring.
 
@@ -98,7 +98,7 @@ def power(base: float, exponent: int) -> float:
     return result
 
 
-@kernel
+@inner
 def root(x: float, k: int) -> float:
     """The k-th root of x >= 0, k >= 1.
 

@@ -11,7 +11,7 @@ from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Floats, Ints, allocating, kernel
+from prequential.core.kernel import Floats, Ints, allocating, inner, inner_allocating
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE
 from prequential.core.measures.auc import area
 from prequential.core.measures.per_class import Classes, new_classes
@@ -42,7 +42,7 @@ class Scratch(NamedTuple):
     sorted: Floats
 
 
-@allocating
+@inner_allocating
 def new_scratch(capacity: int, size: int) -> Scratch:
     """For `capacity` classes and windows of `size` outcomes."""
     return Scratch(
@@ -51,7 +51,7 @@ def new_scratch(capacity: int, size: int) -> Scratch:
     )  # fmt: skip
 
 
-@kernel
+@inner
 def total_of(cells: Floats) -> float:
     """The weight of all outcomes."""
     total = 0.0
@@ -60,7 +60,7 @@ def total_of(cells: Floats) -> float:
     return total
 
 
-@kernel
+@inner
 def _measure(
     of: Scratch, positives: Positives, q: int, numbers: bool, chance: bool, scored: bool, spread: float,
     values: Floats, reasons: Ints,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, kernel, records
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, records
 
 #: Kinds of rows: an outcome came; the label of a former one was revised.
 OUTCOME, REVISION = 0, 1
@@ -44,7 +44,7 @@ class Log(NamedTuple):
 
 
 #: Joint cells: label, prediction, which baselines were right.
-@kernel
+@inner
 def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
     """The joint cell among 4·k² with room for k = `capacity` classes."""
     return (label * capacity + prediction) * 4 + bits

@@ -17,7 +17,7 @@ from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Bytes, Ints, Ints32, allocating, kernel
+from prequential.core.kernel import Bytes, Ints, Ints32, allocating, inner, kernel
 from prequential.core.measures.positive import Positives, may_be_positive
 from prequential.core.outcomes import OUTCOME, Log
 
@@ -103,7 +103,7 @@ def new_error_pairs(rows: int) -> ErrorPairs:
     return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
 
 
-@kernel
+@inner
 def autocorrelation(both_right: float, worse: float, better: float, both_wrong: float) -> float:
     """Correlation of neighbours from the counts (or weights) of 00, 01, 10, 11; NaN if one never varies."""
     first, second = better + both_wrong, worse + both_wrong

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.coverage import Pool, find, insert, new_pool, remove, remove_all, with_free_row
 from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.core.outcomes import SCORED as HAS_SCORE
 from prequential.core.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.outcomes import cell_of
@@ -374,7 +374,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
     return stop
 
 
-@kernel
+@inner
 def _add_probabilities(
     sums: Floats, row: int, log_loss: float, brier: float, confidence: float, right: float
 ) -> None:
@@ -388,7 +388,7 @@ def _add_probabilities(
     sums[row, RIGHT + number] += right
 
 
-@kernel
+@inner
 def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
     """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
 
@@ -466,7 +466,7 @@ def _due(
     return count
 
 
-@kernel
+@inner
 def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
     """Whether there is something to report about a period; with `all_news` the least change is enough."""
     labelled, final = state[row, _LABELLED], state[row, _FINAL] != 0
@@ -481,7 +481,7 @@ def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news:
     return more >= max(1.0, _NEWS * state[row, _PREDICTIONS])
 
 
-@kernel
+@inner
 def _sort(keys: Ints, rows: Ints32, count: int) -> None:
     """Sort rows by their keys (Shell 1959): they come nearly in the opposite order."""
     for i in range(count // 2):

@@ -7,7 +7,7 @@ how many were right. Of labels with a known propensity: weights. Of numbers: err
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.kernel import Floats, kernel
+from prequential.core.kernel import Floats, inner
 from prequential.core.mathematics import log
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (contract, section 3).
@@ -32,7 +32,7 @@ ABSOLUTE, SQUARED, BIAS = (6 + 3 * BINS + part for part in range(3))
 SIZE = 9 + 3 * BINS
 
 
-@kernel
+@inner
 def bin_of(confidence: float) -> int:
     """The bin b of a confidence, b/15 < p <= (b + 1)/15; the first one for 0.
 
@@ -45,7 +45,7 @@ def bin_of(confidence: float) -> int:
     return min(BINS - 1, max(0, place))
 
 
-@kernel
+@inner
 def log_loss_of(p: float) -> float:
     """-ln p for the label's probability p, clipped.
 

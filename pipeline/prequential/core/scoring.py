@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner
 from prequential.core.outcomes import SCORED, WEIGHTED
 from prequential.core.scores import log_loss_of
 from prequential.core.store import Store
 from prequential.core.streams import Registry, positive_name
 
 
-@kernel
+@inner
 def score(
     columns: Any, row: int, registry: Registry, store: Store, stream: int, slot: int, prediction: int,
     label: int,

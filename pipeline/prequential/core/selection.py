@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.events import EXPIRED, MET, Events
-from prequential.core.kernel import Ints, Ints32, grown, kernel, of_rows, taken
+from prequential.core.kernel import Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.logs import SegmentEvents
 from prequential.core.mathematics import log
 
@@ -165,7 +165,7 @@ def _capacity(code: int) -> int:
     return rows
 
 
-@kernel
+@inner
 def _size(rows: int) -> int:
     """Binary logarithm of a power of two."""
     size = 0
@@ -190,7 +190,7 @@ def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
     return stop
 
 
-@kernel
+@inner
 def _allocate(selection: Selection, model: int, rows: int) -> bool:
     """Move a model's counts to a block of so many rows; False if the pool is full."""
     models, counts, free = selection.models, selection.classes.counts, selection.free

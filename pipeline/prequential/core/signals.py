@@ -19,7 +19,7 @@ from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, allocating, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, inner_allocating, kernel
 from prequential.core.measures import DEFINED, INDEX, NAMES
 from prequential.core.measures.positive import Positives
 from prequential.core.measuring import Measured
@@ -200,7 +200,7 @@ def is_of_sums(measure: str) -> bool:
     return measure in _OF_SUMS
 
 
-@kernel
+@inner
 def _worse(measure: int, value: float) -> float:
     """A measure's value, turned so that it grows when the model gets worse."""
     if measure == _BIAS:
@@ -211,7 +211,7 @@ def _worse(measure: int, value: float) -> float:
     return 1.0 - value
 
 
-@allocating
+@inner_allocating
 def _room() -> tuple[Ints, Measured]:
     """Room for the number of one sequence, and for its measures."""
     return np.zeros(1, np.int64), Measured(
@@ -219,7 +219,7 @@ def _room() -> tuple[Ints, Measured]:
     )
 
 
-@kernel
+@inner
 def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
     """The i-th row's value, where the measure is defined."""
     if found.reasons[0, measure] == DEFINED:

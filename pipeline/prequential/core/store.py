@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from prequential.core.calendar import Links, Wheels
 from prequential.core.ids import Ids
-from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, kernel
+from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inner
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 
@@ -114,7 +114,7 @@ class Pools(NamedTuple):
     used: Ints
 
 
-@kernel
+@inner
 def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
     """A free row of a pool; its capacity is ensured by the caller."""
     row = pools.free[pool]
@@ -128,7 +128,7 @@ def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
     return row
 
 
-@kernel
+@inner
 def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
     """A row of a pool is free again."""
     next_row[row] = pools.free[pool]
@@ -136,7 +136,7 @@ def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
     pools.used[pool] -= 1
 
 
-@kernel
+@inner
 def count_of(predictions: Predictions, first: int) -> int:
     """How many predictions a list has."""
     count = 0
@@ -146,7 +146,7 @@ def count_of(predictions: Predictions, first: int) -> int:
     return count
 
 
-@kernel
+@inner
 def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -> None:
     """Free a list of probabilities."""
     while first:
@@ -155,7 +155,7 @@ def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -
         first = following
 
 
-@kernel
+@inner
 def drop_predictions(
     pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int, waiting: bool
 ) -> None:

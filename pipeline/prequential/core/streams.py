@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Bytes, Ints, Ints32, Words, kernel
+from prequential.core.kernel import Bytes, Ints, Ints32, Words, inner
 from prequential.core.store import NO_CLASS
 
 
@@ -118,7 +118,7 @@ class SegmentRows(NamedTuple):
     subject: Ints32
 
 
-@kernel
+@inner
 def count_label(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: int) -> None:
     """Baselines and transitions see a label.
 
@@ -148,7 +148,7 @@ def count_label(streams: Streams, classes: Classes, pairs: Pairs, stream: int, l
     streams.labels[stream] += 1
 
 
-@kernel
+@inner
 def lift(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: int) -> float:
     """P(label | latest label)/P(label), the factor of temporal correction (2015 paper, eq. 3), smoothed.
 
@@ -165,7 +165,7 @@ def lift(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: i
     return (seen + 1) / (expected + 1)
 
 
-@kernel
+@inner
 def positive_name(streams: Streams, classes: Classes, stream: int, label: int) -> np.uint64:
     """Hash of the positive class's name where `label` is a label; 0: there is none.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Floats, Ints, Ints32, inner
 
 
 class Parameter(NamedTuple):
@@ -48,7 +48,7 @@ def new_alarms(room: int) -> Alarms:
     return Alarms(places, detectors, np.zeros(room), np.full(room, np.nan), np.zeros(1, np.int64))
 
 
-@kernel
+@inner
 def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float) -> None:
     """Add an alarm."""
     at = alarms.raised[0]

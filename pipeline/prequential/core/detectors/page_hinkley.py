@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.detectors.declaration import Alarms, Detector, Parameter, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.core.outcomes import Log
 
 
@@ -35,7 +35,7 @@ def new_table(rows: int) -> PageHinkley:
     )
 
 
-@kernel
+@inner
 def step(table: PageHinkley, settings: Settings, q: int, x: float) -> tuple[bool, float]:
     """Feed sequence `q` the value x_T: whether there is an alarm, and the statistic.
 

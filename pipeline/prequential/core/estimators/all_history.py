@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.outcomes import REVISION, Log, cell_of
 
 
@@ -23,7 +23,7 @@ def new_table(rows: int, cells: int) -> AllHistory:
     return AllHistory(np.zeros((rows, cells), np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
 
 
-@kernel
+@inner
 def add(table: AllHistory, q: int, cell: int) -> None:
     """Sequence `q` has an outcome in `cell`."""
     table.cells[q, cell] += 1
@@ -50,14 +50,14 @@ def read(table: AllHistory, q: int, cells: Floats) -> None:
         cells[cell] = table.cells[q, cell]
 
 
-@kernel
+@inner
 def recoded(cell: int, capacity: int, new_capacity: int) -> int:
     """The joint cell of the same label, prediction and baselines where there is room for other classes."""
     pair, bits = cell >> 2, cell & 3
     return cell_of(pair // capacity, pair % capacity, bits, new_capacity)
 
 
-@kernel
+@inner
 def copy_cells(
     old: npt.NDArray[np.generic],
     q: int,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.estimators.all_history import copy_cells
-from prequential.core.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.mathematics import power
 from prequential.core.outcomes import OUTCOME, Log, cell_of
 from prequential.core.scores import NOTHING
@@ -32,7 +32,7 @@ def new_table(rows: int, cells: int) -> Fading:
     )
 
 
-@kernel
+@inner
 def faded(x: float, factor: float, gap: int) -> float:
     """x·A^gap, 0 where that is next to nothing."""
     if x == 0.0:
@@ -41,7 +41,7 @@ def faded(x: float, factor: float, gap: int) -> float:
     return now if abs(now) >= NOTHING else 0.0
 
 
-@kernel
+@inner
 def add(table: Fading, q: int, cell: int, factor: float) -> None:
     """Sequence `q` has an outcome in `cell`."""
     n = table.n[q] + 1

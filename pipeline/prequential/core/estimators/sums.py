@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core import outcomes, scores
 from prequential.core.estimators.fading import faded
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.core.mathematics import power
 from prequential.core.outcomes import OUTCOME, Log
 
@@ -99,7 +99,7 @@ def new_faded(rows: int) -> FadedSums:
     return FadedSums(np.zeros((rows, scores.SIZE)), np.zeros((rows, 4)), of_rows, of_rows.copy())
 
 
-@kernel
+@inner
 def _add_class(
     sums: Floats, flags: int, right: bool, log_loss: float, brier: float, confidence: float, weight: float
 ) -> None:
@@ -120,7 +120,7 @@ def _add_class(
             sums[scores.WEIGHT_RIGHT] += weight
 
 
-@kernel
+@inner
 def _add_number(sums: Floats, error: float) -> None:
     """What a predicted number adds to sums."""
     sums[scores.SCORED] += 1.0
@@ -129,7 +129,7 @@ def _add_number(sums: Floats, error: float) -> None:
     sums[scores.BIAS] += error
 
 
-@kernel
+@inner
 def score_of(log: Log, row: int) -> Score:
     """What is scored of the outcome in a row of the log."""
     return Score(
@@ -139,7 +139,7 @@ def score_of(log: Log, row: int) -> Score:
     )  # fmt: skip
 
 
-@kernel
+@inner
 def _add_score(sums: Floats, one: Score, numbers: bool) -> None:
     """What an outcome adds to sums."""
     if numbers:
@@ -148,7 +148,7 @@ def _add_score(sums: Floats, one: Score, numbers: bool) -> None:
         _add_class(sums, one.flags, one.right, one.log_loss, one.brier, one.confidence, one.weight)
 
 
-@kernel
+@inner
 def _add_label(of: Floats, y: float, decay: float) -> None:
     """The next label, by the recursion of Welford (1962) with weights that fade.
 
@@ -165,20 +165,20 @@ def _add_label(of: Floats, y: float, decay: float) -> None:
     of[_SPREAD] = decay * of[_SPREAD] + apart * (y - mean - of[_REST])
 
 
-@kernel
+@inner
 def _spread_of(of: Floats) -> float:
     """The labels' spread, 0 where all are the same as far as digits tell."""
     noise = _NOISE * of[_WEIGHT] * of[_MEAN] * of[_MEAN]
     return of[_SPREAD] if of[_SPREAD] > noise else 0.0
 
 
-@kernel
+@inner
 def _copy(source: Floats, target: Floats) -> None:
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@kernel
+@inner
 def _any(sums: Floats) -> bool:
     """Whether sums are of anything."""
     return max(sums[scores.SCORED], sums[scores.WEIGHT]) >= scores.NOTHING
@@ -187,7 +187,7 @@ def _any(sums: Floats) -> bool:
 # All history
 
 
-@kernel
+@inner
 def add_all(table: AllSums, q: int, one: Score, numbers: bool) -> None:
     """Sequence `q` has an outcome that is scored so."""
     if one.flags:
@@ -204,14 +204,14 @@ def update_all(table: AllSums, log: Log, rows: Ints32, numbers: bool) -> None:
             add_all(table, log.sequence[row], score_of(log, row), numbers)
 
 
-@kernel
+@inner
 def read_all(table: AllSums, q: int, sums: Floats) -> bool:
     """Write the sums of sequence `q` into `sums`: whether they are of anything."""
     _copy(table.sums[q], sums)
     return _any(sums)
 
 
-@kernel
+@inner
 def spread_all(table: AllSums, q: int) -> float:
     """Σ(y - ȳ)² of the labels."""
     return _spread_of(table.labels[q])
@@ -220,7 +220,7 @@ def spread_all(table: AllSums, q: int) -> float:
 # Windows
 
 
-@kernel
+@inner
 def add_window(table: WindowSums, q: int, one: Score, numbers: bool) -> None:
     """Sequence `q` has an outcome that is scored so; the oldest one leaves a full window."""
     place = table.n[q] % table.flags.shape[1]
@@ -249,13 +249,13 @@ def update_window(table: WindowSums, log: Log, rows: Ints32, numbers: bool) -> N
             add_window(table, log.sequence[row], score_of(log, row), numbers)
 
 
-@kernel
+@inner
 def _span(table: WindowSums, q: int) -> tuple[int, int]:
     """The outcomes in the window from the oldest to the newest: numbers first … last - 1, from 0."""
     return max(0, table.n[q] - table.flags.shape[1]), table.n[q]
 
 
-@kernel
+@inner
 def read_window(table: WindowSums, q: int, numbers: bool, sums: Floats) -> bool:
     """Write the sums of sequence `q` into `sums`, from the oldest on: whether they are of anything."""
     sums[:] = 0.0
@@ -275,7 +275,7 @@ def read_window(table: WindowSums, q: int, numbers: bool, sums: Floats) -> bool:
     return _any(sums)
 
 
-@kernel
+@inner
 def spread_window(table: WindowSums, q: int) -> float:
     """Σ(y - ȳ)² of the labels (numbers) in the window."""
     size = table.flags.shape[1]
@@ -295,7 +295,7 @@ def spread_window(table: WindowSums, q: int) -> float:
     return spread
 
 
-@kernel
+@inner
 def sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """Write p of the positive class of the window's scored outcomes, and whether that was the label.
 
@@ -316,7 +316,7 @@ def sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
 # Fading
 
 
-@kernel
+@inner
 def add_faded(table: FadedSums, q: int, one: Score, numbers: bool, factor: float) -> None:
     """Sequence `q` has an outcome that is scored so."""
     n = table.n[q] + 1
@@ -331,7 +331,7 @@ def add_faded(table: FadedSums, q: int, one: Score, numbers: bool, factor: float
             _add_label(table.labels[q], one.value, decay)
 
 
-@kernel
+@inner
 def _fade(sums: Floats, decay: float) -> None:
     """Multiply sums by A^gap; what is then next to nothing is 0, and so is all if no outcome has a weight."""
     for place in range(len(sums)):
@@ -349,7 +349,7 @@ def update_faded(table: FadedSums, log: Log, rows: Ints32, numbers: bool, factor
             add_faded(table, log.sequence[row], score_of(log, row), numbers, factor)
 
 
-@kernel
+@inner
 def read_faded(table: FadedSums, q: int, factor: float, sums: Floats) -> bool:
     """Write the present sums of sequence `q` into `sums`: whether they are of anything."""
     _copy(table.sums[q], sums)
@@ -357,7 +357,7 @@ def read_faded(table: FadedSums, q: int, factor: float, sums: Floats) -> bool:
     return _any(sums)
 
 
-@kernel
+@inner
 def spread_faded(table: FadedSums, q: int, factor: float) -> float:
     """Σw(y - ȳ)² of the labels with their weights w."""
     return faded(_spread_of(table.labels[q]), factor, table.n[q] - table.touched[q])

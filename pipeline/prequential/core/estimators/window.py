@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.estimators.all_history import copy_cells, recoded
-from prequential.core.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.outcomes import REVISION, Log, cell_of
 
 
@@ -29,7 +29,7 @@ def new_table(rows: int, cells: int, size: int) -> Window:
     )
 
 
-@kernel
+@inner
 def add(table: Window, q: int, cell: int) -> None:
     """Sequence `q` has an outcome in `cell`; the oldest one leaves a full window."""
     n, size = table.n[q], table.ring.shape[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.kernel import kernel
+from prequential.core.kernel import inner
 from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
 from prequential.core.scores import NOTHING
 
@@ -38,7 +38,7 @@ class Totals(NamedTuple):
     covariance: float  # right·n - Σ_i t_i·h_i
 
 
-@kernel
+@inner
 def vanishes(part: float, whole: float) -> bool:
     """Whether a part is nothing of the whole; of counts, only 0 is.
 
@@ -48,7 +48,7 @@ def vanishes(part: float, whole: float) -> bool:
     return part <= NOTHING * whole
 
 
-@kernel
+@inner
 def error(t: Totals) -> Result:
     """Share of outcomes that are wrong (2013 paper, section 3.2).
 
@@ -59,7 +59,7 @@ def error(t: Totals) -> Result:
     return t.wrong / t.n, DEFINED
 
 
-@kernel
+@inner
 def accuracy(t: Totals) -> Result:
     """p: share of outcomes that are right (2019 paper, eq. 1).
 
@@ -70,7 +70,7 @@ def accuracy(t: Totals) -> Result:
     return t.right / t.n, DEFINED
 
 
-@kernel
+@inner
 def p_ran(t: Totals) -> Result:
     """Accuracy of random predictions with the model's own distribution, Σ t_i·h_i/n² (2015 paper, eq. 9).
 
@@ -81,7 +81,7 @@ def p_ran(t: Totals) -> Result:
     return t.chance / (t.chance + t.beyond_chance), DEFINED
 
 
-@kernel
+@inner
 def kappa(t: Totals) -> Result:
     """Cohen's kappa, (p - p_ran)/(1 - p_ran) = 1 - (1 - p)/(1 - p_ran) (2015 paper, eq. 9 and 10).
 
@@ -94,7 +94,7 @@ def kappa(t: Totals) -> Result:
     return max(-1.0, 1.0 - t.wrong * t.n / t.beyond_chance), DEFINED
 
 
-@kernel
+@inner
 def kappa_se(t: Totals) -> Result:
     """Standard error of kappa, sqrt(p(1 - p)/N)/(1 - p_ran) (2015 paper, eq. 11).
 
@@ -109,7 +109,7 @@ def kappa_se(t: Totals) -> Result:
     return math.sqrt(t.right * t.wrong * t.n) / t.beyond_chance, DEFINED
 
 
-@kernel
+@inner
 def kappa_z(t: Totals) -> Result:
     """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))) (2015 paper, eq. 12).
 
@@ -127,7 +127,7 @@ def kappa_z(t: Totals) -> Result:
     return value * math.sqrt(t.n * t.beyond_chance / t.chance), DEFINED
 
 
-@kernel
+@inner
 def p_per(t: Totals) -> Result:
     """Accuracy of the persistent baseline (2015 paper, section 4.1).
 
@@ -138,7 +138,7 @@ def p_per(t: Totals) -> Result:
     return t.persistent / (t.persistent + t.persistent_wrong), DEFINED
 
 
-@kernel
+@inner
 def kappa_per(t: Totals) -> Result:
     """Kappa-Temporal, (p - p_per)/(1 - p_per) = 1 - (1 - p)/(1 - p_per) (2015 paper, eq. 13).
 
@@ -151,7 +151,7 @@ def kappa_per(t: Totals) -> Result:
     return 1.0 - t.wrong / t.persistent_wrong, DEFINED
 
 
-@kernel
+@inner
 def p_maj(t: Totals) -> Result:
     """Accuracy of the majority baseline (2015 paper, section 4.1).
 
@@ -162,7 +162,7 @@ def p_maj(t: Totals) -> Result:
     return t.majority / (t.majority + t.majority_wrong), DEFINED
 
 
-@kernel
+@inner
 def kappa_maj(t: Totals) -> Result:
     """(p - p_maj)/(1 - p_maj): the form of eq. 13 (2015 paper) against the majority baseline.
 
@@ -175,7 +175,7 @@ def kappa_maj(t: Totals) -> Result:
     return 1.0 - t.wrong / t.majority_wrong, DEFINED
 
 
-@kernel
+@inner
 def kappa_plus(t: Totals) -> Result:
     """The combined measure sqrt(max(0, kappa)·max(0, kappa_per)) (2015 paper, eq. 14).
 
@@ -192,7 +192,7 @@ def kappa_plus(t: Totals) -> Result:
     return math.sqrt(max(0.0, against_chance) * max(0.0, against_persistent)), DEFINED
 
 
-@kernel
+@inner
 def mcc(t: Totals) -> Result:
     """Matthews' correlation (2019 paper, eq. 8); for more classes Gorodkin's R_K, its general form.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prequential.core.kernel import Bytes, Floats, kernel
+from prequential.core.kernel import Bytes, Floats, inner
 from prequential.core.measures import DEFINED, NO_NEGATIVES, NO_POSITIVES, Result
 
 
-@kernel
+@inner
 def area(p: Floats, is_positive: Bytes, n: int, scratch: Floats) -> Result:
     """Share of the pairs (positive, negative) in which the positive has the larger score; ties count half.
 
@@ -45,7 +45,7 @@ def area(p: Floats, is_positive: Bytes, n: int, scratch: Floats) -> Result:
     return twice / (2.0 * positives * (n - positives)), DEFINED
 
 
-@kernel
+@inner
 def sort(values: Floats, spare: Floats) -> None:
     """Sort, ascending, by merging; `spare` is at least as long.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, allocating, kernel
+from prequential.core.kernel import Floats, allocating, inner, kernel
 from prequential.core.mathematics import exp, log, root
 from prequential.core.measures import (
     DEFINED,
@@ -80,7 +80,7 @@ def precision(b: Binary) -> Result:
     return b.tp / (b.tp + b.fp), DEFINED
 
 
-@kernel
+@inner
 def specificity(b: Binary) -> Result:
     """TN/N: share of the negatives that are predicted as such.
 
@@ -110,7 +110,7 @@ def f1(b: Binary) -> Result:
     return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
 
 
-@kernel
+@inner
 def balanced_accuracy(c: Classes) -> Result:
     """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
 
@@ -126,7 +126,7 @@ def balanced_accuracy(c: Classes) -> Result:
     return total / classes, DEFINED
 
 
-@kernel
+@inner
 def g_mean(c: Classes) -> Result:
     """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
 
@@ -150,7 +150,7 @@ def g_mean(c: Classes) -> Result:
     return min(1.0, exp(total / classes)), DEFINED
 
 
-@kernel
+@inner
 def macro_precision(c: Classes) -> Result:
     """Mean of the precisions of the classes present; one without a value counts 0.
 
@@ -165,7 +165,7 @@ def macro_precision(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
-@kernel
+@inner
 def macro_recall(c: Classes) -> Result:
     """Mean of the recalls of the classes present; one without a value counts 0.
 
@@ -180,7 +180,7 @@ def macro_recall(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
-@kernel
+@inner
 def macro_f1(c: Classes) -> Result:
     """Mean of the F1 of the classes present; one without a value counts 0.
 
@@ -194,7 +194,7 @@ def macro_f1(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
-@kernel
+@inner
 def weighted_f1(c: Classes) -> Result:
     """Mean of the classes' F1, weighted with their labels; one without a value counts 0.
 
@@ -209,7 +209,7 @@ def weighted_f1(c: Classes) -> Result:
     return total / weights, DEFINED
 
 
-@kernel
+@inner
 def f1_of(c: Classes, i: int) -> float:
     """The F1 of a class, 0 where it has no value.
 
@@ -220,7 +220,7 @@ def f1_of(c: Classes, i: int) -> float:
     return 2.0 * c.hits[i] / (c.labels[i] + c.predictions[i]) if c.hits[i] > 0.0 else 0.0
 
 
-@kernel
+@inner
 def present(c: Classes) -> int:
     """How many classes have a label or a prediction.
 

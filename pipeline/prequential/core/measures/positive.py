@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Floats, Ints32, kernel
+from prequential.core.kernel import Bytes, Floats, Ints32, inner, kernel
 from prequential.core.measures import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
@@ -44,7 +44,7 @@ def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
     return UNSEEN_POSITIVE
 
 
-@kernel
+@inner
 def may_be_positive(positives: Positives, sequence: int, code: int) -> bool:
     """Whether a class may be the positive one, whatever other labels there are."""
     stream = positives.owner[sequence]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from prequential.core.kernel import Floats, kernel
+from prequential.core.kernel import Floats, inner
 from prequential.core.measures import DEFINED, NO_PROBABILITIES, Result
 from prequential.core.scores import BINS, BRIER, CONFIDENCE, IN_BIN, LOG_LOSS, NOTHING, RIGHT, SCORED
 
 
-@kernel
+@inner
 def log_loss(sums: Floats) -> Result:
     """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
 
@@ -20,7 +20,7 @@ def log_loss(sums: Floats) -> Result:
     return sums[LOG_LOSS] / sums[SCORED], DEFINED
 
 
-@kernel
+@inner
 def brier(sums: Floats) -> Result:
     """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2 (Brier 1950).
 
@@ -33,7 +33,7 @@ def brier(sums: Floats) -> Result:
     return sums[BRIER] / sums[SCORED], DEFINED
 
 
-@kernel
+@inner
 def ece(sums: Floats) -> Result:
     """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.
 

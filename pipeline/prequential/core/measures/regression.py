@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.kernel import Floats, kernel
+from prequential.core.kernel import Floats, inner
 from prequential.core.measures import DEFINED, ZERO_DENOMINATOR, Result
 from prequential.core.scores import ABSOLUTE, BIAS, SCORED, SQUARED
 
 
-@kernel
+@inner
 def mae(sums: Floats) -> Result:
     """Mean absolute error, of e = prediction - label.
 
@@ -23,7 +23,7 @@ def mae(sums: Floats) -> Result:
     return sums[ABSOLUTE] / sums[SCORED], DEFINED
 
 
-@kernel
+@inner
 def mse(sums: Floats) -> Result:
     """Mean squared error.
 
@@ -34,7 +34,7 @@ def mse(sums: Floats) -> Result:
     return sums[SQUARED] / sums[SCORED], DEFINED
 
 
-@kernel
+@inner
 def rmse(sums: Floats) -> Result:
     """Root of the mean squared error.
 
@@ -45,7 +45,7 @@ def rmse(sums: Floats) -> Result:
     return math.sqrt(sums[SQUARED] / sums[SCORED]), DEFINED
 
 
-@kernel
+@inner
 def bias(sums: Floats) -> Result:
     """Mean of prediction - label: above 0 where too much is predicted.
 
@@ -56,7 +56,7 @@ def bias(sums: Floats) -> Result:
     return sums[BIAS] / sums[SCORED], DEFINED
 
 
-@kernel
+@inner
 def r2(sums: Floats, spread: float) -> Result:
     """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory; `spread` is Σ(y - ȳ)².
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from prequential.core import measures as column
-from prequential.core.kernel import Bytes, Floats, Ints, allocating, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, inner, inner_allocating, kernel
 from prequential.core.measures import (
     EMPTY,
     NO_POSITIVE,
@@ -30,7 +30,7 @@ from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.scores import NOTHING, SCORED
 
 
-@kernel
+@inner
 def _others(values: Floats, others: Floats) -> None:
     """others[i] = Σ_{j≠i} values[j], from both sides instead of as a difference from the whole."""
     before = after = 0.0
@@ -97,7 +97,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
     )  # fmt: skip
 
 
-@kernel
+@inner
 def expect(t: Totals, c: Classes) -> Totals:
     """What is expected of random predictions with the same distribution, in n-fold counts; `c` is made so.
 
@@ -115,7 +115,7 @@ def expect(t: Totals, c: Classes) -> Totals:
     )  # fmt: skip
 
 
-@kernel
+@inner
 def _fill(values: Floats, reasons: Ints, reason: int) -> None:
     """No measure has a value, for this reason."""
     for at in range(len(values)):
@@ -123,7 +123,7 @@ def _fill(values: Floats, reasons: Ints, reason: int) -> None:
         reasons[at] = reason
 
 
-@kernel
+@inner
 def _refuse_infinite(values: Floats, reasons: Ints) -> None:
     """Sums are infinite of numbers near the largest; measures of them have no value."""
     for at in range(len(values)):
@@ -132,7 +132,7 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
             reasons[at] = ZERO_DENOMINATOR
 
 
-@kernel
+@inner
 def _put_matrix(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
     """What is made of the matrix; and why the rest has no value where there are no scores."""
     values[column.ERROR], reasons[column.ERROR] = agreement.error(t)
@@ -169,7 +169,7 @@ def _put_matrix(t: Totals, c: Classes, positive: int, values: Floats, reasons: I
         reasons[at] = NO_PROPENSITY
 
 
-@kernel
+@inner
 def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> None:
     """What is made of scores."""
     values[column.LOG_LOSS], reasons[column.LOG_LOSS] = probabilistic.log_loss(sums)
@@ -181,7 +181,7 @@ def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> N
         reasons[column.AUC] = NOT_A_WINDOW
 
 
-@kernel
+@inner
 def _put_measures(
     t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
@@ -193,7 +193,7 @@ def _put_measures(
         _refuse_infinite(values, reasons)
 
 
-@kernel
+@inner
 def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
@@ -202,7 +202,7 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
         _refuse_infinite(values, reasons)
 
 
-@kernel
+@inner
 def measure(
     cells: Floats, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
@@ -213,7 +213,7 @@ def measure(
     _put_measures(sum_up(cells, c), c, positive, sums, scored, values, reasons)
 
 
-@kernel
+@inner
 def by_chance(cells: Floats, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
     """Likewise, of random predictions with the model's own distribution; they have no probabilities.
 
@@ -250,7 +250,7 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
         _refuse_infinite(values, reasons)
 
 
-@allocating
+@inner_allocating
 def measure_rows(
     cells: Floats, capacity: int, positives: Ints, sums: Floats, scored: Bytes, spreads: Floats,
     values: Floats, reasons: Ints, regression: bool,

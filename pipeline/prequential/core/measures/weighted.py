@@ -6,12 +6,12 @@ Where an instance gets a label with the known probability π (its propensity), a
 
 from __future__ import annotations
 
-from prequential.core.kernel import Floats, kernel
+from prequential.core.kernel import Floats, inner
 from prequential.core.measures import DEFINED, NO_PROPENSITY, Result
 from prequential.core.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
 
 
-@kernel
+@inner
 def ipw_accuracy(sums: Floats) -> Result:
     """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean, 1971).
 
@@ -26,7 +26,7 @@ def ipw_accuracy(sums: Floats) -> Result:
     return sums[WEIGHT_RIGHT] / sums[WEIGHT], DEFINED
 
 
-@kernel
+@inner
 def ipw_n(sums: Floats) -> Result:
     """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish 1965).
 

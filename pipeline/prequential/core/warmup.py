@@ -1,0 +1,137 @@
+"""All loops, called once: so that none is compiled in the middle of a stream.
+
+numba compiles a loop when it is first called, and keeps the result on disk. A worker that met a loop for the
+first time under load would stand still for seconds, and its group might take its shards away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from prequential.config import (
+    BASELINES,
+    DETAILS,
+    KNOWN_MEASURES,
+    MORE_MEASURES,
+    Config,
+    DetectorConfig,
+    StreamConfig,
+)
+from prequential.core import coverage, latency, periods, picture, selection
+from prequential.core.measures import OF_NUMBERS
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.topics.decoding import Decoded
+from prequential.topics.messages import Instance, Label, Prediction, Record
+
+#: Everything that there is to evaluate, in windows so small that they run full.
+_CLASSES = StreamConfig(
+    measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+    stages=("initial", "final", "bins", "intermediate", "after:1s"),
+    bins=2,
+    estimators=("all", "window:5", "fading:0.9"),
+    positive_class="a",
+    baselines=BASELINES,
+    details=DETAILS,
+    temporal_correction=True,
+    segments=("arm",),
+    label_horizon=4_000,
+    settle=1_000,
+    emit_outcomes=7,
+    emit_every=1_000,
+    period=2_000,
+    detectors=(
+        DetectorConfig("error", threshold=0.5, min_outcomes=2),
+        DetectorConfig("window:5:log_loss"),
+        DetectorConfig("fading:0.9/fading:0.99"),
+    ),
+)
+_NUMBERS = replace(
+    _CLASSES,
+    task="regression",
+    measures=OF_NUMBERS,
+    positive_class=None,
+    details=(),
+    temporal_correction=False,
+    baselines=("persistent",),
+    detectors=(DetectorConfig("error", threshold=0.5, min_outcomes=2), DetectorConfig("window:5:mae")),
+)
+CONFIG = Config(defaults=_CLASSES, streams={"numbers": _NUMBERS, "plain": StreamConfig()})
+
+_STREAMS = ("classes", "numbers", "plain")
+
+_INSTANCES = 24
+_STEP = 300
+
+
+def warm_up() -> None:
+    """Compile every loop of the engine, or fetch it from numba's cache (`NUMBA_CACHE_DIR`)."""
+    shard = Shard(CONFIG)
+    _feed(shard, 0)
+    parts = list(shard.snapshot())
+    shard = Shard(CONFIG)
+    shard.restore(iter(parts))
+    _feed(shard, _INSTANCES)
+    for part in picture.parts(shard.catalog, shard.reporter, scored=True):
+        copied = picture.take(shard.catalog, shard.reporter, part, scored=True)
+        list(copied.reporter.estimates(part.subjects.tolist()))
+    shard.last_set()
+
+
+def warm_consumers() -> None:
+    """Compile the loops that read the join's logs, by letting them read empty ones.
+
+    It needs none of the join's own loops: two processes can share the work, and each finds in the cache what
+    the other has done.
+    """
+    shard = Shard(CONFIG)
+    records = [record for name in _STREAMS for _, record in _records(name, 0)]
+    shard.encoder.encode(records, np.zeros(len(records), np.int64))
+    shard.make_rows()
+    reporter, catalog = shard.reporter, shard.catalog
+    nothing = np.zeros(0, dtype=np.int32)
+    for plan in catalog.plans:
+        plan.consume(shard.logs.outcomes, nothing, catalog.positives(plan))
+    reporter.metrics([row for row, about in enumerate(catalog.subjects) if about is not None], covered=True)
+    reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
+    reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
+    reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
+    reporter.latencies = latency.update(reporter.latencies, nothing, np.zeros(0, np.int64))
+
+
+def _feed(shard: Shard, first: int) -> None:
+    """Put some records through, in rounds of few."""
+    offsets = list(shard.merge.added)
+    for number in range(first, first + _INSTANCES):
+        records = [record for name in _STREAMS for record in _records(name, number)]
+        for kind in range(3):
+            own = [(ts, record) for ts, record in records if kind == record.KIND]
+            if own:
+                span = range(offsets[kind], offsets[kind] + len(own))
+                offsets[kind] = span.stop
+                own.sort(key=lambda one: one[0])
+                times = [ts for ts, _ in own]
+                shard.add(Batch(kind, span, times, Decoded([record for _, record in own], {})))
+        shard.advance([(number + 1) * _STEP] * 3, len(records))
+        shard.flush()
+
+
+def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
+    """An instance, its predictions, and the label of one before it; some of them come twice or never."""
+    ts, name = number * _STEP, str(number)
+    segments = {"arm": "xyz"[number % 3]}
+    yield ts, Instance(stream, name, ts, number, segments, 0.5)
+    of_numbers = stream == "numbers"
+    for model in ("m", "n"):
+        for again in range(1 + number % 2):
+            when = ts + 50 * again
+            guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
+            proba = None if of_numbers else {"a": 0.75, "b": 0.25}
+            yield when, Prediction(stream, model, name, guess, when, proba, segments, "v1")
+    labelled, missing = number - number % 3, 7
+    if labelled % missing:
+        truth = number % 4 + 0.25 if of_numbers else "abc"[number // 20]
+        yield ts + 100, Label(stream, str(labelled), truth, ts + 100)
+        yield ts + 150, Label(stream, str(labelled), truth, ts + 150)
