@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from compiled import from_python
 from prequential.core import outcomes, pairs, scores, signals
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import Alarms, new_alarms
@@ -20,6 +21,10 @@ from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
 from prequential.core.outcomes import OUTCOME, REVISION, Log, new_log
 from prequential.core.streams import OTHER
+
+read_all, spread_all = from_python(sums.read_all), from_python(sums.spread_all)
+read_window, spread_window = from_python(sums.read_window), from_python(sums.spread_window)
+read_faded, spread_faded = from_python(sums.read_faded), from_python(sums.spread_faded)
 
 #: The first half of a log has classes below the first, the other half below the second.
 CAPACITIES = (2, 4)
@@ -224,15 +229,15 @@ class Consumers:
             fading.read(m["fading"], q, FACTOR, cells)
             said.append(cells.copy())
             numbers = [
-                sums.spread_all(t["all sums"], q),
-                sums.spread_window(t["window sums"], q) if self.numbers else 0.0,
-                sums.spread_faded(t["faded sums"], q, FACTOR),
+                spread_all(t["all sums"], q),
+                spread_window(t["window sums"], q) if self.numbers else 0.0,
+                spread_faded(t["faded sums"], q, FACTOR),
             ]
-            numbers.append(sums.read_all(t["all sums"], q, of))
+            numbers.append(read_all(t["all sums"], q, of))
             said.append(of.copy())
-            numbers.append(sums.read_window(t["window sums"], q, self.numbers, of))
+            numbers.append(read_window(t["window sums"], q, self.numbers, of))
             said.append(of.copy())
-            numbers.append(sums.read_faded(t["faded sums"], q, FACTOR, of))
+            numbers.append(read_faded(t["faded sums"], q, FACTOR, of))
             said += [of.copy(), np.array(numbers, dtype=np.float64)]
         return said
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.core.calendar import (
-    BEGINNING,
-    BUCKETS,
-    LEVELS,
-    NEVER,
-    Links,
-    Wheels,
-    advance,
-    earliest,
-    schedule,
-    unschedule,
-)
+from prequential.core import calendar
+from prequential.core.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
+
+schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
+advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)
 
 YEAR = 31_556_952_000
 LIMIT = 8_640_000_000_000_000

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from compiled import from_python
 from prequential.core import coverage as engine
 from prequential.core.coverage import Coverage, new_coverage, tables_of, with_model, with_tables
 from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events, new_events
+
+insert, remove = from_python(engine.insert), from_python(engine.remove)
 
 HORIZONS = (100, 12_800, 3_600_000, 90 * 86_400_000)
 
@@ -197,12 +200,12 @@ def test_rows_that_are_freed_are_found_no_more_and_used_again() -> None:
         assert engine.find(pool, owner, key) == known.get((owner, key), 0)
         if (owner, key) not in known:
             pool = engine.with_free_row(pool)
-            known[owner, key] = engine.insert(pool, first, owner, key)
+            known[owner, key] = insert(pool, first, owner, key)
         elif rng.random() < 0.6:
             previous, row = 0, int(first[owner])
             while row != known[owner, key]:
                 previous, row = row, int(pool.next[row])
-            engine.remove(pool, first, owner, previous, row)
+            remove(pool, first, owner, previous, row)
             del known[owner, key]
         elif rng.random() < 0.01:
             engine.remove_all(pool, int(first[owner]))

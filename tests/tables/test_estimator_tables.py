@@ -13,11 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from outcome_logs import CAPACITIES, FACTOR, SIZE, consumed, random_cuts, random_log
+from compiled import from_python
+from outcome_logs import CAPACITIES, FACTOR, SIZE, consumed, random_cuts, random_log, read_faded
 from prequential.core import outcomes, pairs, scores
 from prequential.core.estimators import all_history, fading, sums, window
 from prequential.core.kernel import Floats, grown
 from prequential.core.outcomes import OUTCOME, REVISION, Log
+
+add_to_window, add_to_fading = from_python(window.add), from_python(fading.add)
+sides = from_python(sums.sides)
 
 ROWS = 1200
 
@@ -167,7 +171,7 @@ def faded_after(factor: float, touches: list[int]) -> tuple[Floats, fading.Fadin
     """Weights of one sequence whose outcomes are in these cells."""
     table = fading.new_table(1, 16)
     for at in touches:
-        fading.add(table, 0, at, factor)
+        add_to_fading(table, 0, at, factor)
     cells = np.zeros(16)
     fading.read(table, 0, factor, cells)
     return cells, table
@@ -183,7 +187,7 @@ def test_a_weight_next_to_nothing_is_none() -> None:
     cells, table = faded_after(0.5, [3] + [0] * 700)
     assert cells[3] == 0.0
     assert cells[0] == 2.0
-    fading.add(table, 0, 3, 0.5)
+    add_to_fading(table, 0, 3, 0.5)
     assert table.weights[0, 3] == 1.0
     table.n[0] += 1 << 60  # takes no longer
     fading.read(table, 0, 0.5, cells)
@@ -196,10 +200,10 @@ def test_faded_sums_without_weight_are_none() -> None:
     log.scored[0] = outcomes.SCORED
     table, of = sums.new_faded(1), np.zeros(scores.SIZE)
     sums.update_faded(table, log, np.array([0, 1], dtype=np.int32), False, 1e-30)
-    assert sums.read_faded(table, 0, 1e-30, of)
+    assert read_faded(table, 0, 1e-30, of)
     assert of[scores.SCORED] == pytest.approx(1e-30)
     sums.update_faded(table, log, np.arange(2, 8, dtype=np.int32), False, 1e-30)
-    assert not sums.read_faded(table, 0, 1e-30, of)
+    assert not read_faded(table, 0, 1e-30, of)
     assert not of.any()
 
 
@@ -208,7 +212,7 @@ def test_sides_are_the_scored_probabilities_of_the_window() -> None:
     consumers = consumed(log, random_cuts(5, ROWS))
     p, is_positive = np.zeros(SIZE), np.zeros(SIZE, np.uint8)
     for q, of in enumerate(sequences_of(log)):
-        n = sums.sides(consumers.tables["window sums"], q, p, is_positive)
+        n = sides(consumers.tables["window sums"], q, p, is_positive)
         expected = [(one["positive"], one["is_positive"]) for one in of[-SIZE:] if int(one["scored"]) & 1]
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
 
@@ -252,5 +256,5 @@ def test_pairs_are_those_of_neighbours() -> None:
 
 def test_tables_grow_by_rows() -> None:
     table = grown(window.new_table(1, 16, SIZE), 40)
-    window.add(table, 39, 7)
+    add_to_window(table, 39, 7)
     assert table.cells[39, 7] == table.n[39] == 1

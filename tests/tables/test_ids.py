@@ -10,26 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from prequential.core import ids as module
-from prequential.core.ids import (
-    END,
-    LIVE,
-    LONGEST,
-    Ids,
-    dump,
-    ensure,
-    find,
-    find_or_add,
-    load,
-    look_up_rows,
-    new_ids,
-    remove,
-    siphash,
-    text_of,
-)
-from prequential.core.kernel import kernel
+from prequential.core.ids import END, LIVE, LONGEST, Ids, dump, ensure, load, new_ids, text_of
+
+find, find_hashed = from_python(module.find), from_python(module.find_hashed)
+find_or_add, find_or_add_hashed = from_python(module.find_or_add), from_python(module.find_or_add_hashed)
+remove, look_up_rows = from_python(module.remove), from_python(module.look_up_rows)
+siphash, hash_of = from_python(module.siphash), from_python(module.hash_of)
+hash_again = from_python(module._hash_again)
 
 KEY = np.array([0x0706050403020100, 0x0F0E0D0C0B0A0908], dtype=np.uint64)
 MASK = (1 << 64) - 1
@@ -109,7 +101,7 @@ def test_hashes_are_those_of_the_plain_siphash(text: bytes, stream: int, key: by
     expected = plain_siphash(words, stream.to_bytes(8, "little") + text, 1, 3)
     assert int(siphash(words, stream, around, 2, 2 + len(text))) == expected
     ids = ensure(new_ids(words), 1, len(text))
-    assert module._hash_again(ids, -add(ids, stream, text)) == expected >> 33
+    assert hash_again(ids, -add(ids, stream, text)) == expected >> 33
 
 
 TEXTS = st.one_of(
@@ -166,7 +158,7 @@ def ids_at_home(ids: Ids, wanted: list[int]) -> list[bytes]:
     for home in wanted:
         for number in numbers:
             text = b"%d" % number
-            if module.hash_of(ids, 0, as_text(text), 0, len(text)) & mask == home:
+            if hash_of(ids, 0, as_text(text), 0, len(text)) & mask == home:
                 result.append(text)
                 break
     return result
@@ -193,12 +185,12 @@ def test_ids_whose_hashes_agree_in_all_bits_that_are_kept() -> None:
     names = [(0, b""), (0, b"a"), (0, b"a\0"), (1, b"a"), (0, b"a" * 8), (0, b"a" * 9), (0, b"b" + b"a" * 8)]
     slots = []
     for stream, text in names:
-        slots.append(-int(module.find_or_add_hashed(ids, 5, stream, as_text(text), 0, len(text))))
+        slots.append(-int(find_or_add_hashed(ids, 5, stream, as_text(text), 0, len(text))))
     assert len(set(slots)) == len(names)
     assert min(slots) > 0
     for (stream, text), slot in zip(names, slots):
-        assert module.find_hashed(ids, 5, stream, as_text(text), 0, len(text)) == slot
-    assert module.find_hashed(ids, 5, 2, as_text(b"a"), 0, 1) == 0
+        assert find_hashed(ids, 5, stream, as_text(text), 0, len(text)) == slot
+    assert find_hashed(ids, 5, 2, as_text(b"a"), 0, 1) == 0
 
 
 def test_room_for_a_round_suffices_while_ids_come_and_go() -> None:
@@ -231,12 +223,15 @@ def test_growth_keeps_what_is_there() -> None:
     assert 16 * len(expected) <= module.SHARE * len(ids.entries)
 
 
-@kernel
-def _come_and_go(ids: Ids, text: np.ndarray, starts: np.ndarray, live: int) -> int:
-    """Each id of many comes, and goes once so many others have come. Returns the largest slot."""
-    slots, largest = np.zeros(live, dtype=np.int64), 0
+@njit(error_model="numpy", _nrt=False)
+def _come_and_go(ids: Ids, text: np.ndarray, starts: np.ndarray, slots: np.ndarray) -> int:
+    """Each id of many comes, and goes once so many others have come as `slots` has room for.
+
+    Returns the largest slot.
+    """
+    largest = 0
     for row in range(len(starts) - 1):
-        at = row % live
+        at = row % len(slots)
         remove(ids, slots[at])
         slots[at] = -find_or_add(ids, row & 1, text, starts[row], starts[row + 1])
         largest = max(largest, slots[at])
@@ -251,7 +246,7 @@ def test_memory_is_that_of_the_ids_that_live() -> None:
     for k in range(4):  # no two are the same
         text[starts[:-1] + k] = np.arange(many) >> 8 * k & 255
     ids = ensure(new_ids(), live, 36 * live)
-    assert _come_and_go(ids, text, starts, live) <= live
+    assert _come_and_go(ids, text, starts, np.zeros(live, dtype=np.int64)) <= live
     assert ids.counts[LIVE] == live
     blocks = sum(-(-length // 8) for length in (4, 9, 20, 36))
     assert ids.counts[END] < 1.3 * live * blocks / 4  # each length at its most
@@ -301,9 +296,11 @@ def test_a_snapshot_keeps_slots_under_another_key(count: int) -> None:
 SCRIPT = """
 import sys
 import numpy as np
-from prequential.core.ids import *
-from prequential.core.ids import LIVE
+from compiled import from_python
+from prequential.core import ids as module
+from prequential.core.ids import dump, ensure, load, new_ids
 
+find_or_add, remove = from_python(module.find_or_add), from_python(module.remove)
 ids = new_ids(np.array([2**64 - 1, 12345], dtype=np.uint64))
 random, slots, seen = np.random.default_rng(1), [], []
 with np.errstate(over="ignore"):
@@ -322,12 +319,13 @@ print(seen, ids.entries.tolist(), again.entries.tolist(), again.arena.tolist(), 
 
 
 def test_plain_python_gives_the_same_slots() -> None:
-    root = Path(__file__).parents[2]
+    here = Path(__file__).parent
+    root = here.parents[1]
     outputs = []
     for disabled in ("0", "1"):
         environment = os.environ | {
             "NUMBA_DISABLE_JIT": disabled,
-            "PYTHONPATH": os.pathsep.join((str(root / "pipeline"), str(root / "topics"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (here, root / "pipeline", root / "topics"))),
         }
         run = subprocess.run(
             [sys.executable, "-W", "error", "-c", SCRIPT],

@@ -11,17 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled import from_python
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle_measures import MEASURES as OF_MATRIX
 from oracle_measures import Kind, measures
 from prequential.core import mathematics, scores
 from prequential.core.kernel import Floats, Ints
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE
-from prequential.core.measures.auc import area
+from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
+from prequential.core.measures import table as kernels
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
-from prequential.core.measures.table import by_chance, measure, measure_cells, measure_numbers, measure_rows
+from prequential.core.measures.table import measure_cells, measure_numbers
+
+measure, by_chance = from_python(kernels.measure), from_python(kernels.by_chance)
+measure_rows, area = from_python(kernels.measure_rows), from_python(auc.area)
+power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
+bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)
 
 NO_SUMS = np.zeros(scores.SIZE)
 
@@ -254,14 +260,14 @@ def test_exponential(x: float) -> None:
 
 @given(st.floats(1e-280, 1e299), st.integers(1, 300))
 def test_roots_are_inverse_to_powers(x: float, k: int) -> None:
-    found = mathematics.root(x, k)
+    found = kth_root(x, k)
     exact = Fraction(found) ** k / Fraction(x)
     assert abs(exact - 1) < 4e-16 * k
 
 
 @given(st.floats(-3, 3), st.integers(0, 40))
 def test_powers(base: float, exponent: int) -> None:
-    assert mathematics.power(base, exponent) == pytest.approx(float(Fraction(base) ** exponent), rel=1e-14)
+    assert power(base, exponent) == pytest.approx(float(Fraction(base) ** exponent), rel=1e-14)
 
 
 @pytest.mark.parametrize("x", [0.0, -1.0, math.inf, math.nan])
@@ -282,10 +288,10 @@ def test_exponentials_out_of_range(x: float, want: float) -> None:
 
 @given(st.floats(0, 1))
 def test_bins_and_losses_of_a_probability(p: float) -> None:
-    place = scores.bin_of(p)
+    place = bin_of(p)
     assert 0 <= place < scores.BINS
     assert place / 15 <= p + 1e-15 <= (place + 1) / 15 + 2e-15
-    assert scores.log_loss_of(p) == pytest.approx(-math.log(min(max(p, 1e-15), 1 - 1e-15)), rel=4e-16)
+    assert log_loss_of(p) == pytest.approx(-math.log(min(max(p, 1e-15), 1 - 1e-15)), rel=4e-16)
 
 
 def fixed() -> str:
@@ -307,9 +313,9 @@ def fixed() -> str:
     for x in (10 ** (600 * generator.random(300) - 300)).tolist():
         small = math.remainder(x, 700)
         bits += [float(value).hex() for value in (mathematics.log(x), mathematics.exp(small))]
-        bits += [float(mathematics.root(x, k)).hex() for k in (1, 2, 3, 8, 200)]
-        bits += [float(mathematics.power(small, k)).hex() for k in (0, 1, 7, 30)]
-        bits.append(float(scores.log_loss_of(x / (1 + x))).hex())
+        bits += [float(kth_root(x, k)).hex() for k in (1, 2, 3, 8, 200)]
+        bits += [float(power(small, k)).hex() for k in (0, 1, 7, 30)]
+        bits.append(float(log_loss_of(x / (1 + x))).hex())
     p = np.round(generator.random(50), 1)
     sides: Ints = (generator.random(50) < 0.4).astype(np.uint8)
     value, _ = area(p, sides, 50, np.empty(100))

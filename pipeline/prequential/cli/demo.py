@@ -16,6 +16,7 @@ from uuid import uuid4
 from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.cli.watch import Tail
 from prequential.cli.worker import _address
+from prequential.compilation import compile_loops
 from prequential.config import HttpConfig, WorkerConfig
 from prequential.demo.board import Board
 from prequential.demo.endpoint import scrape
@@ -124,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
     """Start everything but the stream; `stack` ends it."""
     plan = Plan(duration=args.duration, seed=args.seed)
+    compile_loops(_say)
     _say("training the models on the stream's history")
     server = ModelServer(plan, build_models(plan))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
+from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.files import Source, read_lines, replay
 from prequential.topics.decoding import KINDS
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr))
     try:
         return _replay(args, config, given)
     except OSError as error:

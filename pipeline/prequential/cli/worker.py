@@ -11,8 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
+from prequential.compilation import compile_loops
 from prequential.config import HttpConfig
 from prequential.topics.errors import UsageError
+
+log = logging.getLogger(__name__)
 
 _LEVELS = {
     "crit": logging.CRITICAL,
@@ -62,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     # Faust tells of its services at a level of detail that is of no use here.
     for name in ("faust", "mode", "prequential.worker.transport"):
         logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
+    # Before the worker joins its group: compiling in the middle of a stream would look like death.
+    compile_loops(log.info)
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()

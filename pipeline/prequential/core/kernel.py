@@ -7,11 +7,13 @@ are compiled by numba. With `NUMBA_DISABLE_JIT=1` the same functions run as plai
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import config, njit, types
+from prequential.loopcache import LOCATORS
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
@@ -61,9 +63,11 @@ def kernel(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile a loop that only other loops call: without what Python would need to call it, a third of its
-    compilation."""
-    return _compiled(function, _nrt=False, no_cpython_wrapper=True)
+    """Compile a loop that only other loops call, without what Python needs to call it: a third of the work.
+
+    Called from Python it is the plain Python function, as tests and debuggers want it.
+    """
+    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True))
 
 
 def allocating(function: Function) -> Function:
@@ -73,11 +77,39 @@ def allocating(function: Function) -> Function:
 
 def inner_allocating(function: Function) -> Function:
     """The same where only other loops call it."""
-    return _compiled(function, no_cpython_wrapper=True)
+    return _from_loops(_compiled(function, no_cpython_wrapper=True))
 
 
 def _compiled(function: Function, **flags: bool) -> Function:
-    return _once(_jit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function))
+    settings: Any = config
+    before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, LOCATORS
+    try:
+        compiled = _jit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
+    finally:
+        settings.CACHE_LOCATOR_CLASSES = before
+    return cast(Function, function if compiled is function else _once(compiled))
+
+
+def _from_loops(compiled: Any) -> Any:
+    """Let calls from Python, for which there is no wrapper, be calls of the plain function."""
+    if hasattr(compiled, "py_func"):
+        compiled.__class__ = _plain_in_python(cast("Any", type(compiled)))
+    return compiled
+
+
+@cache
+def _plain_in_python(dispatcher: Any) -> Any:
+    def call(self: Any, *args: Any) -> Any:
+        return _plain(self.py_func(*args))
+
+    return type("Inner", (dispatcher,), {"__call__": call})
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers, as compiled loops return them, instead of numpy's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(map(_plain, value)) if type(value) is tuple else value
 
 
 def capacity_for(rows: int, present: int = 0) -> int:

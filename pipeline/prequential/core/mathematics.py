@@ -28,6 +28,9 @@ _L6, _L7 = 1.531383769920937332e-01, 1.479819860511658591e-01
 _P1, _P2, _P3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
 _P4, _P5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
 
+#: Multiplied with it, a number of 53 bits falls into two halves.
+_SPLIT = 134217729.0
+
 #: Between them a number has all its digits and can be multiplied by a small whole one.
 _TINY, _HUGE = 1e-290, 1e300
 
@@ -79,6 +82,49 @@ def exp(x: float) -> float:
     t = r * r
     c = r - t * (_P1 + t * (_P2 + t * (_P3 + t * (_P4 + t * _P5))))
     return math.ldexp(1.0 - ((low - r * c / (2.0 - c)) - high), k)
+
+
+@inner
+def product(x: float, y: float) -> tuple[float, float]:
+    """x·y, and what is missing to the exact product (Dekker 1971), unless that is below the smallest number.
+
+    >>> product(1e8 + 1, 1e8 + 1), 100_000_001**2
+    ((1.00000002e+16, 1.0), 10000000200000001)
+    """
+    p = x * y
+    t = _SPLIT * x
+    x_high = t - (t - x)
+    x_low = x - x_high
+    t = _SPLIT * y
+    y_high = t - (t - y)
+    y_low = y - y_high
+    return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
+
+
+@inner
+def total(x: float, y: float) -> tuple[float, float]:
+    """x + y, and what is missing to the exact sum (Knuth).
+
+    >>> total(1e16, 1.0)
+    (1e+16, 1.0)
+    """
+    s = x + y
+    t = s - x
+    return s, (x - (s - t)) + (y - t)
+
+
+@inner
+def share_left(part: float, part_low: float, whole: float, whole_low: float) -> float:
+    """1 - part/whole of numbers with what they are short of: of whole numbers, the nearest float to it.
+
+    >>> share_left(4.0, 0.0, 6.0, 0.0), 1 - 4 / 6
+    (0.3333333333333333, 0.33333333333333337)
+    """
+    left, low = total(whole, -part)
+    low += whole_low - part_low
+    quotient = (left + low) / whole
+    again, again_low = product(quotient, whole)
+    return quotient + (((left - again) - again_low) + (low - quotient * whole_low)) / whole
 
 
 @inner

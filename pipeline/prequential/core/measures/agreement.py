@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 from prequential.core.kernel import inner
+from prequential.core.mathematics import product, share_left
 from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
 from prequential.core.scores import NOTHING
 
@@ -32,7 +33,8 @@ class Totals(NamedTuple):
     majority: float
     majority_wrong: float
     chance: float  # Σ_i t_i·h_i for labels t and predictions h: n²·p_ran
-    beyond_chance: float  # n² - Σ_i t_i·h_i
+    beyond_chance: float  # n² - Σ_i t_i·h_i …
+    beyond_chance_low: float  # … and what this float is short of it
     label_pairs: float  # n² - Σ_i t_i²
     prediction_pairs: float  # n² - Σ_i h_i²
     covariance: float  # right·n - Σ_i t_i·h_i
@@ -91,7 +93,8 @@ def kappa(t: Totals) -> Result:
     """
     if vanishes(t.beyond_chance, t.n * t.n):
         return 0.0, P_RAN_ONE
-    return max(-1.0, 1.0 - t.wrong * t.n / t.beyond_chance), DEFINED
+    wrong, low = product(t.wrong, t.n)
+    return max(-1.0, share_left(wrong, low, t.beyond_chance, t.beyond_chance_low)), DEFINED
 
 
 @inner
@@ -148,7 +151,7 @@ def kappa_per(t: Totals) -> Result:
     """
     if vanishes(t.persistent_wrong, t.n):
         return 0.0, P_PER_ONE
-    return 1.0 - t.wrong / t.persistent_wrong, DEFINED
+    return (t.persistent_wrong - t.wrong) / t.persistent_wrong, DEFINED
 
 
 @inner
@@ -172,7 +175,7 @@ def kappa_maj(t: Totals) -> Result:
     """
     if vanishes(t.majority_wrong, t.n):
         return 0.0, P_MAJ_ONE
-    return 1.0 - t.wrong / t.majority_wrong, DEFINED
+    return (t.majority_wrong - t.wrong) / t.majority_wrong, DEFINED
 
 
 @inner

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from prequential.core import measures as column
 from prequential.core.kernel import Bytes, Floats, Ints, inner, inner_allocating, kernel
+from prequential.core.mathematics import product, total
 from prequential.core.measures import (
     EMPTY,
     NO_POSITIVE,
@@ -82,18 +83,21 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
         wrong += c.missed[i]
     _others(c.labels, c.other_labels)
     _others(c.predictions, c.other_predictions)
-    chance = beyond_chance = label_pairs = prediction_pairs = together = apart = 0.0
+    chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0
     for i in range(k):
         chance += c.labels[i] * c.predictions[i]
-        beyond_chance += c.labels[i] * c.other_predictions[i]
+        pairs, pairs_low = product(c.labels[i], c.other_predictions[i])
+        beyond, short = total(beyond, pairs)
+        low += short + pairs_low
         label_pairs += c.labels[i] * c.other_labels[i]
         prediction_pairs += c.predictions[i] * c.other_predictions[i]
         # hits·n - labels·predictions, with all that cancels left out:
         together += c.hits[i] * c.rest[i]
         apart += c.missed[i] * c.false[i]
+    beyond, low = total(beyond, low)
     return Totals(
         right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
-        chance, beyond_chance, label_pairs, prediction_pairs, together - apart,
+        chance, beyond, low, label_pairs, prediction_pairs, together - apart,
     )  # fmt: skip
 
 
@@ -108,10 +112,11 @@ def expect(t: Totals, c: Classes) -> Totals:
         c.hits[i], c.missed[i], c.false[i], c.rest[i] = y * h, y * not_h, not_y * h, not_y * not_h
         c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
     n = t.chance + t.beyond_chance
+    beyond, low = product(t.beyond_chance, n)
     return Totals(
         n, t.chance, t.beyond_chance,
         t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,
-        t.chance * n, t.beyond_chance * n, t.label_pairs * n, t.prediction_pairs * n, 0.0,
+        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0,
     )  # fmt: skip
 
 
