@@ -197,7 +197,7 @@ class Encoder:
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
             number, version, propensity, segments, starts_of_p, names, p,
             self._catalog.columns.streams.class_count[streams],
-            np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint8),
+            np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
 
     def _hashed(self, names: Iterable[str]) -> list[int]:

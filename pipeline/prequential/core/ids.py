@@ -35,7 +35,7 @@ SHARE = 11
 AHEAD = 64
 
 #: What slots are made of: the lower half of an entry of the table.
-_SLOT = (1 << 32) - 1
+LOW = (1 << 32) - 1
 
 
 class Ids(NamedTuple):
@@ -244,7 +244,7 @@ def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int)
     at = part & mask
     while True:
         entry = ids.entries[at]
-        if entry == 0 or (entry >> 32 == part and _is(ids, entry & _SLOT, stream, text, start, stop)):
+        if entry == 0 or (entry >> 32 == part and _is(ids, entry & LOW, stream, text, start, stop)):
             return at
         at = (at + 1) & mask
 
@@ -258,7 +258,7 @@ def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
 @inner
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The same as `find`, of an id whose hash is known."""
-    return ids.entries[_place(ids, part, stream, text, start, stop)] & _SLOT
+    return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW
 
 
 @inner
@@ -272,7 +272,7 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
     """The same as `find_or_add`, of an id whose hash is known."""
     at = _place(ids, part, stream, text, start, stop)
     if ids.entries[at]:
-        return ids.entries[at] & _SLOT
+        return ids.entries[at] & LOW
     counts = ids.counts
     slot = counts[FREE]
     if slot:
@@ -321,7 +321,7 @@ def remove(ids: Ids, slot: int) -> None:
         return
     entries, mask = ids.entries, len(ids.entries) - 1
     hole = _hash_again(ids, slot) & mask
-    while entries[hole] & _SLOT != slot:
+    while entries[hole] & LOW != slot:
         hole = (hole + 1) & mask
     # What follows moves up, unless it would then lie before the place where a look for it begins.
     at = (hole + 1) & mask
@@ -358,10 +358,10 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
     for i in range(first, last):  # short loops, for a processor sees some 200 instructions ahead
         read ^= ids.entries[parts[i] & mask]
     for i in range(first, last):
-        slot = ids.entries[parts[i] & mask] & _SLOT
+        slot = ids.entries[parts[i] & mask] & LOW
         read ^= np.int64(ids.stream[slot]) ^ np.int64(ids.offset[slot]) ^ np.int64(ids.size[slot])
     for i in range(first, last):
-        slot = ids.entries[parts[i] & mask] & _SLOT
+        slot = ids.entries[parts[i] & mask] & LOW
         if ids.size[slot]:
             read ^= np.int64(ids.arena[ids.offset[slot]])
     return read

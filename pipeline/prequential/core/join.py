@@ -5,15 +5,17 @@ See `docs/semantics.md` for what each record does in each state of its instance.
 
 from __future__ import annotations
 
+import numpy as np
 from prequential.core.calendar import schedule, unschedule
 from prequential.core.completing import complete, complete_late, remember_numbers, revise
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
-from prequential.core.ids import find, find_or_add
+from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.kernel import inner, kernel
 from prequential.core.logs import (
     DUE,
     OVERDUE,
+    READ_AHEAD,
     REMEMBERED,
     WANTED,
     Logs,
@@ -62,12 +64,18 @@ def join(
         if not run_out(registry, store, logs, used[OVERDUE] - 1):
             return start, FULL
         used[OVERDUE] = 0
+    known = start  # rows from here on haven't been read ahead yet
     for i in range(start, stop):
+        if i >= known:
+            known = min(i + AHEAD, stop)
+            used[READ_AHEAD] = read_ahead(rows, store, i, known)
         stream = rows.stream[i]
         clock = min(rows.ts[i], rows.time[i] + CLOCK_TOLERANCE)
         if streams.started[stream]:
             clock = max(clock, streams.clock[stream])
-        slot = find(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
+        slot = find_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
         if (
             rows.kind[i] == PREDICTION
             and slot
@@ -85,7 +93,9 @@ def join(
             if not run_out(registry, store, logs, stream):
                 used[OVERDUE] = stream + 1
                 return i, FULL
-            slot = find(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
+            slot = find_hashed(
+                store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+            )
         if not slot and used[REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
             if rows.registers[i]:
@@ -117,6 +127,24 @@ def join(
         if used[DUE]:
             return i + 1, EMIT
     return stop, DONE
+
+
+@inner
+def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
+    """Hash the ids of these rows, and read what is known of them, so that it is in the cache when its turn
+    comes. The number that is returned means nothing, but that the reads are needed.
+    """
+    read = warm(store.ids, rows.stream, rows.text, rows.starts, first, last, rows.hashes)
+    entries, mask = store.ids.entries, len(store.ids.entries) - 1
+    instances, predictions = store.instances, store.predictions
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= np.int64(instances.first[slot])
+        read ^= store.links.deadline[slot]
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= predictions.ts[instances.first[slot]]
+    return read
 
 
 # ---- before anything changes
@@ -169,8 +197,11 @@ def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, va
 @inner
 def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     """A slot for an id that isn't known."""
-    slot = find_or_add(store.ids, stream, rows.text, rows.starts[i], rows.starts[i + 1])
-    slot = abs(slot)
+    slot = abs(
+        find_or_add_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
+    )
     instances, marks = store.instances, store.marks
     instances.state[slot] = UNKNOWN
     instances.version[slot] = NO_VERSION

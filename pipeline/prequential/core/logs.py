@@ -11,7 +11,7 @@ from prequential.core.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
 #: join, see `prequential.core.join`.
-OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED = range(9)
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED, READ_AHEAD = range(10)
 
 
 class SegmentEvents(NamedTuple):
@@ -52,7 +52,7 @@ def new_logs(rows: int) -> Logs:
         records(SegmentEvents, rows),
         records(Latencies, rows),
         column(np.int32),
-        np.zeros(9, dtype=np.int64),
+        np.zeros(10, dtype=np.int64),
     )
 
 

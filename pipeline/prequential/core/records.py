@@ -29,4 +29,5 @@ class Rows(NamedTuple):
     p: Floats
     classes: Ints32  # how many classes its stream has when it is processed
     registers: Bytes  # whether the record brought a new stream, model or class
+    hashes: Ints  # of the ids, as the join needs them
     refused: Bytes  # what the join says: 0 taken, else why it can't be
