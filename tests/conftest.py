@@ -18,6 +18,7 @@ for _folder in (_TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from prequential.compilation import compile_loops  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
@@ -67,6 +68,12 @@ def fresh_cluster(broker: Broker, partitions: int) -> KafkaConfig:
     config = broker.config(prefix=f"t{uuid4().hex[:8]}.", partitions=partitions)
     create(config, topic_specs(config))
     return config
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile the engine's loops before tests that wait for workers: these have their own limits of time."""
+    if any(item.get_closest_marker(mark) for item in session.items for mark in ("kafka", "embedded", "slow")):
+        compile_loops(print)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
