@@ -32,7 +32,7 @@ def keys_of(taken: Round | None) -> list[Key]:
         return []
     found = []
     assert len(taken) == len(taken.records) == len(taken.times) == len(taken.order)
-    assert taken.order[taken.rank].tolist() == list(range(len(taken)))
+    assert sorted(taken.order.tolist()) == list(range(len(taken)))
     for place in taken.order.tolist():
         record, time = taken.records[place], taken.times[place]
         source, index = taken.locate(place)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog import Catalog, Stream
 from prequential.core.errors import Unusable
-from prequential.core.kernel import Ints
+from prequential.core.kernel import Bytes, Ints
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.streams import name_hash
 
@@ -68,8 +68,9 @@ class Encoder:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._streams: dict[str, int] = {}
-        self._models: dict[tuple[str, str], int] = {}
-        self._classes: dict[tuple[str, str], int] = {}
+        #: By the stream's name.
+        self._models: dict[str, dict[str, int]] = {}
+        self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
         #: What the rows of the present round have registered, as (row, how to take it back), in their order.
         self._registered: list[tuple[int, Callable[[], None]]] = []
@@ -80,10 +81,8 @@ class Encoder:
     def know(self, stream: Stream) -> None:
         """A stream is in the catalog, with its models and classes."""
         self._streams[stream.name] = stream.code
-        for model, row in stream.models.items():
-            self._models[stream.name, model] = row
-        for name, code in stream.classes.items():
-            self._classes[stream.name, name] = code
+        self._models[stream.name] = dict(stream.models)
+        self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
         self._keys = max(self._keys, len(stream.config.segments))
         self._scores |= bool(s.probabilities[stream.code])
@@ -92,10 +91,9 @@ class Encoder:
 
     # ---- a round
 
-    def encode(self, records: Sequence[Any], times: Ints) -> Round:
-        """Rows of decoded messages, in the order of processing, with their record times (ms)."""
+    def encode(self, records: Sequence[Any], times: Ints, kinds: Bytes) -> Round:
+        """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds."""
         self._registered.clear()
-        kinds = np.fromiter((record.KIND for record in records), np.uint8, len(records))
         try:
             return Round(self._known(records, times, kinds), np.arange(len(records)), [])
         except (KeyError, Unusable):
@@ -109,20 +107,22 @@ class Encoder:
     def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
         """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
         count = len(records)
-        names = [record.stream for record in records]
-        streams = np.fromiter(map(self._streams.__getitem__, names), np.int32, count)
+        streams = np.fromiter(
+            map(self._streams.__getitem__, [record.stream for record in records]), np.int32, count
+        )
         model, label = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
         number = np.zeros(count)
         at = np.flatnonzero(kinds == PREDICTION)
-        predictions = [records[i] for i in at.tolist()]
-        of = [names[i] for i in at.tolist()]
-        model[at] = list(map(self._models.__getitem__, zip(of, [record.model for record in predictions])))
+        predictions = list(map(records.__getitem__, at.tolist()))
+        of = [record.stream for record in predictions]
+        models = self._models
+        model[at] = [models[name][record.model] for name, record in zip(of, predictions)]
         self._targets(label, number, at, of, [record.y_pred for record in predictions], streams, "y_pred")
         if self._catalog.columns.streams.correction.any():
             self._check_corrections(predictions, model[at])
         at_labels = np.flatnonzero(kinds == LABEL)
-        labels = [records[i] for i in at_labels.tolist()]
-        of = [names[i] for i in at_labels.tolist()]
+        labels = list(map(records.__getitem__, at_labels.tolist()))
+        of = [record.stream for record in labels]
         self._targets(label, number, at_labels, of, [record.y_true for record in labels], streams, "y_true")
         return self._rows(records, times, kinds, streams, model, label, number, at, predictions)
 
@@ -130,17 +130,19 @@ class Encoder:
         self, label: Any, number: Any, at: Any, of: list[str], values: list[Any], streams: Any, field: str
     ) -> None:
         """Codes of classes, or numbers, of predictions or of labels."""
+        classes = self._classes
         if not self._numbers:
-            texts = [value if type(value) is str else class_name(value) for value in values]
-            label[at] = list(map(self._classes.__getitem__, zip(of, texts)))
+            label[at] = [
+                classes[name][value if type(value) is str else class_name(value)]
+                for name, value in zip(of, values)
+            ]
             return
         numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
-        classes = self._classes
         for i, name, value, is_number in zip(at.tolist(), of, values, numbers):
             if is_number:
                 number[i] = number_of(value, field)
             else:
-                label[i] = classes[name, class_name(value)]
+                label[i] = classes[name][class_name(value)]
 
     def _check_corrections(self, predictions: list[Any], models: Any) -> None:
         """A model that has given probabilities has a correction, if it is wanted."""
@@ -264,8 +266,8 @@ class Encoder:
             self._registered.append((row, lambda: self._forget_stream(name)))
         if kind == PREDICTION:
             self._register_prediction(stream, record, row)
-        if target is not None and (name, target) not in self._classes:
-            self._classes[name, target] = catalog.add_class(stream, target)
+        if target is not None and target not in self._classes[name]:
+            self._classes[name][target] = catalog.add_class(stream, target)
             self._registered.append((row, lambda: self._forget_class(stream, target)))
 
     def _check(self, stream: Stream, record: Any, kind: int) -> str | None:
@@ -288,7 +290,7 @@ class Encoder:
         model = stream.models.get(record.model)
         if model is None:
             model = catalog.add_model(stream, record.model)
-            self._models[stream.name, record.model] = model
+            self._models[stream.name][record.model] = model
             self._registered.append((row, lambda: self._forget_model(stream, record.model)))
         registry = catalog.registry
         wanted = registry.streams.correction[stream.code] and not registry.subjects.corrected[model]
@@ -297,18 +299,15 @@ class Encoder:
             self._registered.append((row, lambda: None))  # it goes with its model
 
     def _forget_stream(self, name: str) -> None:
-        stream = self._catalog.by_name[name]
-        del self._streams[name]
-        for known in stream.classes:
-            self._classes.pop((name, known), None)
+        del self._streams[name], self._models[name], self._classes[name]
         self._catalog.remove_stream(name)
 
     def _forget_model(self, stream: Stream, name: str) -> None:
-        del self._models[stream.name, name]
+        del self._models[stream.name][name]
         self._catalog.remove_model(stream, name)
 
     def _forget_class(self, stream: Stream, name: str) -> None:
-        del self._classes[stream.name, name]
+        del self._classes[stream.name][name]
         self._catalog.remove_class(stream, name)
 
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from prequential.core.kernel import Ints
+from prequential.core.kernel import Bytes, Ints
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 
@@ -58,6 +57,7 @@ class Round:
             self.records += batch.records if whole else batch.records[start:stop]
             counts[batch.kind] += stop - start
         self.starts = (0, counts[0], counts[0] + counts[1], sum(counts))
+        self.kinds: Bytes = np.repeat(np.arange(3, dtype=np.uint8), counts)
         self.times: Ints = np.concatenate([b.times[start:stop] for b, start, stop in sources])
         # Each kind's times don't decrease, and kinds lie in order: a stable sort by time alone is
         # the merge, and where nothing interleaves there is nothing to do.
@@ -69,23 +69,10 @@ class Round:
     def __len__(self) -> int:
         return len(self.records)
 
-    @cached_property
-    def rank(self) -> Ints:
-        """The position of each place in `order`."""
-        rank = np.empty_like(self.order)
-        rank[self.order] = np.arange(len(rank))
-        return rank
-
     @property
     def flawed(self) -> bool:
         """Whether there may be unusable records among them."""
         return any(batch.reasons for batch, _, _ in self.sources)
-
-    def records_at(self, places: Ints) -> list[Any]:
-        """The records at ascending places."""
-        if len(places) and int(places[-1]) - int(places[0]) + 1 == len(places):
-            return self.records[int(places[0]) : int(places[-1]) + 1]
-        return list(map(self.records.__getitem__, places.tolist()))
 
     def kind(self, place: int) -> int:
         """The kind of the record at a place."""

@@ -156,7 +156,7 @@ def _stability_index(counts: Ints) -> float:
     return total
 
 
-@kernel
+@inner
 def _capacity(code: int) -> int:
     """Rows of the smallest block that has one for a class code."""
     rows = 2

@@ -156,7 +156,7 @@ class Shard:
 
     def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
         """Process records; returns how many, fewer than all where one that brought a name was refused."""
-        encoded = self.encoder.encode(records, taken.times[places])
+        encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])

@@ -44,7 +44,8 @@ _CLASSES = StreamConfig(
     period=2_000,
     detectors=(
         DetectorConfig("error", threshold=0.5, min_outcomes=2),
-        DetectorConfig("window:5:log_loss"),
+        *(DetectorConfig(f"{estimator}:log_loss") for estimator in ("all", "window:5", "fading:0.9")),
+        DetectorConfig("window:5/all"),
         DetectorConfig("fading:0.9/fading:0.99"),
     ),
 )
@@ -56,7 +57,7 @@ _NUMBERS = replace(
     details=(),
     temporal_correction=False,
     baselines=("persistent",),
-    detectors=(DetectorConfig("error", threshold=0.5, min_outcomes=2), DetectorConfig("window:5:mae")),
+    detectors=(DetectorConfig("error", threshold=0.5, min_outcomes=2), DetectorConfig("window:5/all")),
 )
 CONFIG = Config(defaults=_CLASSES, streams={"numbers": _NUMBERS, "plain": StreamConfig()})
 
@@ -88,7 +89,8 @@ def warm_consumers() -> None:
     """
     shard = Shard(CONFIG)
     records = [record for name in _STREAMS for _, record in _records(name, 0)]
-    shard.encoder.encode(records, np.zeros(len(records), np.int64))
+    kinds = np.array([record.KIND for record in records], dtype=np.uint8)
+    shard.encoder.encode(records, np.zeros(len(records), np.int64), kinds)
     shard.make_rows()
     reporter, catalog = shard.reporter, shard.catalog
     nothing = np.zeros(0, dtype=np.int32)
