@@ -6,10 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from threading import Timer
-
-#: From numba's cache it takes less time (s); what takes longer is being compiled.
-_CACHED = 2.0
+from typing import Any
 
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
 
@@ -17,28 +14,34 @@ _HELPER = "from prequential.core.warmup import warm_consumers; warm_consumers()"
 
 
 def compile_loops(tell: Callable[[str], None]) -> None:
-    """Have all loops compiled; `tell` is called with a sentence if that takes its time.
+    """Have all loops compiled; `tell` is called with a sentence if there is something to compile.
 
-    numba keeps what it has compiled beside the sources, or in the user's cache directory, or in
-    `NUMBA_CACHE_DIR`.
+    numba keeps what it has compiled: see `prequential.loopcache`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
-    helpers: list[subprocess.Popen[bytes]] = []
+    from numba.core import event  # slow to import: only where loops are used
+    from prequential.core.warmup import warm_up
 
-    def begin() -> None:
-        tell(_NOTICE)
-        helpers.append(subprocess.Popen([sys.executable, "-c", _HELPER], stderr=subprocess.DEVNULL))
+    class FirstCompilation(event.Listener):
+        """Starts another process, which begins with other loops, when something isn't in the cache."""
 
-    timer = Timer(_CACHED, begin)
-    timer.daemon = True
-    timer.start()
+        helper: subprocess.Popen[bytes] | None = None
+
+        def on_start(self, event: Any) -> None:
+            if self.helper is None:
+                tell(_NOTICE)
+                self.helper = subprocess.Popen([sys.executable, "-c", _HELPER], stderr=subprocess.DEVNULL)
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    listener = FirstCompilation()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        from prequential.core.warmup import warm_up
-
         warm_up()
     finally:
-        timer.cancel()
-        for helper in helpers:
-            helper.kill()
-            helper.wait()
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+        if listener.helper is not None:
+            listener.helper.kill()
+            listener.helper.wait()

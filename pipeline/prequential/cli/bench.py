@@ -28,10 +28,11 @@ from rich.table import Table
 class _Contestant(NamedTuple):
     """Who takes part."""
 
-    name: str
+    name: str  # in the results
     module: str  # below tests/bench
     instances: int | None  # at most; messages of its own for the slow one: its rate is what counts
     needs: tuple[str, ...]  # packages of the extra that it imports
+    case: str = "plain"  # what its messages say
 
 
 _CONTESTANTS = (
@@ -41,8 +42,15 @@ _CONTESTANTS = (
     _Contestant("faust", "peer_faust", 10_000, ("cramjam",)),
 )
 
+#: What peers can evaluate, too; and what only the product can, so that it is its own peer.
+_PLAIN = "plain"
+_CASES = (_PLAIN, "y_proba", "segments", "several", "period", "regression")
+
 #: Seconds that a contestant may take.
 _PATIENCE = 600.0
+
+#: What the contestants of each round have shown, by their names.
+_Rounds = list[dict[str, dict[str, Any]]]
 
 #: Waiting predictions that can still be divided: a hundredth, and two models.
 _LEAST_WAITING = 200
@@ -72,13 +80,18 @@ def add_parser(subparsers: Any) -> None:
         help="only this contestant (may be repeated)",
     )
     parser.add_argument(
+        "--case", choices=_CASES, default=_PLAIN,
+        help="what messages say: with any but 'plain' (the default) the worker takes part alone, with plain "
+        "messages and with these, and the ratio is between the two",
+    )  # fmt: skip
+    parser.add_argument(
         "--rounds", type=int, default=1, metavar="N",
         help="go round so often, with fresh topics, and report medians (default: 1)",
     )  # fmt: skip
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--measures", action="store_true",
-        help="instead: what the estimate step costs by measures and details; needs no broker",
+        help="instead: what an outcome and a message cost by measures and details; needs no broker",
     )  # fmt: skip
     instead.add_argument(
         "--waiting", type=int, nargs="?", const=1_000_000, metavar="N",
@@ -103,6 +116,35 @@ def run(args: argparse.Namespace) -> int:
     for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")
+    chosen = _chosen(args)
+    console = Console(stderr=True)
+    rounds = []
+    with _cluster(args) as kafka:
+        for number in range(1, args.rounds + 1):
+            results = {}
+            loaded: dict[tuple[int, str], tuple[KafkaConfig, int]] = {}
+            for each in chosen:
+                size = min(args.instances, each.instances or args.instances), each.case
+                if size not in loaded:
+                    console.print(f"loading {size[0]:,} instances of {args.models} models ({each.case}) …")
+                    loaded[size] = _load(kafka, args, *size)
+                console.print(f"round {number} of {args.rounds}: {each.name} …")
+                results[each.name] = _contest(root, each, *loaded[size])
+            rounds.append(results)
+    if args.case == _PLAIN:
+        _print_peers(rounds, as_json=args.json)
+    else:
+        _print_case(rounds, as_json=args.json)
+    return 0
+
+
+def _chosen(args: argparse.Namespace) -> list[_Contestant]:
+    """Who takes part, in this order."""
+    if args.case != _PLAIN:
+        if others := sorted(set(args.only or ()) - {"prequential"}):
+            raise UsageError(f"--case {args.case} is for the worker alone: not with --only {others[0]}")
+        worker = _CONTESTANTS[0]
+        return [worker._replace(name=case, case=case) for case in (_PLAIN, args.case)]
     chosen = [each for each in _CONTESTANTS if not args.only or each.name in args.only]
     missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
     if missing:
@@ -110,22 +152,7 @@ def run(args: argparse.Namespace) -> int:
             f"the peers need {', '.join(sorted(missing))}: pip install 'prequential[bench]', "
             "or choose others with --only"
         )
-    console = Console(stderr=True)
-    rounds = []
-    with _cluster(args) as kafka:
-        for number in range(1, args.rounds + 1):
-            results = {}
-            loaded: dict[int, tuple[KafkaConfig, int]] = {}
-            for each in chosen:
-                instances = min(args.instances, each.instances or args.instances)
-                if instances not in loaded:
-                    console.print(f"loading {instances:,} instances of {args.models} models …")
-                    loaded[instances] = _load(kafka, args, instances)
-                console.print(f"round {number} of {args.rounds}: {each.name} …")
-                results[each.name] = _contest(root, each.module, *loaded[instances])
-            rounds.append(results)
-    _print(rounds, as_json=args.json)
-    return 0
+    return chosen
 
 
 def _instead(root: Path, args: argparse.Namespace, module: str, *options: str) -> int:
@@ -148,7 +175,9 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
         yield KafkaConfig(broker.bootstrap_servers, prefix=kafka.prefix, security=CLIENT_SETTINGS)
 
 
-def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int) -> tuple[KafkaConfig, int]:
+def _load(
+    kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str
+) -> tuple[KafkaConfig, int]:
     """Make fresh topics and fill them; returns where they are, and the number of records."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
     from tests.bench.messages import generate
@@ -157,17 +186,18 @@ def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int) -> tuple
     kafka = replace(kafka, prefix=f"{kafka.prefix}bench-{uuid4().hex[:8]}.")
     topics = {name: kafka.topic(name) for name in INPUTS}
     create(kafka, topic_specs(kafka))
-    messages = generate(instances, args.models, args.streams)
+    messages = generate(instances, args.models, args.streams, case=case)
     counts = load_messages(kafka.bootstrap_servers, topics, messages)
     return kafka, sum(counts.values())
 
 
-def _contest(root: Path, module: str, kafka: KafkaConfig, records: int) -> dict[str, Any]:
+def _contest(root: Path, who: _Contestant, kafka: KafkaConfig, records: int) -> dict[str, Any]:
     """Run one contestant as a process of its own; returns what it printed."""
+    module = who.module
     command = [
         sys.executable, "-m", f"tests.bench.{module}",
         "--bootstrap-servers", kafka.bootstrap_servers, "--prefix", kafka.prefix,
-        "--records", str(records), "--json",
+        "--records", str(records), "--case", who.case, "--json",
     ]  # fmt: skip
     try:
         done = subprocess.run(
@@ -185,35 +215,77 @@ def _contest(root: Path, module: str, kafka: KafkaConfig, records: int) -> dict[
     return result
 
 
-def _print(rounds: list[dict[str, dict[str, Any]]], *, as_json: bool) -> None:
-    """Medians over the rounds; a ratio is the median of the rounds' ratios."""
-    ours = [results.get("prequential") for results in rounds]
-    summary: dict[str, dict[str, Any]] = {}
-    for name, newest in rounds[-1].items():
-        runs = [results[name] for results in rounds]
-        summary[name] = dict(newest)
+def _print_peers(rounds: _Rounds, *, as_json: bool) -> None:
+    """Medians over the rounds; beside them how many times faster the worker is."""
+    summary = _medians(rounds)
+    for name, about in summary.items():
+        if ratios := _ratios(rounds, "events_per_second", "prequential", name):
+            about |= {"ratio": median(ratios), "ratios": ratios}
+    _show(rounds, summary, {"events_per_second": ("prequential is", "ratio", ".1f")}, as_json=as_json)
+
+
+def _print_case(rounds: _Rounds, *, as_json: bool) -> None:
+    """Medians over the rounds; beside them how many times the plain case's speed and CPU time they are."""
+    summary = _medians(rounds)
+    for name, about in summary.items():
+        ratios = _ratios(rounds, "events_per_second", name, _PLAIN)
+        cpu = _ratios(rounds, "cpu_us_per_event", name, _PLAIN)
+        about |= {"ratio": median(ratios), "ratios": ratios, "cpu_ratio": median(cpu), "cpu_ratios": cpu}
+    beside = {
+        "events_per_second": ("of plain", "ratio", ".2f"),
+        "cpu_us_per_event": ("of plain", "cpu_ratio", ".2f"),
+    }
+    _show(rounds, summary, beside, as_json=as_json)
+
+
+def _medians(rounds: _Rounds) -> dict[str, dict[str, Any]]:
+    """What contestants have shown, by name."""
+    summary = {name: dict(newest) for name, newest in rounds[-1].items()}
+    for name, about in summary.items():
         for field in ("events_per_second", "cpu_us_per_event", "peak_rss_mb"):
-            summary[name][field] = median(run[field] for run in runs)
-        ratios = [
-            our["events_per_second"] / run["events_per_second"] for our, run in zip(ours, runs) if our
-        ]
-        if ratios:
-            summary[name]["ratio"] = median(ratios)
-            summary[name]["ratios"] = ratios
+            about[field] = median(results[name][field] for results in rounds)
+    return summary
+
+
+def _ratios(rounds: _Rounds, field: str, one: str, other: str) -> list[float]:
+    """How many times `other`'s figure `one`'s is, in each round that has both."""
+    both = [results for results in rounds if one in results and other in results]
+    return [results[one][field] / results[other][field] for results in both]
+
+
+#: Columns of the table: heading, field, format.
+_COLUMNS = (
+    ("records", "records", ",.0f"),
+    ("events/s", "events_per_second", ",.0f"),
+    ("CPU µs/event", "cpu_us_per_event", ".1f"),
+    ("peak MB", "peak_rss_mb", ".0f"),
+    ("outcomes", "outcomes", ",.0f"),
+)
+
+
+def _show(
+    rounds: _Rounds,
+    summary: dict[str, dict[str, Any]],
+    beside: dict[str, tuple[str, str, str]],
+    *,
+    as_json: bool,
+) -> None:
+    """Print all, for machines or as a table; some columns have that of a ratio beside them."""
     if as_json:
         print(json.dumps({"results": list(summary.values())}))
         return
+    columns: list[tuple[str, str, str, str]] = []
+    for heading, field, form in _COLUMNS:
+        columns.append((heading, field, form, ""))
+        if field in beside:
+            columns.append((*beside[field], " x"))
     table = Table(title=f"medians of {len(rounds)} rounds" if len(rounds) > 1 else None)
-    for column in ("", "records", "events/s", "prequential is", "CPU µs/event", "peak MB", "outcomes"):
-        table.add_column(column, justify="left" if not column else "right")
-    for name, result in summary.items():
+    table.add_column("")
+    for heading, *_ in columns:
+        table.add_column(heading, justify="right")
+    for name, about in summary.items():
         table.add_row(
             name,
-            f"{result['records']:,}",
-            f"{result['events_per_second']:,.0f}",
-            f"{result['ratio']:.1f} x" if "ratio" in result else "",
-            f"{result['cpu_us_per_event']:.1f}",
-            f"{result['peak_rss_mb']:.0f}",
-            f"{result['outcomes']:,}",
+            *(f"{about[field]:{form}}{unit}" if field in about else "" for _, field, form, unit in columns),
         )
     Console().print(table)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Ints, Ints32, Shorts, inner
+from prequential.core.kernel import Ints, Ints32, Shorts, inlined, inner
 
 #: Base of the digits of times, 2^6, and how many digits there are.
 BITS, LEVELS = 6, 9
@@ -76,7 +76,7 @@ def _lowest(bits: np.uint64) -> int:
     return digit
 
 
-@inner
+@inlined
 def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline: int, clock: int) -> None:
     """Let an instance, which is in no bucket, run out once its stream's clock is above `deadline`: maybe now.
 
@@ -104,7 +104,7 @@ def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline:
         wheels.next_due[stream] = due
 
 
-@inner
+@inlined
 def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None:
     """Take an instance out of its bucket, if it is in one: not of what `advance` has found."""
     bucket = np.int64(links.bucket[instance]) - 1

@@ -9,7 +9,7 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 from __future__ import annotations
 
 from prequential.core.events import MET, REVISED
-from prequential.core.kernel import inner
+from prequential.core.kernel import inlined, inner
 from prequential.core.logs import DUE, LATENCIES, OUTCOMES, SEGMENT_EVENTS, Logs, add_event
 from prequential.core.outcomes import OUTCOME, REVISION
 from prequential.core.scoring import score
@@ -121,7 +121,7 @@ def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int)
     return 2 * (persistent == judged) + (majority == judged)
 
 
-@inner
+@inlined
 def _put(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     position: int, number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
@@ -146,7 +146,7 @@ def _put(
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 
 
-@inner
+@inlined
 def _put_stages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
@@ -228,7 +228,7 @@ def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
     return 0
 
 
-@inner
+@inlined
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
 ) -> None:
@@ -363,7 +363,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 
-@inner
+@inlined
 def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
     """All outcomes of an instance whose label has just met its predictions.
 
@@ -409,7 +409,7 @@ def complete_late(
     _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
 
 
-@inner
+@inlined
 def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
     predictions = store.predictions

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, inner, kernel
+from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, inlined, inner, kernel
 
 Words = npt.NDArray[np.uint64]
 
@@ -224,7 +224,7 @@ def _spread(old: Ints, new: Ints) -> None:
             new[at] = entry
 
 
-@inner
+@inlined
 def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> bool:
     """Whether a slot is that of an id."""
     if ids.stream[slot] != stream or ids.size[slot] != stop - start + 1:
@@ -237,7 +237,7 @@ def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) ->
     return True
 
 
-@inner
+@inlined
 def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """Where an id is in the table, or would go."""
     mask = len(ids.entries) - 1
@@ -255,7 +255,7 @@ def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
     return np.int64(siphash(ids.key, stream, text, start, stop) >> _R33)
 
 
-@inner
+@inlined
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
     """The same as `find`, of an id whose hash is known."""
     return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW

@@ -11,7 +11,7 @@ from prequential.core.completing import complete, complete_late, remember_number
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
-from prequential.core.kernel import inner, kernel
+from prequential.core.kernel import inlined, inner, kernel
 from prequential.core.logs import (
     DUE,
     OVERDUE,
@@ -129,7 +129,7 @@ def join(
     return stop, DONE
 
 
-@inner
+@inlined
 def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
     """Hash the ids of these rows, and read what is known of them, so that it is in the cache when its turn
     comes. The number that is returned means nothing, but that the reads are needed.
@@ -194,7 +194,7 @@ def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, va
     return True
 
 
-@inner
+@inlined
 def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     """A slot for an id that isn't known."""
     slot = abs(
@@ -216,7 +216,7 @@ def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     return slot
 
 
-@inner
+@inlined
 def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
     """The instance's present state ends once the clock is above `deadline`."""
     if store.links.bucket[slot]:
@@ -237,7 +237,7 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
         store.marks.propensity[slot] = rows.propensity[i]
 
 
-@inner
+@inlined
 def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
@@ -299,7 +299,7 @@ def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, 
     return predictions.label[same] == rows.label[i]
 
 
-@inner
+@inlined
 def _add_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
@@ -368,7 +368,7 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     return best
 
 
-@inner
+@inlined
 def _prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
@@ -439,7 +439,7 @@ def _first_counting(
 # ---- labels
 
 
-@inner
+@inlined
 def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     streams, instances, labels = registry.streams, store.instances, store.labels
     state, y = instances.state[slot], rows.label[i]
@@ -461,7 +461,7 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
         revise(registry, store, logs, i, stream, slot, old)
 
 
-@inner
+@inlined
 def _first_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
@@ -489,7 +489,7 @@ def _first_label(
     _run_until(registry, store, stream, slot, t1 + horizon)
 
 
-@inner
+@inlined
 def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
     """Predictions made after the label don't count."""
     predictions = store.predictions
@@ -546,7 +546,7 @@ def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: in
     return True
 
 
-@inner
+@inlined
 def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     """An instance's label meets all predictions that wait."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions

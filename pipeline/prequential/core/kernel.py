@@ -70,6 +70,14 @@ def inner(function: Function) -> Function:
     return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True))
 
 
+def inlined(function: Function) -> Function:
+    """The same, for what every record goes through: it becomes part of the loops that call it.
+
+    A call of a loop with many tables costs some 50 ns. What is rare isn't worth the compilation.
+    """
+    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True, forceinline=True))
+
+
 def allocating(function: Function) -> Function:
     """Compile a loop that makes arrays for its own use; called from Python."""
     return _compiled(function)

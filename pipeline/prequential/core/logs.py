@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.events import Events, new_events
-from prequential.core.kernel import Bytes, Ints, Ints32, inner, records
+from prequential.core.kernel import Bytes, Ints, Ints32, inlined, records
 from prequential.core.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
@@ -56,7 +56,7 @@ def new_logs(rows: int) -> Logs:
     )
 
 
-@inner
+@inlined
 def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
     """A row in the log of events."""
     row = logs.used[EVENTS]
@@ -67,7 +67,7 @@ def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
     return row
 
 
-@inner
+@inlined
 def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) -> bool:
     """Whether so many more rows fit; how many rows are needed at most is noted where they don't."""
     rows = len(logs.due)

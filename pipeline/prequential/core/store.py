@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from prequential.core.calendar import Links, Wheels
 from prequential.core.ids import Ids
-from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inner
+from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 
@@ -114,7 +114,7 @@ class Pools(NamedTuple):
     used: Ints
 
 
-@inner
+@inlined
 def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
     """A free row of a pool; its capacity is ensured by the caller."""
     row = pools.free[pool]
@@ -136,7 +136,7 @@ def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
     pools.used[pool] -= 1
 
 
-@inner
+@inlined
 def count_of(predictions: Predictions, first: int) -> int:
     """How many predictions a list has."""
     count = 0
