@@ -18,7 +18,7 @@ from prequential.topics.errors import UsageError
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 
-#: All measures of the message contract, in its order.
+#: The measures that messages have by default, in their order.
 KNOWN_MEASURES = (
     "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
     "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
@@ -26,7 +26,7 @@ KNOWN_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
-#: Measures beyond the contract's, computed where they are asked for.
+#: Further measures, computed where they are asked for.
 MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
 
 TASKS = ("classification", "regression")

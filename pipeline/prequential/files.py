@@ -15,7 +15,7 @@ from prequential.topics.outputs import Output
 #: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
 _BATCH = 10_000
 
-#: A promise that holds for ever: the file is read to its end.
+#: A watermark above all times: the file is read to its end.
 _ENDED = 1 << 62
 
 
@@ -96,17 +96,17 @@ def replay(
     """
     shard = Shard(config)
     batches = {source.kind: source.batches() for source in sources}
-    promises: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
+    watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:
         for kind, iterator in list(batches.items()):
             if shard.merge.buffered[kind] < _BATCH:
                 batch = next(iterator, None)
                 if batch is None:
-                    promises[kind] = _ENDED
+                    watermarks[kind] = _ENDED
                     del batches[kind]
                 else:
                     shard.add(batch)
-        processed = shard.advance(promises, _BATCH)
+        processed = shard.advance(watermarks, _BATCH)
         if not batches and not processed:
             break
         progress(processed)

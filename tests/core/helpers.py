@@ -38,7 +38,7 @@ from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 Row = tuple[int, dict[str, Any] | bytes]
 Topics = tuple[list[Row], list[Row], list[Row]]
 
-#: A promise that holds for ever.
+#: A watermark above all times.
 ENDED = 1 << 62
 
 HOUR = 3_600_000
@@ -165,8 +165,8 @@ class Feed:
         self.shard.add(batch_of(kind, self.topics[kind], start, start + count))
         self.given[kind] = min(start + count, len(self.topics[kind]))
 
-    def promise(self, kind: int) -> int:
-        """The largest promise that is true: the time of the topic's next record."""
+    def watermark(self, kind: int) -> int:
+        """The largest watermark that is true: the time of the topic's next record."""
         given = self.given[kind]
         return self.times[kind][given] if given < len(self.times[kind]) else ENDED
 
@@ -199,9 +199,9 @@ def live(
     takeovers: bool = False,
     most: Sequence[int] = (1, 5, 1000),
 ) -> Life:
-    """Batches, promises, rounds and flushes as chance has it.
+    """Batches, watermarks, rounds and flushes as chance has it.
 
-    Dishonest promises (and small batches) let records be taken out of order of time. With
+    Dishonest watermarks (and small batches) let records be taken out of order of time. With
     `takeovers`, another shard now and then goes on from a snapshot.
     """
     config = world.config
@@ -210,14 +210,14 @@ def live(
     while True:
         for kind in range(3):
             feed.give(kind, rng.choice([0, 1, 3, 50] if honest else [0, 1, 3]))
-        promises: list[int | None] = []
+        watermarks: list[int | None] = []
         for kind in range(3):
-            promise = feed.promise(kind)
-            if not honest and promise < ENDED:
-                promise += rng.choice([0, 3, 30, 300])
+            watermark = feed.watermark(kind)
+            if not honest and watermark < ENDED:
+                watermark += rng.choice([0, 3, 30, 300])
             vague = not feed.ended and rng.random() < 0.3
-            promises.append(None if vague else promise)
-        while life.shard.advance(promises, rng.choice(most)):
+            watermarks.append(None if vague else watermark)
+        while life.shard.advance(watermarks, rng.choice(most)):
             if rng.random() < 0.3:
                 life.flush()
             if takeovers and rng.random() < 0.1:

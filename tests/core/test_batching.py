@@ -151,13 +151,13 @@ class TestTime:
         rng = random.Random(seed)
         clock = min(time for rows in world.topics for time in times_of(rows))
         lags = [0, 0, 0]
-        heard = [clock] * 3  # no promise is ever taken back
+        heard = [clock] * 3  # no watermark is ever taken back
         while not feed.ended:
             clock += rng.choice([1, 3, 20])
             for kind in range(3):
                 lags[kind] = max(0, lags[kind] + rng.choice([-30, 0, 0, 2, 10]))
                 heard[kind] = max(heard[kind], clock - lags[kind])
-                while feed.promise(kind) < heard[kind]:
+                while feed.watermark(kind) < heard[kind]:
                     feed.give(kind, 1)
             life.shard.advance(heard, rng.choice([1, 10, 1000]))
             if rng.random() < 0.5:
@@ -216,7 +216,7 @@ def confusion_of(life: Life) -> list[tuple[str, str, float, float]]:
 class TestJournal:
     @pytest.mark.parametrize("seed", SEEDS)
     def test_following_gives_the_same_outputs_and_the_same_state(self, seed: int) -> None:
-        """Wrong promises let the first life take records out of order; only the cuts know."""
+        """Wrong watermarks let the first life take records out of order; only the cuts know."""
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
@@ -235,7 +235,7 @@ class TestJournal:
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
-        second.shard.silent = True
+        second.shard.replaying = True
         give_all(second.shard, world.topics)
         for cuts in first.journal:
             for cut in cuts:
@@ -473,7 +473,7 @@ def use_labels(thing: Any, rng: random.Random) -> Any:
         return thing.persistence, [thing.repeat(code) for code in range(3)]
     if isinstance(thing, Increments):
         return [thing.of(code) for code in range(3)]
-    return thing.test() if isinstance(thing, RecentDependence) else thing.told(["a", "b", "c"])
+    return thing.test() if isinstance(thing, RecentDependence) else thing.report(["a", "b", "c"])
 
 
 def use_merge(merge: Merge, rng: random.Random) -> Any:

@@ -125,8 +125,8 @@ def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
                 span = range(given[kind], given[kind] + len(part))
                 shard.add(Batch(kind, span, [time for time, _ in part], decode(kind, values)))
                 given[kind] = span.stop
-        promises = [ENDED if start >= len(rows) else None for start, rows in zip(given, topics)]
-        while shard.advance(promises, rng.choice([3, 1000])):
+        watermarks = [ENDED if start >= len(rows) else None for start, rows in zip(given, topics)]
+        while shard.advance(watermarks, rng.choice([3, 1000])):
             outputs += shard.flush()[0]
     shard.last_set()
     return shard, outputs + shard.flush()[0]

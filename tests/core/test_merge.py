@@ -48,10 +48,10 @@ def keys_of(taken: Round | None) -> list[Key]:
 
 
 def take_all(
-    merge: Merge, promises: Sequence[int | None] = (ENDED,) * 3, most: int = 10**9
+    merge: Merge, watermarks: Sequence[int | None] = (ENDED,) * 3, most: int = 10**9
 ) -> list[Key]:
     found = []
-    while (taken := merge.take(promises, most)) is not None:
+    while (taken := merge.take(watermarks, most)) is not None:
         assert taken.records, "a round is never empty"
         found += keys_of(taken)
     return found
@@ -79,7 +79,7 @@ class TestOrder:
     def test_any_batches_and_rounds_give_the_sorted_records(
         self, topics: tuple[list[int], ...], most: int, rng: random.Random
     ) -> None:
-        """With true promises; clocks step back at will."""
+        """With true watermarks; clocks step back at will."""
         merge = Merge()
         times = [list(accumulate(topic, max)) for topic in topics]
         given_ = [0, 0, 0]
@@ -93,11 +93,11 @@ class TestOrder:
                     stop - start
                 )
             given_[kind] = stop
-            promises = [
+            watermarks = [
                 rng.choice([None, times[k][given_[k]] if given_[k] < len(times[k]) else ENDED])
                 for k in range(3)
             ]
-            taken = merge.take(promises, most)
+            taken = merge.take(watermarks, most)
             if taken is not None:
                 per_kind = [sum(k == kind for _, k, _ in keys_of(taken)) for kind in range(3)]
                 assert max(per_kind) <= most
@@ -168,12 +168,12 @@ class TestHoldingBack:
             merge = Merge()
             for kind in {0, 1, 2} - {silent}:
                 merge.add(batch(kind, range(3), [4, 5, 6]))
-            promises = [ENDED, ENDED, ENDED]
-            promises[silent] = 5
-            assert take_all(merge, promises) == expected
+            watermarks = [ENDED, ENDED, ENDED]
+            watermarks[silent] = 5
+            assert take_all(merge, watermarks) == expected
 
     def test_a_topic_read_out_holds_back_at_its_last_time(self) -> None:
-        """What comes next can't be earlier: that is known without a promise."""
+        """What comes next can't be earlier: that is known without a watermark."""
         merge = Merge()
         merge.add(batch(0, range(2), [1, 3]))
         merge.add(batch(1, range(4), [1, 2, 3, 4]))
@@ -274,8 +274,8 @@ class TestJournal:
             stop = min(len(topics[kind]), start + rng.choice([1, 2, 10]))
             merge.add(batch(kind, range(start, stop), topics[kind][start:stop]))
             given_[kind] = stop
-            promises = [rng.choice([None, 3, ENDED]) for _ in range(3)]
-            taken = merge.take(promises, rng.choice([1, 50]))
+            watermarks = [rng.choice([None, 3, ENDED]) for _ in range(3)]
+            taken = merge.take(watermarks, rng.choice([1, 50]))
             if given_ == list(map(len, topics)) and taken is None:
                 taken = merge.take([ENDED] * 3, 50)
             if taken is not None:

@@ -41,7 +41,7 @@ def as_they_come(world: World) -> Life:
     for moment in sorted({time for rows in world.topics for time in times_of(rows)}):
         for kind in range(3):
             feed.give(kind, feed.times[kind].count(moment))
-        while life.shard.advance([feed.promise(kind) for kind in range(3)], 1 << 30):
+        while life.shard.advance([feed.watermark(kind) for kind in range(3)], 1 << 30):
             pass
         life.flush()
     return life.end()

@@ -146,8 +146,8 @@ class Catalog:
 
     # ---- streams
 
-    def add_stream(self, name: str, *, bare: bool = False) -> Stream:
-        """A stream that wasn't known; a `bare` one has no baselines yet."""
+    def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
+        """A stream that wasn't known; without `baselines` it has none yet."""
         config = self.config.stream(name)
         stream = Stream(len(self.streams), name, config)
         self.streams.append(stream)
@@ -156,7 +156,7 @@ class Catalog:
         if stream.code >= len(registry.streams.clock):
             self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
         self._set_up(stream)
-        if config.task == "classification" and not bare:
+        if config.task == "classification" and baselines:
             for which, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
                     self.registry.streams.nothing[stream.code] = self.add_class(stream, NOTHING)

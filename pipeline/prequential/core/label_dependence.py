@@ -16,8 +16,8 @@ class LabelDependence:
     >>> import numpy as np
     >>> dependence = LabelDependence(order=1)
     >>> dependence.update_many(np.array([0, 0, 0, 1, 1]))
-    >>> told = dependence.told(["UP", "DOWN"])
-    >>> told["majority_share"], told["persistence"], told["repeat"], told["increments"]["UP"]
+    >>> found = dependence.report(["UP", "DOWN"])
+    >>> found["majority_share"], found["persistence"], found["repeat"], found["increments"]["UP"]
     (0.6, 0.75, {'UP': 0.666..., 'DOWN': 1.0}, [0.0666...])
     """
 
@@ -32,7 +32,7 @@ class LabelDependence:
         self._increments.update_many(labels)
         self._recent.update_many(labels)
 
-    def told(self, names: list[str]) -> dict[str, Any]:
+    def report(self, names: list[str]) -> dict[str, Any]:
         """What is known, by class name where it is about a class; what isn't defined yet is left out."""
         found: dict[str, Any] = {
             "majority_share": self._transitions.majority_share,

@@ -1,8 +1,8 @@
 """Time-ordered reading: three topics in, one sequence of records out.
 
 The next record is the one with the smallest time, ties in the order instances, predictions, labels.
-A topic that has nothing buffered holds the others back, unless the caller promises that nothing
-earlier will come from it. Promises are made from clocks and can be wrong; what was really taken can't
+A topic that has nothing buffered holds the others back, unless the caller gives a *watermark*: nothing
+earlier will come from it. Watermarks are made from clocks and can be wrong; what was really taken can't
 be read off the records' times then. So it is written down: taking records moves the *cut*, the next
 offset of each topic, and between two cuts the order is that of time. A list of cuts (the journal)
 therefore says the whole order.
@@ -130,21 +130,21 @@ class Merge:
         self._latest[kind] = int(times[-1])
         return len(batch.offsets)
 
-    def take(self, promises: Sequence[int | None], most: int) -> Round | None:
+    def take(self, watermarks: Sequence[int | None], most: int) -> Round | None:
         """Records whose turn has come, at most `most` of each topic; None if there are none.
 
-        `promises[kind]`: nothing with a smaller time will come from that topic, as far as the caller
+        `watermarks[kind]`: nothing with a smaller time will come from that topic, as far as the caller
         knows; None: nothing is known beyond what is buffered.
         """
         if not any(self.buffered):
             return None
         bounds = []  # the smallest time that the next record beyond those looked at can have
-        for kind, promise in enumerate(promises):
+        for kind, watermark in enumerate(watermarks):
             if self.buffered[kind] > most:
                 bounds.append(self._time_at(kind, most - 1))
             else:
                 latest = self._latest[kind]
-                bounds.append(latest if promise is None else max(latest, promise))
+                bounds.append(latest if watermark is None else max(latest, watermark))
         sources: list[tuple[Batch, int, int]] = []
         for kind in range(3):
             limit = min((bounds[other], other) for other in range(3) if other != kind)

@@ -1,4 +1,4 @@
-"""Messages: what is said of a subject's sequences, when it is due (contract, sections 3 and 4)."""
+"""Messages: what is said of a subject's sequences, when it is due (`docs/semantics.md`)."""
 
 from __future__ import annotations
 
@@ -83,15 +83,17 @@ class Reporter:
         subjects = self._catalog.columns.subjects
         return self.reported.get(row, (0, 0)) != (int(subjects.outcomes[row]), int(subjects.revisions[row]))
 
-    def metrics(self, rows: Sequence[int], *, covered: bool = False, silent: bool = False) -> list[Metrics]:
+    def metrics(
+        self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
+    ) -> list[Metrics]:
         """The messages about subjects in their present state, in the order of the rows.
 
         With `covered`, all records up to now are accounted for, and so is what became of predictions. Where
-        it is `silent`, only what is state goes on.
+        it is `replaying`, only what is state goes on.
         """
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         found: list[Metrics] = []
-        states = {} if silent and not self._compares(rows) else self._states(rows)
+        states = {} if replaying and not self._compares(rows) else self._states(rows)
         for row in rows:
             about = catalog.subjects[row]
             assert about is not None
@@ -101,7 +103,7 @@ class Reporter:
             if "worse_than_baseline" in stream.config.details:
                 self._note_worse(row, about, stream, states)
             extra = self._coverage(about, stream) if covered else None
-            if not silent:
+            if not replaying:
                 found += self._messages(row, about, stream, states, extra)
         return found
 
@@ -246,7 +248,7 @@ class Reporter:
                 pairs = pairs_of(own, sequence) if plan.paired else []
                 found = details_of(names, cells, own.capacity, factor, pairs, positive, stream.class_names)
                 if row in self.labels and "dependence" in found:
-                    found["dependence"] |= self.labels[row].told(stream.class_names)
+                    found["dependence"] |= self.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
             found["worse_than_baseline"] = {
                 baseline: since

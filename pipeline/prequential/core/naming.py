@@ -1,4 +1,4 @@
-"""Names of estimators and of signals: what they say (contract, sections 3 and 4)."""
+"""Names of estimators and of signals: what they say (`docs/semantics.md`)."""
 
 from __future__ import annotations
 

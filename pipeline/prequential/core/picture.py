@@ -118,15 +118,15 @@ def take(catalog: Catalog, reporter: Reporter, part: Part, *, scored: bool) -> P
         classes=taken(registry.classes, slice(None)),
         subjects=subjects,
     )
-    told = Reporter(picture)
+    copied = Reporter(picture)
     if reporter.labels:
         own_labels = reporter.labels.keys() & set(rows.tolist())
-        told.labels = {row: copy.deepcopy(reporter.labels[row]) for row in own_labels}
+        copied.labels = {row: copy.deepcopy(reporter.labels[row]) for row in own_labels}
     if len(part.streams):
-        told.coverage = coverage.part(reporter.coverage, models)
-        told.selection = selection.part(reporter.selection, models, _segment_rows(picture, models))
-        told.latencies = latency.part(reporter.latencies, part.streams)
-    return Picture(part, picture, told)
+        copied.coverage = coverage.part(reporter.coverage, models)
+        copied.selection = selection.part(reporter.selection, models, _segment_rows(picture, models))
+        copied.latencies = latency.part(reporter.latencies, part.streams)
+    return Picture(part, picture, copied)
 
 
 def _segment_rows(catalog: Catalog, models: Ints) -> Ints:

@@ -10,10 +10,10 @@ import numpy as np
 from prequential.core.kernel import Floats, inner
 from prequential.core.mathematics import log
 
-#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (contract, section 3).
+#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
 CLIP = 1e-15
 
-#: Equal bins of the expected calibration error (contract, section 3).
+#: Equal bins of the expected calibration error (`docs/semantics.md`).
 BINS = 15
 
 #: A faded sum below it is none: its digits would soon be gone.

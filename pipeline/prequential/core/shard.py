@@ -52,12 +52,12 @@ class Shard:
     """State of one shard.
 
     `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
-    gives the outputs since the last flush. With `silent` nothing is put out: the state alone moves.
+    gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
     """
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.silent = False
+        self.replaying = False
         self.merge = Merge()
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
@@ -83,9 +83,9 @@ class Shard:
         """Buffer a batch; returns how many of its records are new."""
         return self.merge.add(batch)
 
-    def advance(self, promises: Sequence[int | None], most: int) -> int:
+    def advance(self, watermarks: Sequence[int | None], most: int) -> int:
         """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
-        taken = self.merge.take(promises, most)
+        taken = self.merge.take(watermarks, most)
         if taken is None:
             return 0
         cut: Cut = tuple(self.merge.cut)
@@ -116,7 +116,7 @@ class Shard:
         outcomes = self.catalog.columns.subjects.outcomes
         for stream in self.catalog.streams:
             rows = [one.row for one in self.catalog.subjects_of(stream) if outcomes[one.row]]
-            self.outputs += self.reporter.metrics(rows, covered=True, silent=self.silent)
+            self.outputs += self.reporter.metrics(rows, covered=True, replaying=self.replaying)
             self._report_periods(stream, all_news=True)
 
     @property
@@ -255,7 +255,7 @@ class Shard:
             if "dependence" in plan.config.details and not plan.numbers:
                 self._note_labels(plan, rows)
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(0 if self.silent else int(alarms.raised[0])):
+            for i in range(0 if self.replaying else int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
@@ -295,7 +295,7 @@ class Shard:
         """Messages that an outcome has made due."""
         subjects = self.catalog.columns.subjects
         rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
-        self.outputs += self.reporter.metrics(rows, silent=self.silent)
+        self.outputs += self.reporter.metrics(rows, replaying=self.replaying)
 
     def _tick(self, time: int) -> None:
         """Record time passed the multiples of `emit.every` before `time`."""
@@ -325,7 +325,7 @@ class Shard:
         ]
         if not with_periods:
             self.outputs += self.reporter.metrics(
-                [row for row in rows if reporter.is_new(row)], covered=True, silent=self.silent
+                [row for row in rows if reporter.is_new(row)], covered=True, replaying=self.replaying
             )
             subjects.changed[rows] = 0
             return
@@ -333,7 +333,7 @@ class Shard:
             if stream.config.emit_every in passed:
                 own = [row for row in rows if subjects.stream[row] == stream.code]
                 self.outputs += reporter.metrics(
-                    [row for row in own if reporter.is_new(row)], covered=True, silent=self.silent
+                    [row for row in own if reporter.is_new(row)], covered=True, replaying=self.replaying
                 )
                 subjects.changed[own] = 0
                 self._report_periods(stream)
@@ -344,7 +344,7 @@ class Shard:
     def _report_periods(self, stream: Stream, *, all_news: bool = False) -> None:
         if stream.config.period is not None:
             found: list[Metrics] = self.reporter.of_periods(stream, all_news=all_news)
-            if not self.silent:
+            if not self.replaying:
                 self.outputs += found
 
     # ---- what can't be used
@@ -353,7 +353,7 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
-        if not self.silent:
+        if not self.replaying:
             why = batch.reasons[index] if reason is None else reason
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 

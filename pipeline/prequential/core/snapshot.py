@@ -196,7 +196,7 @@ class _Restoring:
 
     def _stream(self, saved: dict[str, Any]) -> None:
         catalog, arrays = self._catalog, self._arrays
-        stream = catalog.add_stream(saved["name"], bare=True)
+        stream = catalog.add_stream(saved["name"], baselines=False)
         at = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)

@@ -48,5 +48,5 @@ class Complaints:
 #: Of all clients of a process: what befalls one befalls all.
 complain = Complaints()
 
-#: Settings of a client whose errors are told by `complain`, and not by librdkafka as well.
-TOLD = {"error_cb": complain, "log_level": 2}
+#: Settings of a client whose errors are logged by `complain`, and not by librdkafka as well.
+COMPLAINING = {"error_cb": complain, "log_level": 2}

@@ -20,7 +20,7 @@ from prequential.config import Config
 from prequential.topics.clients import is_stranded
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.complaints import TOLD
+from prequential.worker.complaints import COMPLAINING
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Fetcher:
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
                     "session.timeout.ms": config.worker.session_timeout,
-                    **TOLD,
+                    **COMPLAINING,
                 }
             )
         )
@@ -91,7 +91,7 @@ class Fetcher:
                         "enable.partition.eof": True,
                         # An offset that is gone must be noticed, not skipped.
                         "auto.offset.reset": "error",
-                        **TOLD,
+                        **COMPLAINING,
                     }
                 )
             )
@@ -100,7 +100,7 @@ class Fetcher:
         self._open: set[int] = set()  # shards that are read
         self._held: set[tuple[int, int]] = set()
         #: Which topics a shard has plenty of, and which it can't go on without.
-        self._appetites: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
+        self._demands: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
@@ -115,7 +115,7 @@ class Fetcher:
 
     def close(self, partition: int) -> None:
         """Stop reading a shard, if it is read."""
-        self._appetites.pop(partition, None)
+        self._demands.pop(partition, None)
         if partition not in self._open:
             return  # closed before it was opened
         self._open.discard(partition)
@@ -135,12 +135,12 @@ class Fetcher:
             self._readers[kind].resume(parts)
             self._held.discard((kind, partition))
 
-    def appetite(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
+    def demand(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
         """Of which topics a shard has plenty, and without more of which it can't go on.
 
         A topic is left alone while a shard has plenty of it, unless another can't go on without it.
         """
-        self._appetites[partition] = plenty, blocked
+        self._demands[partition] = plenty, blocked
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
         """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
@@ -175,13 +175,13 @@ class Fetcher:
 
     def _wanted_kinds(self) -> list[int]:
         """The topics to read now: first those that a shard can't go on without."""
-        appetites = self._appetites.values()
+        demands = self._demands.values()
         kinds = range(len(INPUTS))
-        missing = [kind for kind in kinds if any(blocked[kind] for _, blocked in appetites)]
+        missing = [kind for kind in kinds if any(blocked[kind] for _, blocked in demands)]
         return missing + [
             kind
             for kind in kinds
-            if kind not in missing and not any(plenty[kind] for plenty, _ in appetites)
+            if kind not in missing and not any(plenty[kind] for plenty, _ in demands)
         ]
 
     def stranded(self) -> bool:

@@ -33,7 +33,7 @@ _HOLD, _RESUME = 200_000, 50_000
 #: Seconds without a record after which reading is given up.
 _SILENCE_SECONDS = 60.0
 
-#: A promise that holds for ever: the topic is read to its present end.
+#: A watermark above all times: the topic is read to its present end.
 _ENDED = 1 << 62
 
 DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], None]
@@ -169,8 +169,8 @@ class _ShardReplay:
             processed += shard.follow(self._cuts.popleft())
             self._deliver()
         if not self._cuts:
-            promises = [_ENDED if ended else None for ended in self._ended]
-            while taken := shard.advance(promises, _MOST):
+            watermarks = [_ENDED if ended else None for ended in self._ended]
+            while taken := shard.advance(watermarks, _MOST):
                 processed += taken
                 self._deliver()
         return processed

@@ -17,7 +17,7 @@ from prequential.config import Config
 from prequential.topics.clients import is_stranded
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.complaints import TOLD, complain
+from prequential.worker.complaints import COMPLAINING, complain
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Publisher:
                     "compression.type": "lz4",
                     "linger.ms": 5,
                     "message.max.bytes": _LARGEST_MESSAGE,
-                    **TOLD,
+                    **COMPLAINING,
                     "error_cb": self._note,
                 }
             )

@@ -12,7 +12,7 @@ from prequential.core.merge import Cut
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
-from prequential.worker.complaints import TOLD
+from prequential.worker.complaints import COMPLAINING
 from prequential.worker.fetching import FETCH_SETTINGS
 from prequential.worker.journal import JournalEntry, decode_entry
 from prequential.worker.origin import Origin
@@ -51,7 +51,7 @@ def read_partition(
         kafka.client(
             **{
                 **FETCH_SETTINGS,
-                **TOLD,
+                **COMPLAINING,
                 "group.id": "prequential-read",  # needed by the client, never joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

@@ -152,7 +152,7 @@ class ShardRunner:
         self.checkpoint.resume(known)
         self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
         self._unpublished = len(known.journal[-1].cuts) if known.journal else 0
-        self.shard.silent = True
+        self.shard.replaying = True
         self._speak_if_due()
         fresh = known.manifest is None
         log.info(
@@ -169,10 +169,10 @@ class ShardRunner:
         self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
 
     def _speak_if_due(self) -> None:
-        """Be silent no longer than up to the journal's last entry."""
-        if self.shard.silent and len(self._journal) == self._unpublished:
+        """Replay no longer than up to the journal's last entry."""
+        if self.shard.replaying and len(self._journal) == self._unpublished:
             self.shard.flush()
-            self.shard.silent = False
+            self.shard.replaying = False
 
     async def _recovered(self) -> None:
         """End step 4. The free order begins when the outputs of the journalled one are out."""
@@ -239,11 +239,11 @@ class ShardRunner:
             _, time = self._arrivals.popleft()
             self._quiet_time = time if self._quiet_time is None else max(time, self._quiet_time)
         quiet = None if self._quiet_time is None else self._quiet_time + 1
-        promises = [
+        watermarks = [
             quiet if end is not None and added <= end else None
             for end, added in zip(self._ends, merge.added)
         ]
-        processed = self.shard.advance(promises, _ROUND)
+        processed = self.shard.advance(watermarks, _ROUND)
         if processed:
             self.statistics.processing.observe(monotonic() - started)
         return processed
@@ -260,7 +260,7 @@ class ShardRunner:
                 some and not buffered and (end is None or added > end)
                 for buffered, end, added in zip(merge.buffered, self._ends, merge.added)
             ]
-        self._fetcher.appetite(self.partition, [n >= _PLENTY for n in merge.buffered], blocked)
+        self._fetcher.demand(self.partition, [n >= _PLENTY for n in merge.buffered], blocked)
 
     def _resume_fetching(self) -> None:
         for kind, held in enumerate(self._held):

@@ -1,7 +1,7 @@
 """From a record's value to a typed message, or to the reason why it can't be used.
 
 Up to three tries, each slower and more lenient than the one before: the whole batch in the pipeline's own
-form; the whole batch in every form that the contract allows; and, only when something in the batch is
+form; the whole batch in every form that is allowed; and, only when something in the batch is
 unusable, each record by itself. So bad input and rare forms cost nothing where there are none.
 """
 
@@ -30,7 +30,7 @@ from prequential.topics.messages import (
 )
 from prequential.topics.times import milliseconds
 
-#: Input topics in the order in which records of the same time are processed (contract, section 2).
+#: Input topics in the order in which records of the same time are processed (`docs/semantics.md`).
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 

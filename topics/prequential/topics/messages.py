@@ -1,7 +1,7 @@
 """What crosses the wire inwards: instances, predictions and labels as typed structs.
 
 `Instance`, `Prediction` and `Label` are the form that the pipeline uses: ids are strings, `ts` is
-integer epoch milliseconds or None. The `Wire…` forms accept all that the contract allows (integer
+integer epoch milliseconds or None. The `Wire…` forms accept all that is allowed (integer
 ids, RFC 3339 times); `prequential.topics.decoding` brings one to the other. Unknown fields are ignored. The
 structs are never part of a reference cycle, so the garbage collector needn't know them (`gc=False`).
 """
@@ -20,7 +20,7 @@ MAX_NAME_BYTES = 256
 #: Longest value of a record, in bytes; Kafka's own default limit of a message is near it.
 MAX_VALUE_BYTES = 1 << 20
 
-# msgspec counts characters, the contract bytes: this bound is necessary, `prequential.topics.decoding`
+# msgspec counts characters, the limit is of bytes: this bound is necessary, `prequential.topics.decoding`
 # looks at the bytes where a batch isn't plain ASCII.
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
 

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Metrics(msgspec.Struct, gc=False):
-    """State of one estimator of one sequence (contract, section 3)."""
+    """State of one estimator of one sequence (`docs/semantics.md`)."""
 
     id: str
     stream: str
@@ -48,7 +48,7 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class Alarm(msgspec.Struct, gc=False):
-    """A detector's alarm (contract, section 4)."""
+    """A detector's alarm (`docs/semantics.md`)."""
 
     id: str
     stream: str
@@ -88,5 +88,5 @@ def identity(*what: Any) -> str:
 
 
 def encode(message: Metrics | Alarm) -> bytes:
-    """A message as the JSON object of the contract."""
+    """A message as the JSON object that is published."""
     return _encode(message)

@@ -34,7 +34,7 @@ ALARM_RETENTION = 90 * _DAY
 #: holiday, must find it, mend its producer and send it again.
 DEAD_LETTER_RETENTION = 30 * _DAY
 
-#: Kafka limits the bytes of a batch, the contract those of a value: a batch of one record must have
+#: Kafka limits the bytes of a batch, we those of a value: a batch of one record must have
 #: room for the largest value, its key (at most 256 bytes), 61 + 20 bytes of framing, and headers
 #: that tracing may add. (Kafka's default, 1 MiB + 12 bytes, would refuse a value of 1 MiB.)
 INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024

@@ -1,4 +1,4 @@
-"""Estimators: what remembers a sequence's outcomes, `all`, `window:W` or `fading:A` (contract, section 3)."""
+"""Estimators: what remembers a sequence's outcomes, `all`, `window:W` or `fading:A` (`docs/semantics.md`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The measures: from an estimator's cells and sums to values, or to the reason why there is none.
 
-A kernel gives a value and 0, or 0.0 and the code of a reason (contract, section 3): never NaN, never a number
+A kernel gives a value and 0, or 0.0 and the code of a reason (`docs/semantics.md`): never NaN, never a number
 that stands for "unknown". `table` fills the columns that are named here.
 """
 
