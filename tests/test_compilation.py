@@ -1,4 +1,4 @@
-"""Loops are compiled before anything else is done, and once: what the cache sees, and what it can do without."""
+"""Loops are compiled once, before anything else: what the cache sees, and what it can do without."""
 
 from __future__ import annotations
 
