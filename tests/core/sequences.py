@@ -22,6 +22,8 @@ from prequential.core.plans import Plan
 from prequential.core.state import ensure_rows, new_store
 from prequential.core.streams import OTHER, SORTS, name_hash
 
+from tests.tables.compiled import from_python
+
 #: What the baselines predicted before the first label.
 NO_CLASS = 0xFFFF
 
@@ -210,7 +212,7 @@ def _scored(task: str, positive: str | None, prepare: Any) -> Score:
         store.marks.propensity[1] = answer
     for name in Log._fields:
         getattr(log, name)[:] = 0
-    scoring.score(log, 0, catalog.registry, store, 0, 1, 1, label)
+    from_python(scoring.score)(log, 0, catalog.registry, store, 0, 1, 1, label)
     return {name: getattr(log, name)[0].item() for name in _SCORED}
 
 

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import math
 import random
-from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import SIGNALS, Codes, chunk_of, cut, examples, packed, random_outcomes
+from helpers import ENDED, SIGNALS, alarms_of, batch_of, cut, dead_letters_of, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import DetectorConfig, StreamConfig
-from prequential.core.baselines import Baselines
-from prequential.core.classes import Classes, class_name
-from prequential.core.detection import Detection
+from prequential.config import Config, DetectorConfig, Limits, StreamConfig
+from prequential.core import calendar, latency, signals, streams
+from prequential.core.calendar import BEGINNING, NEVER
+from prequential.core.catalog import Catalog, Stream
+from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.declaration import new_alarms
+from prequential.core.encoder import class_name
 from prequential.core.errors import Unusable
-from prequential.core.expiry import NEVER, Expiry
-from prequential.core.fading import FadingCount, FadingSum, fading_scale
-from prequential.core.latency import BOUNDS, Latencies
-from prequential.core.measures import MeasureSet, compute
-from prequential.core.memories import Memory, build_memory
-from prequential.core.memories.all_history import AllHistory
-from prequential.core.memories.window import Window
-from prequential.core.outcomes import MAJ_SHIFT, NO_CLASS, PER_SHIFT, place
-from prequential.core.page_hinkley import PageHinkley
-from prequential.core.sequence import Sequence as OutcomeSequence
-from prequential.core.signals import build_signal
+from prequential.core.estimators import fading
+from prequential.core.estimators.all_history import AllHistory
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.window import Window
+from prequential.core.kernel import Floats, grown
+from prequential.core.latency import BOUNDS, new_latencies, with_streams
+from prequential.core.naming import parse_signal
+from prequential.core.outcomes import new_log
+from prequential.core.records import INSTANCE, LABEL
+from prequential.core.shard import Shard
+from prequential.core.state import new_store
+from prequential.core.watch import Signal
+from sequences import NO_CLASS, Codes, Outcomes, log_of, positives_of, random_outcomes
+
+from tests.tables.compiled import from_python
+
+count_label, add_to_fading = from_python(streams.count_label), from_python(fading.add)
+schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
+advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)
 
 CLASS_COUNTS = [2, 7]
 ESTIMATORS = [
@@ -62,16 +73,39 @@ def plain_memory(estimator: str, outcomes: Sequence[Codes]) -> dict[Cell, float]
     return dict(Counter(map(cell, last)))
 
 
-def weights_of(memory: Memory) -> dict[Cell, float]:
+def remembering(estimator: str, capacity: int = 8) -> Outcomes:
+    """A sequence with one estimator, and room for so many classes."""
+    return Outcomes(StreamConfig(estimators=(estimator,), detectors=()), capacity)
+
+
+def cells_of(memory: Outcomes) -> Floats:
+    """The weights of all cells."""
+    (estimator,) = memory.plan.estimators
+    return memory.cells(estimator.name)
+
+
+def n_of(memory: Outcomes) -> float:
+    """The weight of all outcomes."""
+    (estimator,) = memory.plan.estimators
+    return memory.measured(estimator.name).n
+
+
+def state_of(memory: Outcomes) -> dict[str, bytes]:
+    """All that a snapshot would hold."""
+    return {name: array.tobytes() for name, array in memory.plan.dump().items()}
+
+
+def weights_of(memory: Outcomes) -> dict[Cell, float]:
     """The weights that a memory holds, without the cells that have none."""
-    counts = memory.counts.reshape(memory.capacity, memory.capacity, 2, 2)
+    capacity = memory.plan.capacity
+    counts = cells_of(memory).reshape(capacity, capacity, 2, 2)
     return {
         (int(y), int(h), bool(per), bool(maj)): counts[y, h, per, maj].item()
         for y, h, per, maj in np.argwhere(counts)
     }
 
 
-def assert_weights(memory: Memory, expected: dict[Cell, float], estimator: str) -> None:
+def assert_weights(memory: Outcomes, expected: dict[Cell, float], estimator: str) -> None:
     if estimator.startswith("fading"):
         found = {cell: weight for cell, weight in weights_of(memory).items() if weight > 1e-190}
         wanted = {cell: weight for cell, weight in expected.items() if weight > 1e-190}
@@ -79,8 +113,8 @@ def assert_weights(memory: Memory, expected: dict[Cell, float], estimator: str) 
         assert all(math.isclose(found[cell], wanted[cell], rel_tol=1e-12) for cell in wanted)
     else:
         assert weights_of(memory) == expected
-        assert memory.n == sum(expected.values())
-    assert memory.n == pytest.approx(math.fsum(expected.values()), rel=1e-12)
+        assert n_of(memory) == sum(expected.values())
+    assert n_of(memory) == pytest.approx(math.fsum(expected.values()), rel=1e-12)
 
 
 def bits(values: Any) -> list[str]:
@@ -92,45 +126,42 @@ class TestMemories:
     @pytest.mark.parametrize("classes", CLASS_COUNTS)
     def test_each_step_is_that_of_the_plain_loop(self, estimator: str, classes: int) -> None:
         outcomes = random_outcomes(random.Random(classes), 130, classes)
-        memory = build_memory(estimator)
-        memory.grow(8)
+        memory = remembering(estimator)
         for step in range(len(outcomes)):
-            memory.update(chunk_of(outcomes[step : step + 1]).places)
+            memory.update(outcomes[step : step + 1])
             assert_weights(memory, plain_memory(estimator, outcomes[: step + 1]), estimator)
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)
     @pytest.mark.parametrize("classes", CLASS_COUNTS)
     def test_batches_are_bit_equal_to_single_steps(self, estimator: str, classes: int) -> None:
-        """Over several blocks of fading, and of a window's room."""
+        """Also where a batch is longer than a window."""
         rng = random.Random(classes)
         outcomes = random_outcomes(rng, 1300, classes)
-        one_by_one, by_batch = build_memory(estimator), build_memory(estimator)
-        one_by_one.grow(8)
-        by_batch.grow(8)
+        one_by_one, by_batch = remembering(estimator), remembering(estimator)
         for piece in cut(rng, len(outcomes), (1, 3, 60, 70, 500, 1100)):
             for codes in outcomes[piece]:
-                one_by_one.update(chunk_of([codes]).places)
-            by_batch.update(chunk_of(outcomes[piece]).places)
-            assert bits(by_batch.counts) == bits(one_by_one.counts)
-            assert by_batch.n == one_by_one.n
-            assert by_batch.snapshot() == one_by_one.snapshot()
+                one_by_one.update([codes])
+            by_batch.update(outcomes[piece])
+            assert bits(cells_of(by_batch)) == bits(cells_of(one_by_one))
+            assert n_of(by_batch) == n_of(one_by_one)
+            assert state_of(by_batch) == state_of(one_by_one)
         assert_weights(by_batch, plain_memory(estimator, outcomes), estimator)
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)
     def test_classes_may_come_late(self, estimator: str) -> None:
         rng = random.Random(3)
-        memory = build_memory(estimator)
+        memory = remembering(estimator, 2)
         outcomes: list[Codes] = []
         for classes, capacity in ((2, 2), (3, 4), (7, 8), (7, 16)):
-            if capacity > memory.capacity:
+            if capacity > memory.plan.capacity:
                 before = weights_of(memory)
                 memory.grow(capacity)
-                assert memory.capacity == capacity
+                assert len(cells_of(memory)) == 4 * capacity * capacity
                 assert weights_of(memory) == before
             new = random_outcomes(rng, 40, classes)
             outcomes += new
             for piece in cut(rng, len(new)):
-                memory.update(chunk_of(new[piece], capacity).places)
+                memory.update(new[piece])
             assert_weights(memory, plain_memory(estimator, outcomes), estimator)
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -138,38 +169,38 @@ class TestMemories:
         outcomes = random_outcomes(random.Random(5), 300, 3)
         found = []
         for capacity in (4, 64):
-            memory = build_memory(estimator)
-            memory.grow(capacity)
-            memory.update(chunk_of(outcomes, capacity).places)
-            found.append(compute(memory, ["error", "kappa", "kappa_per", "kappa_plus"]))
+            memory = remembering(estimator, capacity)
+            memory.update(outcomes)
+            n, values, undefined, _ = memory.measured(estimator)
+            names = ["error", "kappa", "kappa_per", "kappa_plus"]
+            found.append((n, [values.get(name, undefined.get(name)) for name in names]))
         assert found[0] == found[1]
 
     def test_a_window_of_any_size_holds_what_is_in_it(self) -> None:
         rng = random.Random(11)
         for size in (1, 2, 64, 1000):
             outcomes = random_outcomes(rng, 2200, 2)
-            memory = build_memory(f"window:{size}")
-            memory.grow(8)
+            memory = remembering(f"window:{size}")
             seen = 0
             for piece in cut(rng, len(outcomes), (1, 20, size, size + 1, 3 * size)):
                 seen = piece.stop
-                memory.update(chunk_of(outcomes[piece]).places)
-                assert memory.n == min(seen, size)
+                memory.update(outcomes[piece])
+                assert n_of(memory) == min(seen, size)
                 assert weights_of(memory) == plain_memory(f"window:{size}", outcomes[:seen])
 
     def test_faded_weights_vanish_without_denormal_numbers(self) -> None:
-        memory = build_memory("fading:0.5")
-        memory.update(chunk_of([(0, 1, 0, 0)], 2).places)
-        memory.update(chunk_of([(1, 1, 1, 1)] * 800, 2).places)  # 2^-800 could still be held
+        memory = remembering("fading:0.5", 2)
+        memory.update([(0, 1, 0, 0)])
+        memory.update([(1, 1, 1, 1)] * 800)  # 2^-800 could still be held
         assert weights_of(memory) == {(1, 1, True, True): 2.0}
-        assert memory.n == 2.0
+        assert n_of(memory) == 2.0
 
     def test_fading_by_1_forgets_nothing(self) -> None:
         outcomes = random_outcomes(random.Random(2), 5000, 2)
-        faded, whole = build_memory("fading:1"), build_memory("all")
+        faded, whole = remembering("fading:1", 2), remembering("all", 2)
         for memory in (faded, whole):
-            memory.update(chunk_of(outcomes, 2).places)
-        assert faded.counts.tolist() == whole.counts.tolist()
+            memory.update(outcomes)
+        assert cells_of(faded).tolist() == cells_of(whole).tolist()
 
 
 class TestRevision:
@@ -177,58 +208,79 @@ class TestRevision:
     def test_the_outcome_moves_where_it_is_still_remembered(self, estimator: str) -> None:
         """Also what comes after it: a window must later let the new cell go, not the old one."""
         rng = random.Random(4)
-        memory = build_memory(estimator)
-        memory.grow(8)
+        memory = remembering(estimator)
         outcomes: list[Cell] = []
         for _ in range(300):
             new = random_outcomes(rng, rng.choice([1, 1, 5]), 7)
-            memory.update(chunk_of(new).places)
+            memory.update(new)
             outcomes += map(cell, new)
             age = rng.choice([0, 0, 3, 6, 7, 63, 64])
             if age < len(outcomes):
                 old = outcomes[-1 - age]
                 revised = (rng.randrange(7), *old[1:])
-                memory.revise(age, place_of(old), place_of(revised))
+                memory.revise(len(outcomes) - age, revised[0], codes_of(old))
                 outcomes[-1 - age] = revised
             kept = outcomes if estimator == "all" else outcomes[-int(estimator[7:]) :]
             assert weights_of(memory) == Counter(kept)
 
     def test_faded_memories_keep_what_they_saw(self) -> None:
         outcomes = random_outcomes(random.Random(1), 50, 2)
-        memory = build_memory("fading:0.9")
-        memory.grow(8)
-        memory.update(chunk_of(outcomes).places)
-        memory.revise(0, place_of(cell(outcomes[-1])), place_of((1, 0, False, False)))
+        memory = remembering("fading:0.9")
+        memory.update(outcomes)
+        memory.revise(50, 1 - outcomes[-1][0], outcomes[-1])
         assert_weights(memory, plain_memory("fading:0.9", outcomes), "fading:0.9")
 
 
-def place_of(what: Cell) -> int:
+def codes_of(what: Cell) -> Codes:
+    """An outcome that is in a cell."""
     y, h, per, maj = what
-    return place(y, h, 2 * per + maj, 8)
+    return y, h, y if per else NO_CLASS, y if maj else NO_CLASS
+
+
+class Faded:
+    """Fading sum and count of a signal, and the average that they make."""
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+        self._table = signals.new_fading_error(1)
+
+    def update(self, x: Floats) -> list[float]:
+        """The average after each of the values."""
+        average, rows = np.full(len(x), np.nan), np.arange(len(x), dtype=np.int32)
+        fed = np.ones(len(x), dtype=np.uint8)
+        signals.fading_error(self._table, new_log(len(x)), rows, x, fed, self._factor, average)
+        return average.tolist()
+
+    @property
+    def now(self) -> tuple[float, float]:
+        """Sum and count."""
+        return float(self._table.total[0]), float(self._table.n[0])
 
 
 class TestFading:
     def test_the_fading_average_of_the_paper(self) -> None:
         """2013 paper, eq. 1, with α = 1/2: 1, 1/3, 1/7 after 1, 0, 0."""
-        average = FadingSum(0.5).update(np.array([1.0, 0.0, 0.0])) / FadingCount(0.5).update(3)
-        assert average.tolist() == [1, 0.5 / 1.5, 0.25 / 1.75]
+        average = Faded(0.5).update(np.array([1.0, 0.0, 0.0]))
+        assert average == [1, 0.5 / 1.5, 0.25 / 1.75]
 
     @pytest.mark.parametrize("factor", [0.01, 0.5, 0.9, 0.9994, 1.0])
     def test_every_value_is_that_of_the_recursion(self, factor: float) -> None:
         rng = random.Random(1)
-        x = [rng.choice([0.0, 1.0, rng.random()]) for _ in range(2500)]
-        sums, counts = FadingSum(factor), FadingCount(factor)
-        s = n = 0.0
-        got_s: list[float] = []
-        got_n: list[float] = []
+        x = np.array([rng.choice([0.0, 1.0, rng.random()]) for _ in range(2500)])
+        one_by_one, by_piece = Faded(factor), Faded(factor)
+        averages = []
         for piece in cut(rng, len(x), (1, 10, 1500)):
-            got_s += sums.update(np.array(x[piece])).tolist()
-            got_n += counts.update(piece.stop - piece.start).tolist()
-        for value, got, count in zip(x, got_s, got_n):
+            averages += by_piece.update(x[piece])
+        s = n = 0.0
+        for place, (value, average) in enumerate(zip(x.tolist(), averages)):
+            assert one_by_one.update(x[place : place + 1]) == [average]
+            got, count = one_by_one.now
             s = value + factor * s
             n = 1.0 + factor * n
             assert math.isclose(got, s, rel_tol=1e-12)
             assert math.isclose(count, n, rel_tol=1e-12)
+            assert math.isclose(average, s / n, rel_tol=1e-12)
+        assert by_piece.now == one_by_one.now
 
     @examples(30)
     @given(
@@ -238,21 +290,23 @@ class TestFading:
     )
     def test_cuts_change_no_bit(self, factor: float, pieces: list[int], seed: int) -> None:
         x = np.random.default_rng(seed).random(sum(pieces))
-        whole = FadingSum(factor).update(x)
-        whole_count = FadingCount(factor).update(len(x))
-        by_piece, by_count = FadingSum(factor), FadingCount(factor)
+        whole, by_piece = Faded(factor), Faded(factor)
+        averages = whole.update(x)
         ends = np.cumsum(pieces)[:-1]
-        assert bits(np.concatenate([by_piece.update(part) for part in np.split(x, ends)])) == bits(
-            whole
-        )
-        assert bits(np.concatenate([by_count.update(n) for n in pieces])) == bits(whole_count)
+        assert bits([one for part in np.split(x, ends) for one in by_piece.update(part)]) == bits(averages)
+        assert bits(by_piece.now) == bits(whole.now)
 
     @pytest.mark.parametrize("factor", [1e-300, 1e-10, 0.5, 0.9999, 1.0])
-    def test_no_weight_is_infinite_and_no_scale_is_0(self, factor: float) -> None:
-        scale = fading_scale(factor)
-        assert np.isfinite(scale.weights).all()
-        assert (scale.scales > 0).all()
-        assert len(scale.weights) == len(scale.scales) == scale.length + 1
+    def test_no_weight_is_infinite_and_no_outcome_without_one(self, factor: float) -> None:
+        table, weights = fading.new_table(1, 2), np.zeros(2)
+        for between in (0, 1, 10, 1000, 10**6, 10**12):
+            add_to_fading(table, 0, 0, factor)
+            table.n[0] += between
+            add_to_fading(table, 0, 1, factor)
+            fading.read(table, 0, factor, weights)
+            assert np.isfinite(weights).all()
+            assert weights[1] >= 1
+            assert weights[0] == 0 or weights[0] >= 1e-200
 
 
 # ---- signals
@@ -303,6 +357,31 @@ def plain_measure(name: str, weights: dict[Cell, float]) -> float | None:
     return None if 1 - chance < 1e-12 else (p - chance) / (1 - chance)
 
 
+class Watched:
+    """A signal over one sequence."""
+
+    def __init__(self, name: str, min_outcomes: int = 30, capacity: int = 8) -> None:
+        self._name, self._min_outcomes = name, min_outcomes
+        self._of = self._new(capacity)
+
+    def _new(self, capacity: int) -> Signal:
+        return Signal(self._name, self._min_outcomes, 1, capacity, signals.WRONG)
+
+    def grow(self, capacity: int) -> None:
+        """Have room for more classes, as the plan has that a stream moves to."""
+        old, self._of = self._of, self._new(capacity)
+        row = np.zeros(1, dtype=np.int64)
+        self._of.adopt(old, row, row)
+
+    def update(self, outcomes: Sequence[Codes]) -> list[float | None]:
+        """The value after each outcome; None where the detector isn't fed."""
+        log, rows = log_of(outcomes), np.arange(len(outcomes), dtype=np.int32)
+        losses, outcome = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+        signals.error(log, rows, signals.WRONG, losses, outcome)
+        values, fed = self._of.update(log, rows, losses, outcome, positives_of(["a", "b"]))
+        return [value if one else None for value, one in zip(values.tolist(), fed.tolist())]
+
+
 MEASURE_SIGNALS = ("all:kappa", "window:20:kappa_per", "fading:0.9:accuracy", "window:3:kappa")
 
 
@@ -316,15 +395,9 @@ class TestSignals:
         outcomes[:12] = [(0, 0, 0, 0)] * 12
         expected = plain_signal(name, 10, outcomes)
         got: list[float | None] = []
-        signal = build_signal(name, 10)
+        signal = Watched(name, 10)
         for piece in cut(rng, len(outcomes)):
-            chunk = chunk_of(outcomes[piece])
-            values, places = signal.update(chunk)
-            if places is None:
-                got += values.tolist()
-            else:
-                fed = dict(zip(places.tolist(), values.tolist()))
-                got += [fed.get(index) for index in range(len(chunk.loss))]
+            got += signal.update(outcomes[piece])
         assert [value is None for value in got] == [value is None for value in expected]
         wanted = [value for value in expected if value is not None]
         assert [value for value in got if value is not None] == pytest.approx(wanted, abs=1e-9)
@@ -335,21 +408,22 @@ class TestSignals:
     def test_batches_are_bit_equal_to_single_steps(self, name: str) -> None:
         rng = random.Random(8)
         outcomes = random_outcomes(rng, 150 if name in MEASURE_SIGNALS else 1300, 2)
-        one_by_one, by_batch = build_signal(name), build_signal(name)
-        singles = [one_by_one.update(chunk_of([codes])) for codes in outcomes]
-        single_values = [value for values, _ in singles for value in values.tolist()]
-        values: list[float] = []
+        one_by_one, by_batch = Watched(name), Watched(name)
+        singles = [value for codes in outcomes for value in one_by_one.update([codes])]
+        values: list[float | None] = []
         for piece in cut(rng, len(outcomes), (1, 7, 99, 1300)):
-            values += by_batch.update(chunk_of(outcomes[piece]))[0].tolist()
-        assert bits(values) == bits(single_values)
+            values += by_batch.update(outcomes[piece])
+        assert [value is None for value in values] == [value is None for value in singles]
+        assert bits([v for v in values if v is not None]) == bits([v for v in singles if v is not None])
 
     def test_a_late_class_is_no_trouble_to_a_measure(self) -> None:
-        signal = build_signal("window:50:kappa")
+        signal = Watched("window:50:kappa", capacity=2)
         outcomes = [*random_outcomes(random.Random(1), 30, 2), (6, 6, 6, 6), (5, 6, 5, 5)]
-        got = signal.update(chunk_of(outcomes[:30], 2))[0].tolist()
-        got += signal.update(chunk_of(outcomes[30:], 8))[0].tolist()
+        got = signal.update(outcomes[:30])
+        signal.grow(8)
+        got += signal.update(outcomes[30:])
         wanted = [v for v in plain_signal("window:50:kappa", 1, outcomes) if v is not None]
-        assert got == pytest.approx(wanted)
+        assert [value for value in got if value is not None] == pytest.approx(wanted)
 
     @pytest.mark.parametrize(
         "name",
@@ -359,7 +433,7 @@ class TestSignals:
     )  # fmt: skip
     def test_what_is_no_signal_is_quoted(self, name: str) -> None:
         with pytest.raises(ValueError, match="expected") as raised:
-            build_signal(name)
+            parse_signal(name)
         offenders = {repr(name), *(repr(part) for part in name.split("/"))}
         assert any(offender in str(raised.value) for offender in offenders)
 
@@ -390,6 +464,24 @@ def drifting(seed: int, length: int, before: float, after: float) -> list[float]
     return [
         float(rng.random() < (before if place < length // 2 else after)) for place in range(length)
     ]
+
+
+class PageHinkley:
+    """The test over one sequence."""
+
+    def __init__(self, delta: float, threshold: float, min_outcomes: int) -> None:
+        self._of = DETECTORS["page-hinkley"]
+        self._settings = self._of.configured(
+            {"delta": delta, "lambda": threshold, "min_outcomes": min_outcomes}
+        )
+        self._table = self._of.new_table(1)
+
+    def update(self, x: Floats) -> list[tuple[int, float]]:
+        """Feed values; returns (place in `x`, statistic) of each alarm."""
+        rows, fed, alarms = np.arange(len(x), dtype=np.int32), np.ones(len(x), np.uint8), new_alarms(len(x))
+        self._of.run(self._table, self._settings, new_log(len(x)), rows, x, fed, 0, alarms)
+        count = int(alarms.raised[0])
+        return list(zip(alarms.place[:count].tolist(), alarms.statistic[:count].tolist()))
 
 
 class TestPageHinkley:
@@ -471,32 +563,32 @@ class TestDetection:
         ]
         assert len(expected) >= 2
         config = DetectorConfig(name, delta=0.1, threshold=3.0011, min_outcomes=5)
-        detection = Detection(config)
+        sequence = Outcomes(StreamConfig(estimators=("all",), detectors=(config,)), 2)
         alarms = []
         for piece in cut(rng, len(outcomes), (1, 10, 100)):
             alarms += [
                 (piece.start + place, statistic)
-                for place, statistic in detection.update(chunk_of(outcomes[piece]))
+                for place, statistic, _ in sequence.update(outcomes[piece])
             ]
         assert alarms == [(place, pytest.approx(statistic)) for place, statistic in expected]
-        assert detection.alarms == len(expected)
+        (watch,) = sequence.plan.watches
+        assert watch.table.alarms[0] == len(expected)
 
     def test_params_name_what_is_not_the_default(self) -> None:
         config = DetectorConfig("error", delta=0.1, threshold=7)
-        assert Detection(config).params == {"delta": 0.1, "lambda": 7}
-        other = DetectorConfig("error", delta=0.1, threshold=7, min_outcomes=5)
-        assert Detection(other).params == {"delta": 0.1, "lambda": 7, "min_outcomes": 5}
+        assert params_of(config) == {"delta": 0.1, "lambda": 7}
+        other = replace(config, min_outcomes=5)
+        assert params_of(other) == {"delta": 0.1, "lambda": 7, "min_outcomes": 5}
 
     def test_a_sequence_names_detector_and_place(self) -> None:
         detectors = (
             DetectorConfig("error", threshold=10.01), DetectorConfig("all", threshold=10.01),
         )  # fmt: skip
-        sequence = OutcomeSequence(StreamConfig(detectors=detectors), MeasureSet(()))
+        sequence = Outcomes(StreamConfig(detectors=detectors), 2)
         errors = drifting(1, 2000, 0.1, 0.6)
         outcomes = [(0, int(error), 0, 0) for error in errors]
-        sequence.update(packed(outcomes[:700]), 2)
-        sequence.update(packed(outcomes[700:]), 2)
-        raised = sequence.detect()
+        raised = sequence.update(outcomes[:700])
+        raised += [alarm._replace(place=700 + alarm.place) for alarm in sequence.update(outcomes[700:])]
         wanted = {
             config: plain_page_hinkley(
                 plain_fast(config.signal, errors), config.delta, config.threshold, 30
@@ -504,10 +596,25 @@ class TestDetection:
             for config in detectors
         }
         for config, expected in wanted.items():
-            found = [(r.place, r.statistic) for r in raised if r.detection.config == config]
+            found = [(r.place, r.statistic) for r in raised if r.detector == config]
             assert found == [(place, pytest.approx(s)) for place, s in expected]
-        assert sequence.outcomes == 2000
-        assert sequence.memories["all"].n == 2000
+        assert sequence.measured("all").n == 2000
+
+
+def params_of(config: DetectorConfig) -> dict[str, float]:
+    """The parameters that an alarm names, of a model that is right at first and then always wrong."""
+    settings = StreamConfig(detectors=(config,), stages=("final",), emit_every=None)
+    shard = Shard(Config(defaults=settings))
+    about = [{"stream": "s", "instance_id": i, "ts": i} for i in range(200)]
+    predictions: list[Any] = [(i, {**one, "model": "m", "y_pred": i >= 100}) for i, one in enumerate(about)]
+    labels: list[Any] = [(i, {**one, "y_true": False}) for i, one in enumerate(about)]
+    for kind, rows in enumerate(([], predictions, labels)):
+        shard.add(batch_of(kind, rows, 0, len(rows)))
+    while shard.advance([ENDED] * 3, 1000):
+        pass
+    shard.last_set()
+    (alarm,) = alarms_of(shard.flush()[0])
+    return alarm.params
 
 
 def plain_fast(signal: str, errors: Sequence[float]) -> list[float]:
@@ -527,15 +634,59 @@ def plain_fast(signal: str, errors: Sequence[float]) -> list[float]:
 @examples(60)
 @given(st.lists(st.integers(0, 6), max_size=60))
 def test_baselines(labels: list[int]) -> None:
-    baselines = Baselines()
-    assert (baselines.persistent, baselines.majority) == (NO_CLASS, NO_CLASS)
+    catalog = Catalog(Config(defaults=StreamConfig(baselines=())))
+    stream = catalog.add_stream("s")
+    for code in range(7):
+        catalog.add_class(stream, str(code))
+    registry = catalog.registry
+    baselines = registry.streams
+    assert (baselines.persistent[0], baselines.majority[0]) == (NO_CLASS, NO_CLASS)
     for seen in range(1, len(labels) + 1):
-        baselines.update(labels[seen - 1])
+        count_label(registry.streams, registry.classes, registry.pairs, 0, labels[seen - 1])
         so_far = labels[:seen]
         most = max(map(so_far.count, so_far))
         majority = next(y for y in so_far if so_far.count(y) == most)  # ties: seen first
-        assert (baselines.persistent, baselines.majority) == (so_far[-1], majority)
-        assert baselines.packed == so_far[-1] << PER_SHIFT | majority << MAJ_SHIFT
+        assert (baselines.persistent[0], baselines.majority[0]) == (so_far[-1], majority)
+
+
+class Classes:
+    """The classes of a stream, as labels bring them."""
+
+    def __init__(self, limit: int) -> None:
+        limits = Limits(classes_per_stream=limit)
+        self._shard = Shard(Config(defaults=StreamConfig(baselines=()), limits=limits))
+        self._added = [0, 0, 0]
+        self._add(INSTANCE)
+
+    def _add(self, kind: int, **fields: Any) -> None:
+        number = sum(self._added)
+        about = {"stream": "s", "instance_id": number, "ts": number, **fields}
+        added = self._added[kind]
+        rows: list[Any] = [(0, b"")] * added + [(number, about)]
+        self._shard.add(batch_of(kind, rows, added, added + 1))
+        self._added[kind] += 1
+        while self._shard.advance([ENDED] * 3, 1):
+            pass
+
+    def code(self, value: Any) -> int:
+        """The code of a class as it stands in a message; raises Unusable."""
+        self._add(LABEL, y_true=value)
+        self._shard.last_set()
+        for letter in dead_letters_of(self._shard.flush()[0]):
+            raise Unusable(letter.reason)
+        return self._stream.classes[class_name(value)]
+
+    @property
+    def _stream(self) -> Stream:
+        return self._shard.catalog.by_name["s"]
+
+    @property
+    def names(self) -> list[str]:
+        return self._stream.class_names
+
+    @property
+    def capacity(self) -> int:
+        return int(self._shard.catalog.registry.streams.class_capacity[self._stream.code])
 
 
 class TestClasses:
@@ -576,12 +727,51 @@ class TestClasses:
 # ---- expiry, latency
 
 
-@pytest.mark.parametrize("width", [1, 7, 100])
-@pytest.mark.parametrize("seed", range(4))
-def test_expiry_against_a_sweep(seed: int, width: int) -> None:
+class Expiry:
+    """Ids by their deadlines, in the wheels of one stream, as the join expires them."""
+
+    def __init__(self) -> None:
+        store = new_store()
+        self._wheels, self._links = store.wheels, grown(store.links, 2_000)
+        self._slots: dict[str, int] = {}
+        self._clock = BEGINNING
+
+    @property
+    def next_due(self) -> int:
+        """Nothing is due while the clock is at or below this."""
+        return int(self._wheels.next_due[0])
+
+    def add(self, deadline: int, name: str) -> None:
+        """Let an id run out once the clock is above `deadline`, and not when it was to before."""
+        slot = self._slots.setdefault(name, len(self._slots) + 1)
+        unschedule(self._wheels, self._links, 0, slot)
+        schedule(self._wheels, self._links, 0, slot, deadline, self._clock)
+
+    def remove(self, name: str) -> None:
+        """Let an id not run out."""
+        unschedule(self._wheels, self._links, 0, self._slots[name])
+
+    def due(self, clock: int) -> Iterator[str]:
+        """Take out the ids whose deadline lies before `clock`."""
+        names = {slot: name for name, slot in self._slots.items()}
+        while self.next_due < clock:
+            slot = advance(self._wheels, self._links, 0, self._clock, clock)
+            self._clock = clock
+            while slot:
+                following, deadline = int(self._links.next[slot]), int(self._links.deadline[slot])
+                if deadline < clock:
+                    yield names[slot]
+                else:
+                    schedule(self._wheels, self._links, 0, slot, deadline, clock)
+                slot = following
+            self._wheels.next_due[0] = earliest(self._wheels, self._links, 0, clock)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_expiry_against_a_sweep(seed: int) -> None:
     """Deadlines move both ways, ids come back, the clock stands, goes and jumps."""
     rng = random.Random(seed)
-    expiry = Expiry(width)
+    expiry = Expiry()
     deadlines: dict[str, int] = {}
     clock = -50
     for step in range(600):
@@ -590,25 +780,51 @@ def test_expiry_against_a_sweep(seed: int, width: int) -> None:
             deadlines[name] = clock + rng.choice([-5, 0, 1, 10, 50, 300, rng.randrange(1000)])
             expiry.add(deadlines[name], name)
         if deadlines and rng.random() < 0.2:
-            del deadlines[rng.choice(list(deadlines))]
+            gone = rng.choice(list(deadlines))
+            del deadlines[gone]
+            expiry.remove(gone)
         clock += rng.choice([0, 0, 1, 2, 20, 20, 500 if rng.random() < 0.05 else 3])
         due = sorted((deadline, name) for name, deadline in deadlines.items() if deadline < clock)
         if clock <= expiry.next_due:
-            assert due == [], "the queue said that nothing is due"
+            assert due == [], "the wheels said that nothing is due"
         found = []
         again = rng.random() < 0.3  # ids run out in their next state, perhaps at once
-        for name in expiry.due(clock, deadlines.get):
+        for name in expiry.due(clock):
             found.append((deadlines.pop(name), name))
             if again and rng.random() < 0.9:
                 deadlines[name] = clock + rng.choice([-1, 0, 40])
                 expiry.add(deadlines[name], name)
                 if deadlines[name] < clock:
                     due.append((deadlines[name], name))
-        assert (sorted(found) if again else found) == sorted(due)
+        assert sorted(found) == sorted(due)
     left = sorted((deadline, name) for name, deadline in deadlines.items())
-    last = expiry.due(clock + 10_000, deadlines.get)
-    assert [(deadlines.pop(name), name) for name in last] == left
+    last = expiry.due(clock + 10_000)
+    assert sorted((deadlines.pop(name), name) for name in last) == left
     assert expiry.next_due == NEVER
+
+
+class Latencies:
+    """The latencies of one stream."""
+
+    def __init__(self) -> None:
+        self._of = with_streams(new_latencies(), 1)
+
+    def update(self, values: Sequence[int]) -> None:
+        """Add latencies in ms."""
+        of = np.zeros(len(values), dtype=np.int32)
+        self._of = latency.update(self._of, of, np.array(values, dtype=np.int64))
+
+    @property
+    def counts(self) -> list[int]:
+        return self._of.streams.counts[0].tolist()
+
+    @property
+    def total(self) -> int:
+        return int(self._of.streams.total[0])
+
+    @property
+    def quantiles(self) -> dict[str, int]:
+        return latency.quantiles(self._of, 0)
 
 
 def test_latencies_fall_into_their_bounds() -> None:
@@ -620,22 +836,22 @@ def test_latencies_fall_into_their_bounds() -> None:
     latencies += [int(bound * 1000) + 1 for bound in BOUNDS]
     histogram = Latencies()
     for piece in cut(rng, len(latencies)):
-        histogram.update(array("q", latencies[piece]))
+        histogram.update(latencies[piece])
     expected = [0] * (len(BOUNDS) + 1)
-    for latency in latencies:
-        if latency >= 0:
-            expected[bisect_left(BOUNDS, latency / 1000)] += 1
+    for value in latencies:
+        if value >= 0:
+            expected[bisect_left(BOUNDS, value / 1000)] += 1
     assert histogram.counts == expected
-    assert histogram.total == sum(latency for latency in latencies if latency >= 0)
-    histogram.update(array("q"))
+    assert histogram.total == sum(value for value in latencies if value >= 0)
+    histogram.update([])
     assert histogram.counts == expected
 
 
 def test_memories_are_what_their_names_say() -> None:
-    window = build_memory("window:12")
-    assert isinstance(build_memory("all"), AllHistory)
+    whole, window = (Estimator(name, 1, 2, False, False).cells for name in ("all", "window:12"))
+    assert isinstance(whole, AllHistory)
     assert isinstance(window, Window)
-    assert window.size == 12
+    assert window.ring.shape == (1, 12)
 
 
 def test_quantiles_of_latencies_are_right_to_one_per_cent() -> None:
@@ -644,10 +860,10 @@ def test_quantiles_of_latencies_are_right_to_one_per_cent() -> None:
     values = [rng.choice([0, 1, 2, 40, int(rng.lognormvariate(8, 3))]) for _ in range(3_000)]
     latencies, other = Latencies(), Latencies()
     for piece in cut(rng, len(values)):
-        latencies.update(array("q", values[piece]))
-        latencies.quantiles  # noqa: B018  (what was found is known until more comes)
+        latencies.update(values[piece])
+        latencies.quantiles  # noqa: B018  (asking changes nothing)
     for value in reversed(values):
-        other.update(array("q", [value]))
+        other.update([value])
     ordered = sorted(values)
     assert list(latencies.quantiles) == ["p50", "p90", "p99"]
     for q, found in zip((0.5, 0.9, 0.99), latencies.quantiles.values()):
@@ -656,7 +872,7 @@ def test_quantiles_of_latencies_are_right_to_one_per_cent() -> None:
     assert latencies.quantiles == other.quantiles, "the same in any order"
     few = Latencies()
     assert few.quantiles == {}
-    few.update(array("q", [0, 0, 0, 70]))
+    few.update([0, 0, 0, 70])
     assert few.quantiles == {"p50": 0, "p90": 0, "p99": 0}
-    few.update(array("q", [70] * 96))
+    few.update([70] * 96)
     assert few.quantiles == {"p50": 70, "p90": 70, "p99": 70}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.config import StreamConfig
-from prequential.core.classes import Classes
+from prequential.core.estimators.estimator import Estimator
 from prequential.core.intervals import (
     autocorrelation,
     effective,
@@ -22,18 +23,74 @@ from prequential.core.intervals import (
     shrunk,
     wilson,
 )
-from prequential.core.measures import MeasureSet
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.memories import build_memory
-from prequential.core.outcomes import NO_CLASS, Chunk
-from prequential.core.pairs import CELL, Pairs, pair_places
-from prequential.core.sequence import Sequence
+from prequential.core.kernel import Floats
+from prequential.core.measuring import pairs_of
+from prequential.core.naming import FADING, parse_estimator
+from prequential.core.outcomes import new_log
+from prequential.core.pairs import CELL, CODES, NO_PAIR, WRONG, LastSigns, codes_of, new_last_signs
 from scipy.stats import binomtest
+from sequences import NO_CLASS, Outcomes, log_of, positives_of
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
 Bools = npt.NDArray[np.bool_]
+
+
+def rows_of(y: npt.ArrayLike, h: npt.ArrayLike, per: npt.ArrayLike, maj: npt.ArrayLike) -> Any:
+    """Outcomes, a row of class codes for each, from their columns or what is the same in all of them."""
+    return np.stack(np.broadcast_arrays(y, h, per, maj), axis=-1).astype(np.int64)
+
+
+def with_intervals(estimator: str) -> Outcomes:
+    """A sequence of the classes 0 and 1, with intervals of one estimator."""
+    config = StreamConfig(estimators=(estimator,), details=("intervals",), detectors=())
+    return Outcomes(config, 2, positive="1")
+
+
+def factor_of(estimator: str) -> float | None:
+    """The factor of a fading estimator."""
+    kind, parameter = parse_estimator(estimator)
+    return parameter if kind == FADING else None
+
+
+def cells_of(signs: npt.ArrayLike, kinds: int = 2) -> Any:
+    """Outcomes that are wrong or not; of four kinds, those in the cells of the binary matrix."""
+    of = np.asarray(signs, dtype=np.int64)
+    return rows_of(of >> 1, of & 1 if kinds == 4 else of, NO_CLASS, NO_CLASS)
+
+
+def pair_codes(signs: npt.ArrayLike, kinds: int = 2, last: LastSigns | None = None) -> list[int]:
+    """Codes of the pairs of neighbours, of which `last` has what came before."""
+    log = log_of(cells_of(signs, kinds))
+    codes = np.empty((len(CODES), len(log.kind)), dtype=np.int8)
+    rows = np.arange(len(log.kind), dtype=np.int32)
+    codes_of(last or new_last_signs(1), log, rows, positives_of(["0", "1"], "1"), codes)
+    return [code for code in codes[CELL if kinds == 4 else WRONG].tolist() if code != NO_PAIR]
+
+
+class Pairs:
+    """What an estimator remembers of the pairs of one sequence."""
+
+    def __init__(self, estimator: str) -> None:
+        self._of = Estimator(estimator, 1, 2, numbers=False, paired=True)
+
+    def update(self, codes: Sequence[int], sign: int) -> None:
+        """Add pairs of these codes."""
+        of_signs = np.full((len(CODES), len(codes)), NO_PAIR, dtype=np.int8)
+        of_signs[sign] = codes
+        self._of.update(new_log(len(codes)), np.arange(len(codes), dtype=np.int32), of_signs)
+
+    def counts(self, sign: int) -> Floats:
+        return pairs_of(self._of, 0)[sign]
+
+
+def remembered(estimator: str, codes: Sequence[int], sign: int) -> Floats:
+    """Counts or weights of pairs."""
+    pairs = Pairs(estimator)
+    pairs.update(codes, sign)
+    return pairs.counts(sign)
+
 
 errors = st.lists(st.booleans(), min_size=1, max_size=60)
 
@@ -70,27 +127,30 @@ class TestWilson:
         assert widths == sorted(widths, reverse=True)
 
 
+def weight_of(estimator: str, count: int) -> float:
+    """n after so many outcomes."""
+    sequence = with_intervals(estimator)
+    sequence.update(rows_of(np.zeros(count), 0, NO_CLASS, NO_CLASS))
+    return sequence.measured(estimator).n
+
+
 class TestEffective:
     @pytest.mark.parametrize("factor", [0.3, 0.5, 0.9, 0.995, 0.999, 0.99999])
     @pytest.mark.parametrize("count", [1, 2, 10, 1000, 5000])
     def test_equals_a_plain_sum_of_weights(self, factor: float, count: int) -> None:
-        memory = build_memory(f"fading:{factor}")
-        memory.update(np.zeros(count, dtype=np.int64))
+        n = weight_of(f"fading:{factor}", count)
         weights = [factor**age for age in range(count)]
         expected = math.fsum(weights) ** 2 / math.fsum(w * w for w in weights)
-        assert effective(memory) == pytest.approx(expected, rel=1e-6)
+        assert effective(n, factor) == pytest.approx(expected, rel=1e-6)
 
     def test_tends_to_one_and_a_over_one_minus_a(self) -> None:
-        memory = build_memory("fading:0.995")
-        memory.update(np.zeros(20_000, dtype=np.int64))
-        assert effective(memory) == pytest.approx((1 + 0.995) / (1 - 0.995))  # 399
-        assert memory.n == pytest.approx(200)
+        n = weight_of("fading:0.995", 20_000)
+        assert effective(n, 0.995) == pytest.approx((1 + 0.995) / (1 - 0.995))  # 399
+        assert n == pytest.approx(200)
 
     @pytest.mark.parametrize(("estimator", "worth"), [("all", 70), ("window:50", 50), ("fading:1", 70)])
     def test_equal_outcomes_are_worth_themselves(self, estimator: str, worth: float) -> None:
-        memory = build_memory(estimator)
-        memory.update(np.zeros(70, dtype=np.int64))
-        assert effective(memory) == pytest.approx(worth)
+        assert effective(weight_of(estimator, 70), factor_of(estimator)) == pytest.approx(worth)
 
 
 class TestAutocorrelation:
@@ -98,7 +158,7 @@ class TestAutocorrelation:
     @given(errors)
     def test_equals_numpys(self, wrong: list[bool]) -> None:
         array = np.array(wrong)
-        pairs = np.bincount(pair_places(None, array), minlength=4)
+        pairs = np.bincount(np.array(pair_codes(array), dtype=np.int64), minlength=4)
         before, after = array[:-1], array[1:]
         if len(set(before.tolist())) < 2 or len(set(after.tolist())) < 2:
             assert autocorrelation(pairs) is None
@@ -109,9 +169,7 @@ class TestAutocorrelation:
     @given(errors, st.sampled_from([0.5, 0.9, 0.999]))
     def test_faded_equals_numpys_with_weights(self, wrong: list[bool], factor: float) -> None:
         array = np.array(wrong)
-        memory = build_memory(f"fading:{factor}")
-        memory.update(pair_places(None, array))
-        found = autocorrelation(memory.counts)
+        found = autocorrelation(remembered(f"fading:{factor}", pair_codes(array), WRONG))
         before, after = array[:-1].astype(float), array[1:].astype(float)
         if np.ptp(before) > 0 < np.ptp(after) if len(before) else False:
             weights = factor ** np.arange(len(before) - 1, -1, -1.0)
@@ -124,10 +182,11 @@ class TestAutocorrelation:
     def test_pairs_do_not_depend_on_a_cut(self, wrong: list[bool], where: int) -> None:
         array = np.array(wrong)
         where = min(max(1, where), len(array))
-        parts = [pair_places(None, array[:where])]
+        last = new_last_signs(1)
+        parts = pair_codes(array[:where], last=last)
         if where < len(array):
-            parts.append(pair_places(bool(array[where - 1]), array[where:]))
-        assert np.concatenate(parts).tolist() == [2 * a + b for a, b in pairwise(wrong)]
+            parts += pair_codes(array[where:], last=last)
+        assert parts == [2 * a + b for a, b in pairwise(wrong)]
 
 
 class TestShrunk:
@@ -190,22 +249,21 @@ class TestPrecisionWorth:
     @examples(200)
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(["all", "fading:0.5"]))
     def test_any_cells_have_one(self, cells: list[int], estimator: str) -> None:
-        memory = build_memory(estimator)
-        memory.update(pair_places(None, np.array(cells), 4))
-        assert 0.02 / 1.98 <= precision_worth(memory.counts) <= 1
+        pairs = remembered(estimator, pair_codes(cells, 4), CELL)
+        assert 0.02 / 1.98 <= precision_worth(pairs) <= 1
 
     @pytest.mark.parametrize("cells", [[0] * 9, [3] * 9, [0, 0, 3, 3, 3, 0], [2, 1], [1] * 3 + [0] * 2000])
     def test_is_one_where_precision_does_not_vary(self, cells: list[int]) -> None:
-        memory = build_memory("all")
-        memory.update(pair_places(None, np.array(cells), 4))
-        assert precision_worth(memory.counts) == 1
+        assert precision_worth(remembered("all", pair_codes(cells, 4), CELL)) == 1
 
     def test_forgotten_cells_do_no_harm(self) -> None:
         """Weights down to 1e-200 are divided by each other."""
-        memory = build_memory("fading:0.9")
+        pairs = Pairs("fading:0.9")
         for cells in ([1, 3, 3, 1, 1, 3] * 5, *[[3] * 50] * 90, [0] * 50):
-            memory.update(pair_places(1, np.array(cells), 4))
-            assert 0.02 / 1.98 <= precision_worth(memory.counts) <= 1
+            last = new_last_signs(1)
+            assert pair_codes([1], 4, last) == []
+            pairs.update(pair_codes(cells, 4, last), CELL)
+            assert 0.02 / 1.98 <= precision_worth(pairs.counts(CELL)) <= 1
 
     def test_one_is_taken_for_the_precision_itself(self) -> None:
         assert less_one(400) == pytest.approx(399, abs=0.01)
@@ -221,22 +279,23 @@ def test_pairs_of_cells_are_those_of_a_plain_loop(
     found: list[tuple[int, int]], cuts: list[int], positive: str | None
 ) -> None:
     """However outcomes are cut; also while there is no room yet for the positive class."""
-    known = Classes(limit=4)
-    pairs = Pairs(["all", "window:7", "fading:0.9"], PositiveClass(positive, known))
+    names: list[str] = []
+    estimators = ("all", "window:7", "fading:0.9")
+    config = StreamConfig(estimators=estimators, details=("intervals",), detectors=())
+    sequence = Outcomes(config, 2, names=names, positive=positive)
     places = [0, *sorted({cut for cut in cuts if cut < len(found)}), len(found)]
     for start, stop in pairwise(places):
         for y, h in found[start:stop]:
-            for code in range(max(y, h) + 1):
-                known.code(str(code))
-        packed = np.array([y | h << 16 for y, h in found[start:stop]], dtype=np.uint64)
-        pairs.update(Chunk.unpack(packed, known.capacity))
+            names += map(str, range(len(names), max(y, h) + 1))
+        sequence.positives = positives_of(names, positive)
+        if len(names) > sequence.plan.capacity:
+            sequence.grow(4)
+        sequence.update([(y, h, NO_CLASS, NO_CLASS) for y, h in found[start:stop]])
     one = 1 if positive is None else int(positive)
     cells = [2 * (y == one) + (h == one) for y, h in found]
     expected = [4 * before + cell for before, cell in pairwise(cells)]
-    for name in ("all", "window:7", "fading:0.9"):
-        memory = build_memory(name)
-        memory.update(np.array(expected, dtype=np.int64))
-        assert pairs.of(name)[CELL].counts.tolist() == memory.counts.tolist()
+    for name in estimators:
+        assert sequence.pairs(name)[CELL].tolist() == remembered(name, expected, CELL).tolist()
 
 
 # ---- coverage
@@ -260,20 +319,15 @@ def coverage(estimator: str, length: int, p: float, r: float) -> dict[str, float
 
     … (`shrunk`), on the effective number of outcomes without the shrinking (`effective`), and on n (`n`).
     """
-    known = Classes(limit=4)
-    known.code("0"), known.code("1")
-    config = StreamConfig(estimators=(estimator,), details=("intervals",), detectors=())
-    measures = MeasureSet(("error",), PositiveClass("1", known))
-    nothing = np.uint64(NO_CLASS << 32 | NO_CLASS << 48)
     inside = {"shrunk": 0, "effective": 0, "n": 0}
     for wrong in chains(11, length, p, r):
-        sequence = Sequence(config, measures)
+        sequence = with_intervals(estimator)
         # Every label is 0: what is predicted is the error.
-        sequence.update(wrong.astype(np.uint64) << np.uint64(16) | nothing, 2)
+        sequence.update(rows_of(0, wrong, NO_CLASS, NO_CLASS))
         n, values, _, details = sequence.measured(estimator)
         intervals: dict[str, tuple[float, float]] = {
             "shrunk": details["intervals"]["error"],
-            "effective": wilson(values["error"], effective(sequence.memories[estimator])),
+            "effective": wilson(values["error"], effective(n, factor_of(estimator))),
             "n": wilson(values["error"], n),
         }
         for name, (low, high) in intervals.items():
@@ -340,20 +394,14 @@ def coverage_of_precision(estimator: str, length: int, world: Cells) -> dict[str
 
     By the errors' correlation (`errors`), and with every predicted positive independent (`plain`).
     """
-    known = Classes(limit=4)
-    known.code("0"), known.code("1")
-    config = StreamConfig(estimators=(estimator,), details=("intervals",), detectors=())
-    measures = MeasureSet(("error", "precision"), PositiveClass("1", known))
-    nothing = np.uint64(NO_CLASS << 32 | NO_CLASS << 48)
     inside = {"published": 0, "errors": 0, "plain": 0}
     for y, h in zip(*world.streams(11, length)):
-        sequence = Sequence(config, measures)
-        sequence.update(y.astype(np.uint64) | h.astype(np.uint64) << np.uint64(16) | nothing, 2)
-        memory = sequence.memories[estimator]
+        sequence = with_intervals(estimator)
+        sequence.update(rows_of(y, h, NO_CLASS, NO_CLASS))
         n, values, _, details = sequence.measured(estimator)
-        predicted = memory.counts.reshape(2, 2, 4)[:, 1].sum() / n * effective(memory)
-        assert sequence.pairs is not None
-        r = autocorrelation(sequence.pairs.of(estimator)["wrong"].counts)
+        counts = sequence.cells(estimator).reshape(2, 2, 4)
+        predicted = counts[:, 1].sum() / n * effective(n, factor_of(estimator))
+        r = autocorrelation(sequence.pairs(estimator)[WRONG])
         intervals = {
             "published": details["intervals"]["precision"],
             "errors": wilson(values["precision"], shrunk(predicted, r)),
@@ -402,12 +450,8 @@ class TestCoverageOfPrecision:
 
 def test_shares_of_right_ones_have_one() -> None:
     """A share of nothing has none."""
-    known = Classes(limit=4)
-    known.code("0"), known.code("1")
-    config = StreamConfig(estimators=("all",), details=("intervals",), detectors=())
-    outcomes: list[Any] = [(0, 0), (0, 1), (0, 0), (0, 0)]
-    sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", known)))
-    sequence.update(np.array([y | h << 16 for y, h in outcomes], dtype=np.uint64), 2)
+    sequence = with_intervals("all")
+    sequence.update([(0, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0)])
     intervals = sequence.measured("all").details["intervals"]
     assert intervals.keys() == {"error", "accuracy", "p_per", "p_maj", "specificity", "precision"}
     assert intervals["accuracy"] == pytest.approx([1 - end for end in reversed(intervals["error"])])
@@ -421,16 +465,14 @@ def test_baselines_have_intervals_that_hold_where_labels_come_in_runs(correlatio
     streams, length, share = 300, 600, 0.7
     for _ in range(streams):
         stays = rng.random(length + 1) < correlation
-        fresh = (rng.random(length + 1) >= share).astype(np.uint64)
+        fresh = (rng.random(length + 1) >= share).astype(np.int64)
         y = fresh.copy()
         for i in range(1, length + 1):
             if stays[i]:
                 y[i] = y[i - 1]
-        h = np.where(rng.random(length) < 0.9, y[1:], 1 - y[1:]).astype(np.uint64)
-        packed = y[1:] | h << np.uint64(16) | y[:-1] << np.uint64(32)  # the majority is class 0
-        config = StreamConfig(estimators=("window:500",), details=("intervals",), detectors=())
-        sequence = Sequence(config, MeasureSet(("error",), PositiveClass("1", Classes(limit=4))))
-        sequence.update(packed, 2)
+        h = np.where(rng.random(length) < 0.9, y[1:], 1 - y[1:])
+        sequence = with_intervals("window:500")
+        sequence.update(rows_of(y[1:], h, y[:-1], 0))  # the majority is class 0
         intervals = sequence.measured("window:500").details["intervals"]
         same = share * share + (1 - share) * (1 - share)
         truths = {"p_maj": share, "p_per": correlation + (1 - correlation) * same}

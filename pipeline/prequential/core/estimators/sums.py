@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core import outcomes, scores
-from prequential.core.estimators.fading import faded
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.core.mathematics import power
 from prequential.core.outcomes import OUTCOME, Log
@@ -333,10 +332,12 @@ def add_faded(table: FadedSums, q: int, one: Score, numbers: bool, factor: float
 
 @inner
 def _fade(sums: Floats, decay: float) -> None:
-    """Multiply sums by A^gap; what is then next to nothing is 0, and so is all if no outcome has a weight."""
+    """Multiply sums by A^gap; all are 0 where no outcome has a weight.
+
+    A sum by itself may be small: errors have the scale of their labels.
+    """
     for place in range(len(sums)):
-        now = sums[place] * decay
-        sums[place] = now if abs(now) >= scores.NOTHING else 0.0
+        sums[place] *= decay
     if not _any(sums):
         sums[:] = 0.0
 
@@ -360,4 +361,4 @@ def read_faded(table: FadedSums, q: int, factor: float, sums: Floats) -> bool:
 @inner
 def spread_faded(table: FadedSums, q: int, factor: float) -> float:
     """Σw(y - ȳ)² of the labels with their weights w."""
-    return faded(_spread_of(table.labels[q]), factor, table.n[q] - table.touched[q])
+    return _spread_of(table.labels[q]) * power(factor, table.n[q] - table.touched[q])
