@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import thread_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
+from prequential.core.streams import MODEL
 from prequential.topics.decoding import Decoder
+from prequential.topics.outputs import encode
 from prequential.topics.specs import INPUTS
 
 from tests.bench.messages import Record
@@ -19,19 +21,24 @@ ROUND = 8_000
 
 _ENDED = 1 << 62
 
+#: The reporter's methods that make messages.
+_REPORTS = ("metrics", "of_periods")
+
 
 class Spent(NamedTuple):
     """Records of a round, and the CPU seconds that its steps took in this thread."""
 
     records: int
     decoding: float
-    joining: float  # `Shard.add` and `Shard.advance`
-    evaluating: float  # `Shard.flush`; 0 where it wasn't this round's turn
+    joining: float  # `Shard.add` and `Shard.advance`, but for messages
+    reporting: float  # messages made
+    encoding: float  # `Shard.flush`, and messages as JSON; 0 where it wasn't this round's turn
+    messages: int
 
     @property
     def seconds(self) -> float:
         """All steps."""
-        return self.decoding + self.joining + self.evaluating
+        return self.decoding + self.joining + self.reporting + self.encoding
 
 
 def arriving(
@@ -76,6 +83,32 @@ def batches(records: list[Record], offsets: list[int]) -> list[tuple[int, range,
     return found
 
 
+class _Stopwatch:
+    """CPU seconds that a shard's reporter takes for messages."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.seconds = 0.0
+        self._reporter: Any = shard.reporter
+
+    def __enter__(self) -> _Stopwatch:
+        for name in _REPORTS:
+            setattr(self._reporter, name, self._timed(getattr(self._reporter, name)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in _REPORTS:
+            delattr(self._reporter, name)
+
+    def _timed(self, report: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **options: Any) -> Any:
+            began = thread_time()
+            found = report(*args, **options)
+            self.seconds += thread_time() - began
+            return found
+
+        return timed
+
+
 def feed(
     shard: Shard, records: Iterator[Record], size: int = 4 * ROUND, flush_every: int = 1
 ) -> Iterator[Spent]:
@@ -84,29 +117,38 @@ def feed(
     offsets = list(shard.merge.added)
     chunk = list(islice(records, size))
     number = 0
-    while chunk:
-        number += 1
-        found = batches(chunk, offsets)
-        values = [[record.value for record in own] for _, _, own in found]
-        times = [[record.ts for record in own] for _, _, own in found]
-        began = thread_time()
-        decoded = [decoder.decode(kind, each) for (kind, _, _), each in zip(found, values)]
-        ready = thread_time()
-        for (kind, span, _), each, those in zip(found, times, decoded):
-            shard.add(Batch(kind, span, each, those))
-        count = shard.advance([_ENDED] * 3, _ENDED)
-        joined = thread_time()
-        del decoded, those
-        chunk = list(islice(records, size))
-        flushing = thread_time()
-        if number % flush_every == 0 or not chunk:
-            shard.flush()
-        yield Spent(count, ready - began, joined - ready, thread_time() - flushing)
+    with _Stopwatch(shard) as watch:
+        while chunk:
+            number += 1
+            found = batches(chunk, offsets)
+            values = [[record.value for record in own] for _, _, own in found]
+            times = [[record.ts for record in own] for _, _, own in found]
+            began, reported = thread_time(), watch.seconds
+            decoded = [decoder.decode(kind, each) for (kind, _, _), each in zip(found, values)]
+            ready = thread_time()
+            for (kind, span, _), each, those in zip(found, times, decoded):
+                shard.add(Batch(kind, span, each, those))
+            count = shard.advance([_ENDED] * 3, _ENDED)
+            joined, reporting = thread_time(), watch.seconds - reported
+            del decoded, those
+            chunk = list(islice(records, size))
+            flushing, said = thread_time(), 0
+            if number % flush_every == 0 or not chunk:
+                outputs, _ = shard.flush()
+                said = len(list(map(encode, outputs)))
+                del outputs
+            encoding = thread_time() - flushing
+            yield Spent(count, ready - began, joined - ready - reporting, reporting, encoding, said)
 
 
 def per_event(rounds: Sequence[Spent], step: str) -> float:
     """CPU µs per record that a step took, or all of them (`seconds`)."""
     return sum(getattr(each, step) for each in rounds) / sum(each.records for each in rounds) * 1e6
+
+
+def models_of(shard: Shard) -> list[int]:
+    """Rows of the models that a shard evaluates: of what stands beside them, none."""
+    return [one.row for one in shard.catalog.subjects if one is not None and one.kind == MODEL]
 
 
 def resident() -> float:

@@ -2,7 +2,8 @@
 
 `python -m tests.bench.growth [--case models=10] …` runs the cases, each in a process of its own, without a
 broker: what grows is the engine. A case fills a shard with predictions that wait, then puts the
-benchmark's messages through it, takes a snapshot and restores it.
+benchmark's messages through it, takes a snapshot and restores it. (What an event costs by what it says, and
+in which steps, is in `tests.bench.costs`.)
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
 
 import msgspec
+from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.shard import Shard
 
@@ -41,6 +44,7 @@ def filling(waiting: int, models: int, streams: int, start: int) -> Iterator[Rec
 
 def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     """One case."""
+    compile_loops(partial(print, file=sys.stderr))
     gc.freeze()
     gc.disable()
     shard = Shard(Config())
@@ -51,7 +55,7 @@ def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     instances = RECORDS // (2 + models)
     rounds = list(feed(shard, generate(instances, models, streams)))
     began = perf_counter()
-    parts = shard.snapshot()
+    parts = shard.snapshot()  # copies everything, while the shard stands still
     stall = perf_counter() - began
     encoded = [msgspec.msgpack.encode(part) for part in parts]
     written = perf_counter() - began
@@ -83,7 +87,7 @@ def main() -> None:
     ]
     for case in chosen or CASES:
         command = [sys.executable, "-m", "tests.bench.growth", "--one", json.dumps({**USUAL, **case})]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         name, number = next(iter(case.items()))
         shown = (f"{field} {value:,.2f}" for field, value in json.loads(done.stdout).items())
         print(f"{name} {number:>9,}  " + "  ".join(shown), flush=True)

@@ -1,84 +1,118 @@
-"""What the estimate step costs: memories, detectors and measures, for each outcome of a model.
+"""What is paid for measures and details: at each outcome of a model, and at each metrics message.
 
-`python -m tests.bench.measures` (or `prequential bench --measures`) evaluates outcomes of two stages and
-three estimators, 10,000 between metrics messages, under several choices of measures and details.
+`python -m tests.bench.measures` (or `prequential bench --measures`) evaluates outcomes with probabilities, in
+two stages and by three estimators, under several choices of measures and details; then it makes messages
+again and again: about one model at a time, as where they are due by count, and about all models at once with
+what became of their predictions, as where they are due by time.
+
+Seconds are CPU seconds of the thread that runs the engine; loops are compiled before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from array import array
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
+from functools import partial
+from time import thread_time
+from typing import Any
 
-import numpy as np
-from prequential.config import DETAILS, StreamConfig
-from prequential.core.classes import Classes
-from prequential.core.measures import MeasureSet
-from prequential.core.measures.matrix import PositiveClass
-from prequential.core.model import Model
+from prequential.cli.worker import quiet_collector
+from prequential.compilation import compile_loops
+from prequential.config import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.core.shard import Shard
+from prequential.topics.outputs import Metrics, encode
 
-#: Outcomes between two emissions, and how many emissions are timed.
-EMIT, EMISSIONS = 10_000, 60
+from tests.bench.feeding import feed, models_of
+from tests.bench.messages import generate
 
-#: The measures of the first versions: accuracy, and kappa against chance and both baselines.
+#: Two models each: windows are full, and many messages are due at once.
+STREAMS, INSTANCES = 20, 24_000
+
+#: Messages that are timed, at least.
+MESSAGES = 4_000
+
+#: Agreement alone: kappa against chance and both baselines.
 FEW = ("error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus")
+ALL = (*KNOWN_MEASURES, *MORE_MEASURES)
 
 CASES: dict[str, StreamConfig] = {
     "eight measures": StreamConfig(measures=FEW),
-    "all measures (default)": StreamConfig(),
-    "all, bins 1 to 10, intermediate": StreamConfig(
-        stages=("initial", "final", "bins", "intermediate")
-    ),
-    "all, and all details": StreamConfig(details=DETAILS),
+    "default measures": StreamConfig(),
+    "all measures": StreamConfig(measures=ALL),
+    "all measures and details": StreamConfig(measures=ALL, details=DETAILS),
+    "default, bins 1 to 10, intermediate": StreamConfig(stages=("initial", "final", "bins", "intermediate")),
 }
 
 
-def seconds(config: StreamConfig, classes: int) -> tuple[float, float]:
-    """Seconds per outcome: everything, and the part that makes values for messages."""
-    config = replace(config, emit_outcomes=EMIT)
-    names = Classes(classes)
-    for code in range(classes):
-        names.code(code)
-    model = Model(0, "m", config, MeasureSet(config.measures, PositiveClass(None, names)))
-    rng = np.random.default_rng(1)
-    evaluated = made = 0.0
-    for _ in range(EMISSIONS):
-        y = rng.integers(0, classes, EMIT).astype(np.uint64)
-        h = np.where(rng.random(EMIT) < 0.8, y, (y + 1) % classes).astype(np.uint64)
-        baselines = np.roll(y, 1) << np.uint64(32)
-        labels = array("Q", (y | baselines).tobytes())
-        numbers = array("q", range(EMIT))
-        predictions = h << np.uint64(16) | baselines
-        before = perf_counter()
-        for start in range(0, EMIT, model.room):
-            stop = min(EMIT, start + model.room)
-            model.positions.frombytes(np.arange(start, stop).tobytes())
-            model.first.frombytes(predictions[start:stop].tobytes())
-            model.evaluate(numbers, numbers, labels, names.capacity)
-        model.detect()
-        middle = perf_counter()
-        for _stage in model.measured():
-            pass
-        made += perf_counter() - middle
-        evaluated += middle - before
-    return (evaluated + made) / (EMISSIONS * EMIT), made / (EMISSIONS * EMIT)
+def measure(config: StreamConfig, classes: int, instances: int, messages: int) -> dict[str, float]:
+    """CPU µs of an outcome, and of a message: made alone, made with many others, as JSON."""
+    shard = Shard(Config(defaults=replace(config, emit_outcomes=None, emit_every=None)))
+    evaluate: Any = vars(Shard)["_evaluate"]
+    evaluating = 0.0
+
+    def timed(count: int, records: list[Any]) -> None:
+        nonlocal evaluating
+        began = thread_time()
+        evaluate(shard, count, records)
+        evaluating += thread_time() - began
+
+    shard._evaluate = timed  # type: ignore[method-assign]
+    for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
+        pass
+    catalog, reporter = shard.catalog, shard.reporter
+    rows = models_of(shard)
+    outcomes = int(catalog.columns.subjects.outcomes[rows].sum())
+
+    def alone() -> list[Metrics]:
+        return [message for row in rows for message in reporter.metrics([row])]
+
+    def together() -> list[Metrics]:
+        return reporter.metrics(rows, covered=True)
+
+    made = together()
+    return {
+        "us_outcome": evaluating / outcomes * 1e6,
+        "us_alone": _each(alone, len(made), messages),
+        "us_together": _each(together, len(made), messages),
+        "us_json": _each(lambda: list(map(encode, made)), len(made), messages),
+        "bytes": sum(len(encode(message)) for message in made) / len(made),
+    }
+
+
+def _each(make: Callable[[], object], size: int, messages: int) -> float:
+    """CPU µs of each of `size` messages."""
+    times = -(-messages // size)
+    began = thread_time()
+    for _ in range(times):
+        make()
+    return (thread_time() - began) / (times * size) * 1e6
 
 
 def main() -> None:
     """Print a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instances", type=int, default=INSTANCES, metavar="N")
+    parser.add_argument("--messages", type=int, default=MESSAGES, metavar="N", help="timed, at least")
     parser.add_argument("--json", action="store_true", help="for machines")
-    as_json = parser.parse_args().json
+    args = parser.parse_args()
+    compile_loops(partial(print, file=sys.stderr))
+    quiet_collector()
+    if not args.json:
+        print(f"{'CPU µs':35} classes  outcome  message, alone  with others  as JSON  bytes")
     for name, config in CASES.items():
         for classes in (2, 7):
-            whole, measures = (1e6 * part for part in seconds(config, classes))
-            if as_json:
-                result = {"case": name, "classes": classes, "us": whole, "us_measures": measures}
-                print(json.dumps(result), flush=True)
+            found = measure(config, classes, args.instances, args.messages)
+            if args.json:
+                print(json.dumps({"case": name, "classes": classes, **found}), flush=True)
             else:
-                print(f"{name:34} {classes} classes: {whole:.3f} µs, of which measures {measures:.3f}")
+                print(
+                    f"{name:35} {classes:7}  {found['us_outcome']:7.2f}  {found['us_alone']:14.1f}  "
+                    f"{found['us_together']:11.1f}  {found['us_json']:7.1f}  {found['bytes']:5.0f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

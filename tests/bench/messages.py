@@ -10,13 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs
+
+from tests.bench.cases import CASES, PLAIN, Case
 
 #: Event time of the first instance, in epoch ms.
 START_MS: Final = 1_700_000_000_000
@@ -41,6 +43,9 @@ MIN_LABEL_MS, MEAN_LABEL_MS, MAX_LABEL_MS = 300.0, 1_000.0, 5_000.0
 #: labels at least 300, no label gets into its topic before the predictions that it is for.
 SLICE_MS: Final = 100
 
+#: Purpose of random numbers that say segments; those of labels and models are below it.
+_SEGMENT: Final = 1_000_000
+
 
 class Record(NamedTuple):
     """One message: event time in epoch ms, input topic without prefix, and what Kafka gets."""
@@ -52,9 +57,14 @@ class Record(NamedTuple):
 
 
 def generate(
-    instances: int = 200_000, models: int = 2, streams: int = 1, seed: int = 1, classes: int = 2
+    instances: int = 200_000,
+    models: int = 2,
+    streams: int = 1,
+    seed: int = 1,
+    classes: int = 2,
+    case: str = PLAIN,
 ) -> Iterator[Record]:
-    """An instance, a prediction of each model and a label, `instances` times, in order of time.
+    """An instance, predictions of each model and a label, `instances` times, in order of time.
 
     Labels depend on each other in time, models differ in their error rates, and labels come late
     and in another order than their instances. The same arguments give the same messages; what
@@ -64,48 +74,101 @@ def generate(
     >>> last.kind, last.value
     ('labels', b'{"stream":"s-0","instance_id":"i-000000","y_true":"0","ts":1700000000793}')
     """
-
-    def draws(purpose: int) -> np.random.Generator:
-        return np.random.default_rng((seed, purpose))
-
+    about = CASES[case]
     number = np.arange(instances)
     born = START_MS + number * 1_000 // RATE
-    changed = draws(0).random(instances) > PERSISTENCE
-    step = np.where(changed, draws(1).integers(1, classes, instances), 0)
+    waiting = _draws(seed, 2).exponential(MEAN_LABEL_MS - MIN_LABEL_MS, instances)
+    labelled = born + np.minimum(MIN_LABEL_MS + waiting, MAX_LABEL_MS).astype(np.int64)
+    truth = _values(seed, instances) if about.numbers else _labels(seed, instances, streams, classes)
+    blocks = [_Block("instances", "", _segments(about, seed, instances), born)]
+    for model, error in enumerate(np.linspace(BEST_ERROR, WORST_ERROR, models)):
+        thinking = _draws(seed, 4 * model + 5).exponential(MEAN_ANSWER_MS, instances)
+        answered = born + np.minimum(thinking, MAX_ANSWER_MS).astype(np.int64)
+        for again in range(about.predictions):
+            # Spread over the time up to the label, but for a slice; those that come later err less.
+            times = answered + (labelled - SLICE_MS - answered) * again // about.predictions
+            worse = error * (1 + (about.predictions - 1 - again) / 2)
+            said = _predictions(about, truth, worse, classes, seed, model, again)
+            blocks.append(_Block("predictions", f'"model":"m-{model}",', said, times))
+    blocks.append(_Block("labels", "", [f'"y_true":{text},' for text in _texts(about, truth)], labelled))
+
+    moments = np.concatenate([block.times for block in blocks])
+    order = np.argsort(moments, kind="stable")  # ties: instances, predictions, labels
+    for place, ts in zip(order.tolist(), moments[order].tolist(), strict=True):
+        at, index = divmod(place, instances)
+        kind, model_field, says, _ = blocks[at]
+        stream = f"s-{index % streams}"
+        text = (
+            f'{{"stream":"{stream}",{model_field}"instance_id":"i-{index:06}",{says[index]}"ts":{ts}}}'
+        )
+        yield Record(ts, kind, stream.encode(), text.encode())
+
+
+class _Block(NamedTuple):
+    """Messages of one kind, one for each instance: fields as JSON, and times."""
+
+    kind: str
+    model: str
+    says: list[str]
+    times: Any
+
+
+def _draws(seed: int, purpose: int, again: int = 0) -> np.random.Generator:
+    """Random numbers of their own for each purpose: no case changes what it has in common with others."""
+    return np.random.default_rng((seed, purpose, again) if again else (seed, purpose))
+
+
+def _labels(seed: int, instances: int, streams: int, classes: int) -> Any:
+    """Classes that tend to repeat the one before them in their stream."""
+    changed = _draws(seed, 0).random(instances) > PERSISTENCE
+    step = np.where(changed, _draws(seed, 1).integers(1, classes, instances), 0)
     labels = np.empty(instances, dtype=np.int64)
     for first in range(streams):
         labels[first::streams] = np.cumsum(step[first::streams]) % classes
-    waiting = draws(2).exponential(MEAN_LABEL_MS - MIN_LABEL_MS, instances)
-    times = [born]
-    answers = []
-    for model, error in enumerate(np.linspace(BEST_ERROR, WORST_ERROR, models)):
-        wrong = draws(4 * model + 3).random(instances) < error
-        other = draws(4 * model + 4).integers(1, classes, instances)
-        answers.append(np.where(wrong, (labels + other) % classes, labels).tolist())
-        thinking = draws(4 * model + 5).exponential(MEAN_ANSWER_MS, instances)
-        times.append(born + np.minimum(thinking, MAX_ANSWER_MS).astype(np.int64))
-    times.append(born + np.minimum(MIN_LABEL_MS + waiting, MAX_LABEL_MS).astype(np.int64))
+    return labels
 
-    truth = labels.tolist()
-    moments = np.concatenate(times)
-    order = np.argsort(moments, kind="stable")  # ties: instances, predictions, labels
-    for place, ts in zip(order.tolist(), moments[order].tolist(), strict=True):
-        block, index = divmod(place, instances)
-        stream = f"s-{index % streams}"
-        head = f'{{"stream":"{stream}",'
-        if block == 0:
-            kind = "instances"
-            text = f'{head}"instance_id":"i-{index:06}","ts":{ts}}}'
-        elif block <= models:
-            kind = "predictions"
-            text = (
-                f'{head}"model":"m-{block - 1}","instance_id":"i-{index:06}",'
-                f'"y_pred":"{answers[block - 1][index]}","ts":{ts}}}'
-            )
-        else:
-            kind = "labels"
-            text = f'{head}"instance_id":"i-{index:06}","y_true":"{truth[index]}","ts":{ts}}}'
-        yield Record(ts, kind, stream.encode(), text.encode())
+
+def _values(seed: int, instances: int) -> Any:
+    """Numbers that rise and fall."""
+    return 20 + 5 * np.sin(np.arange(instances) / 2_000) + _draws(seed, 0).normal(size=instances)
+
+
+def _segments(about: Case, seed: int, instances: int) -> list[str]:
+    if not about.segments:
+        return [""] * instances
+    values = [
+        [f'"{key}":"{key[0]}-{n}"' for n in _draws(seed, _SEGMENT, i + 1).integers(0, most, instances)]
+        for i, (key, most) in enumerate(about.segments.items())
+    ]
+    return [f'"segments":{{{",".join(fields)}}},' for fields in zip(*values)]
+
+
+def _predictions(
+    about: Case, truth: Any, error: float, classes: int, seed: int, model: int, again: int
+) -> list[str]:
+    """What a model says of each instance: another class than the truth at this rate, or a number near it."""
+    instances = len(truth)
+    if about.numbers:
+        said = truth + _draws(seed, 4 * model + 3, again).normal(scale=4 * error, size=instances)
+        return [f'"y_pred":{text},' for text in _texts(about, said)]
+    wrong = _draws(seed, 4 * model + 3, again).random(instances) < error
+    other = _draws(seed, 4 * model + 4, again).integers(1, classes, instances)
+    said = np.where(wrong, (truth + other) % classes, truth)
+    if not about.probabilities:
+        return [f'"y_pred":{text},' for text in _texts(about, said)]
+    sure = _draws(seed, 4 * model + 6, again).uniform(0.5, 1, instances)
+    p = np.repeat(((1 - sure) / (classes - 1))[:, None], classes, axis=1)
+    p[np.arange(instances), said] = sure
+    found = []
+    for text, shares in zip(_texts(about, said), p.tolist()):
+        named = ",".join(f'"{code}":{share:.4f}' for code, share in enumerate(shares))
+        found.append(f'"y_pred":{text},"y_proba":{{{named}}},')
+    return found
+
+
+def _texts(about: Case, values: Any) -> list[str]:
+    """Labels or predictions as JSON."""
+    return [f"{value:.3f}" if about.numbers else f'"{value}"' for value in values.tolist()]
 
 
 def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Record]) -> dict[str, int]:
@@ -159,10 +222,11 @@ def main() -> None:
         ("classes", 2),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
+    parser.add_argument("--case", choices=list(CASES), default=PLAIN)
     args = parser.parse_args()
     kafka = KafkaConfig(args.bootstrap_servers, args.prefix, partitions=args.partitions)
     create(kafka, topic_specs(kafka))
-    messages = generate(args.instances, args.models, args.streams, args.seed, args.classes)
+    messages = generate(args.instances, args.models, args.streams, args.seed, args.classes, args.case)
     began = perf_counter()
     counts = load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, messages)
     seconds = round(perf_counter() - began, 1)

@@ -7,7 +7,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,8 @@ from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.topics.specs import INPUTS
+
+from tests.bench.cases import PLAIN
 
 
 @dataclass
@@ -30,22 +32,26 @@ class Peer:
     prefix: str
     records: int
     as_json: bool
+    case: str = PLAIN
     group: str = field(default_factory=lambda: f"bench-{uuid4().hex[:8]}")
     _began: tuple[float, float] | None = None
     _took: tuple[float, float] | None = None
 
     @classmethod
-    def from_command_line(cls, name: str, description: str | None) -> Peer:
-        """The run that `sys.argv` asks for."""
+    def from_command_line(
+        cls, name: str, description: str | None, cases: Collection[str] = (PLAIN,)
+    ) -> Peer:
+        """The run that `sys.argv` asks for, of one of the cases that the peer can evaluate."""
         parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         parser.add_argument("--bootstrap-servers", required=True, metavar="ADDR")
         parser.add_argument("--prefix", default="", metavar="P", help="before all topics' names")
         parser.add_argument("--records", type=int, required=True, metavar="N", help="expected")
+        parser.add_argument("--case", choices=list(cases), default=PLAIN, help="what messages say")
         parser.add_argument("--json", action="store_true", help="for machines")
         args = parser.parse_args()
-        return cls(name, args.bootstrap_servers, args.prefix, args.records, args.json)
+        return cls(name, args.bootstrap_servers, args.prefix, args.records, args.json, args.case)
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -89,6 +95,7 @@ class Peer:
         seconds, cpu_seconds = self._took
         result = {
             "peer": self.name,
+            "case": self.case,
             "records": self.records,
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),

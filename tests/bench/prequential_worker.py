@@ -1,6 +1,7 @@
 """The product in the benchmark: its worker with the default configuration, durability and all.
 
-`python -m tests.bench.prequential_worker --bootstrap-servers ADDR --prefix P --records N`
+`python -m tests.bench.prequential_worker --bootstrap-servers ADDR --prefix P --records N [--case NAME]`
+A case (`tests.bench.cases`) brings settings of its own for streams. Loops are compiled before anything else.
 The clock stops when the transaction with the last outputs and the journal has been committed.
 """
 
@@ -9,14 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from prequential.cli.worker import quiet_collector
+from prequential.compilation import compile_loops
 from prequential.config import Config, HttpConfig, WorkerConfig
+from prequential.core.shard import Shard
 from prequential.topics.clients import KafkaConfig
 from prequential.worker.app import Worker
 from prequential.worker.fetching import Fetched
 
+from tests.bench.cases import CASES
+from tests.bench.feeding import models_of
 from tests.bench.peer import Peer
 
 #: Seconds between looks whether everything is processed and published.
@@ -44,31 +52,29 @@ class TimedWorker(Worker):
         taken = sum(sum(runner.shard.merge.cut) for runner in runners)
         return taken >= self._peer.records and all(runner.published for runner in runners)
 
-    def accuracy(self) -> dict[str, float]:
-        """Accuracy of each model's final predictions over the whole history."""
-        found = {}
-        for runner in self.runners.values():
-            for stream in runner.shard.streams.values():
-                for model in stream.by_code:
-                    for message in stream.metrics(model):
-                        if (message.stage, message.estimator) == ("final", "all"):
-                            found[model.name] = message.measures["accuracy"]
-        return found
 
-    def outcomes(self) -> int:
-        """Outcomes of all models."""
-        return sum(
-            model.outcomes
-            for runner in self.runners.values()
-            for stream in runner.shard.streams.values()
-            for model in stream.by_code
-        )
+def outcomes(shards: Iterable[Shard]) -> int:
+    """Outcomes of all models."""
+    return sum(
+        int(shard.catalog.columns.subjects.outcomes[row]) for shard in shards for row in models_of(shard)
+    )
+
+
+def accuracy(shards: Iterable[Shard]) -> dict[str, float]:
+    """Accuracy of each model's final predictions over the whole history; numbers have none."""
+    return {
+        f"{message.stream}/{message.model}": message.measures["accuracy"]
+        for shard in shards
+        for message in shard.reporter.metrics(models_of(shard))
+        if (message.stage, message.estimator) == ("final", "all") and "accuracy" in message.measures
+    }
 
 
 async def main(peer: Peer) -> None:
     """Run the worker until everything is published."""
     config = Config(
         kafka=KafkaConfig(peer.bootstrap_servers, prefix=peer.prefix),
+        defaults=CASES[peer.case].config,
         http=HttpConfig(port=0),
         worker=WorkerConfig(group=peer.group),
     )
@@ -79,13 +85,16 @@ async def main(peer: Peer) -> None:
     if running.done():
         running.result()
     peer.stop()
-    peer.report(worker.outcomes(), worker.accuracy())
+    shards = [runner.shard for runner in worker.runners.values()]
+    peer.report(outcomes(shards), accuracy(shards))
     os.kill(os.getpid(), signal.SIGTERM)
     with suppress(asyncio.CancelledError):
         await running
 
 
 if __name__ == "__main__":
+    asked = Peer.from_command_line("prequential", __doc__, CASES)
+    compile_loops(partial(print, file=sys.stderr))  # before the worker joins its group, as the product does
     quiet_collector()
-    asyncio.run(main(Peer.from_command_line("prequential", __doc__)))
+    asyncio.run(main(asked))
     os._exit(0)

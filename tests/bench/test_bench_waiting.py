@@ -8,8 +8,8 @@ import pytest
 from prequential.cli.main import main
 
 FIELDS = {
-    "waiting", "streams", "bytes_per_waiting", "peak_mb", "decode_us", "join_us", "evaluate_us",
-    "expire_us", "snapshot_stall_ms", "filling", "steady", "expiring",
+    "waiting", "streams", "bytes_per_waiting", "peak_mb", "decode_us", "join_us", "messages_us",
+    "expire_us", "snapshot_stall_ms", "snapshot_ms", "snapshot_mb", "filling", "steady", "expiring",
 }  # fmt: skip
 
 
@@ -23,7 +23,10 @@ def test_each_case_is_a_line_of_json(capfd: pytest.CaptureFixture[str]) -> None:
     for result in results:
         assert result.keys() == FIELDS
         phases = [result.pop(phase) for phase in ("filling", "steady", "expiring")]
+        assert result.pop("messages_us") >= 0  # few outcomes make none due
+        assert result.pop("bytes_per_waiting") >= 0  # what compiling has left free has room for few
         assert all(value > 0 for value in result.values())
+        assert result["snapshot_ms"] >= result["snapshot_stall_ms"]
         assert all(phase["max_ms"] >= phase["p99_ms"] > 0 for phase in phases)
 
 

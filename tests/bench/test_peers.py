@@ -18,6 +18,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs
 
 from tests.bench import counting
+from tests.bench.cases import CASES
 from tests.bench.messages import SLICE_MS, Record, generate, load
 from tests.bench.settings import WINDOW
 
@@ -26,8 +27,13 @@ ROOT = Path(__file__).parents[2]
 #: Size of the runs that are compared; three streams, so that several partitions are in use.
 SIZE = {"instances": 2_000, "models": 2, "streams": 3, "classes": 3}
 
-#: Seconds after which a peer hangs: Faust takes about 5 s for these messages, and as long to start.
+#: Seconds after which a peer hangs: Faust takes about 5 s for these messages, and as long to start; the
+#: worker may have its loops to compile.
 PEER_SECONDS = 120
+
+MODULES = {
+    "prequential": "prequential_worker", "loop": "peer_loop", "quix": "peer_quix", "faust": "peer_faust",
+}  # fmt: skip
 
 #: What each peer imports that the project itself does not; cramjam is how aiokafka reads LZ4.
 NEEDS = {"loop": ("river",), "quix": ("quixstreams",), "faust": ("cramjam",)}
@@ -42,12 +48,13 @@ def test_what_belongs_to_an_instance_does_not_depend_on_how_many_follow() -> Non
     assert set(generate(100, streams=3)) < set(generate(500, streams=3))
 
 
-def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictions() -> None:
-    records = list(generate(**SIZE))
+@pytest.mark.parametrize("case", CASES)
+def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictions(case: str) -> None:
+    records = list(generate(**SIZE, case=case))
     assert [record.ts for record in records] == sorted(record.ts for record in records)
     assert Counter(record.kind for record in records) == {
         "instances": 2_000,
-        "predictions": 4_000,
+        "predictions": 4_000 * CASES[case].predictions,
         "labels": 2_000,
     }
     predicted: dict[str, int] = {}
@@ -90,15 +97,15 @@ def loaded(kafka: Any) -> KafkaConfig:
 
 @pytest.mark.bench
 @pytest.mark.kafka
-@pytest.mark.parametrize("peer", ["loop", "quix", "faust"])
+@pytest.mark.parametrize("peer", MODULES)
 def test_a_peer_gives_what_a_plain_loop_gives(peer: str, loaded: KafkaConfig) -> None:
-    if missing := [name for name in NEEDS[peer] if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in NEEDS.get(peer, ()) if importlib.util.find_spec(name) is None]:
         pytest.skip(f"peer {peer!r} needs {', '.join(missing)}")
     records = list(generate(**SIZE))
     place = ["--bootstrap-servers", loaded.bootstrap_servers, "--prefix", loaded.prefix]
     done = subprocess.run(
         [
-            *(sys.executable, "-m", f"tests.bench.peer_{peer}", *place),
+            *(sys.executable, "-m", f"tests.bench.{MODULES[peer]}", *place),
             *("--records", str(len(records)), "--json"),
         ],
         cwd=ROOT,

@@ -5,11 +5,12 @@ whose labels are days away into a shard, as one stream and as many small ones, e
 own, without a broker. Then
 
 1. labels come as fast as new predictions, so that as many wait as before,
-2. a snapshot is taken,
+2. a snapshot is taken: the shard stands still while its state is copied (the stall); what becomes chunks of a
+   topic is written beside it,
 3. labels stop coming, and everything that waits expires, at the pace at which it came.
 
-Seconds are CPU seconds of the thread that runs the engine: what else the machine does isn't in them. The
-collector of cyclic garbage is set as the worker sets it.
+Seconds are CPU seconds of the thread that runs the engine: what else the machine does isn't in them. Loops
+are compiled before, and the collector of cyclic garbage is set as the worker sets it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ import resource
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
+from prequential.compilation import compile_loops
 from prequential.config import Config, Limits, StreamConfig
 from prequential.core.shard import Shard
+from prequential.worker.snapshots import ChunkWriter
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.feeding import ROUND, Spent, arriving, feed, per_event, resident
+from tests.bench.feeding import ROUND, Spent, arriving, feed, models_of, per_event, resident
 from tests.bench.messages import START_MS
 
 MODELS = 2
@@ -47,7 +51,7 @@ INSTANCES = ROUND // MODELS
 ROUNDS = 100
 _WAITING_PER_ROUND = 5_000
 
-#: Rounds between two evaluations: about what the worker processes between two transactions.
+#: Rounds between two flushes: about what the worker processes between two transactions.
 FLUSH_EVERY = 4
 
 #: Messages by count only: at a pace of some instances a second those of each second were all that is seen.
@@ -66,6 +70,7 @@ def longest(rounds: list[Spent]) -> dict[str, float]:
 
 def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
     """One case."""
+    compile_loops(partial(print, file=sys.stderr))
     quiet_collector()
     instances = waiting // MODELS
     streams = min(streams, instances)
@@ -82,10 +87,10 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
         return list(feed(shard, records, size, FLUSH_EVERY))
 
     def waits() -> int:
-        return sum(stream.waiting for stream in shard.streams.values())
+        return int(shard.reporter.coverage.models.waiting[models_of(shard)].sum())
 
     def expired() -> int:
-        return sum(model.expired for stream in shard.streams.values() for model in stream.by_code)
+        return int(shard.catalog.columns.subjects.expired[models_of(shard)].sum())
 
     empty = resident()
     filled = spent(0, instances, 0)
@@ -94,9 +99,10 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
     steady = spent(instances, labelled, 0, behind=instances)
     assert (waits(), expired()) == (instances * MODELS, 0), "as many as before"
     began = thread_time()
-    parts = shard.snapshot()
+    parts = shard.snapshot()  # copies everything; what the parts hold is made as they are written
     stall = thread_time() - began
-    del parts
+    size = sum(map(len, ChunkWriter().chunks_of(parts)))
+    snapshot = thread_time() - began
     expiring = spent(instances + labelled, instances, STREAM.label_horizon - DELAY)
     rest = waits() - instances * MODELS
     assert 0 <= rest <= MODELS * streams, "but for the newest of each stream, everything has expired"
@@ -107,9 +113,11 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
         "decode_us": per_event(steady, "decoding"),
         "join_us": per_event(steady, "joining"),
-        "evaluate_us": per_event(steady, "evaluating"),
+        "messages_us": per_event(steady, "reporting") + per_event(steady, "encoding"),
         "expire_us": per_event(expiring, "joining"),
         "snapshot_stall_ms": stall * 1e3,
+        "snapshot_ms": snapshot * 1e3,
+        "snapshot_mb": size / 1e6,
         "filling": longest(filled),
         "steady": longest(steady),
         "expiring": longest(expiring),
@@ -120,7 +128,7 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
 _CASE = ("waiting", "streams")
 _COSTS = {
     "bytes": "bytes_per_waiting", "peak MB": "peak_mb", "decode": "decode_us",
-    "join": "join_us", "evaluate": "evaluate_us", "expire": "expire_us",
+    "join": "join_us", "messages": "messages_us", "expire": "expire_us",
 }  # fmt: skip
 _PHASES = ("filling", "steady", "expiring")
 
@@ -128,14 +136,18 @@ _PHASES = ("filling", "steady", "expiring")
 def show(results: list[dict[str, Any]]) -> None:
     """Two tables with a row for each case."""
     costs = Table(*_CASE, *_COSTS, title="memory; CPU µs per event")
-    pauses = Table(*_CASE, *_PHASES, "snapshot", title="longest rounds (99th percentile), ms")
+    pauses = Table(
+        *_CASE, *_PHASES, "stall", "whole", "MB",
+        title="ms of longest rounds (99th percentile), of a snapshot's stall and of all of it",
+    )  # fmt: skip
     for result in results:
         case = [f"{result[name]:,}" for name in _CASE]
         places = {"bytes": 0, "peak MB": 0}
         cost = [f"{result[field]:,.{places.get(name, 2)}f}" for name, field in _COSTS.items()]
         costs.add_row(*case, *cost)
         pause = [f"{result[phase]['max_ms']:,.0f} ({result[phase]['p99_ms']:,.0f})" for phase in _PHASES]
-        pauses.add_row(*case, *pause, f"{result['snapshot_stall_ms']:,.0f}")
+        snapshot = [f"{result[f'snapshot_{of}']:,.0f}" for of in ("stall_ms", "ms", "mb")]
+        pauses.add_row(*case, *pause, *snapshot)
     for table in (costs, pauses):
         for column in table.columns:
             column.justify = "right"

@@ -91,9 +91,9 @@ def measure_all(
 @allocating
 def measure_window(
     table: Window, summed: WindowSums, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
-    chance: bool, has_sums: bool, into: Measured,
+    chance: bool, has_sums: bool, ranked: bool, into: Measured,
 ) -> None:  # fmt: skip
-    """Measures of `window:W`; AUC, too, if there are sums."""
+    """Measures of `window:W`; if there are sums and it is `ranked`, AUC, too, which sorts the window."""
     size = table.ring.shape[1]
     of = new_scratch(capacity, size)
     scored, spread = False, 0.0
@@ -106,7 +106,8 @@ def measure_window(
             spread = sums.spread_window(summed, q) if numbers else 0.0
         _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
         if (
-            scored
+            ranked
+            and scored
             and not numbers
             and not chance
             and positive_of(positives, q, of.classes.labels) != NO_POSITIVE
@@ -134,8 +135,10 @@ def measure_fading(
         _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
 
 
-def measured(estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False) -> Measured:
-    """The measures of these sequences, one row each."""
+def measured(
+    estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *, ranked: bool = True
+) -> Measured:
+    """The measures of these sequences, one row each; AUC of windows only if it is asked for (`ranked`)."""
     count = len(sequences)
     into = Measured(
         np.zeros(count), np.zeros((count, _MEASURES)), np.zeros((count, _MEASURES), dtype=np.int64)
@@ -147,7 +150,7 @@ def measured(estimator: Estimator, sequences: Ints, positives: Positives, chance
     if estimator.kind == ALL:
         measure_all(*given, into)
     elif estimator.kind == WINDOW:
-        measure_window(*given, into)
+        measure_window(*given, ranked, into)
     else:
         assert estimator.kind == FADING
         measure_fading(*given, estimator.parameter, into)

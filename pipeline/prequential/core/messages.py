@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from prequential.core import coverage as coverage_of
 from prequential.core import latency, periods, selection
 from prequential.core.catalog import RANDOM_SUFFIX, Catalog, Stream, Subject
 from prequential.core.details import details_of
+from prequential.core.estimators.estimator import Estimator
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.mathematics import exp, log
 from prequential.core.measures import INDEX, NAMES, REASONS
@@ -20,10 +21,9 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.measuring import Measured, cells_of, measured, pairs_of
 from prequential.core.naming import FADING
-from prequential.core.plans import Plan
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
-from prequential.topics.outputs import Alarm, Metrics, identity
+from prequential.topics.outputs import Alarm, Metrics, identifier, identity
 
 #: The measures that are baselines' accuracies.
 _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
@@ -34,16 +34,43 @@ class Selected(NamedTuple):
     """Which of the configured measures have a value."""
 
     names: tuple[str, ...]
-    pick: Any  # from a row of all measures
+    pick: Callable[[Any], Any]  # from a row of all measures
     undefined: dict[str, str]
 
 
 class State(NamedTuple):
-    """An estimator's state in one stage: a row of measures."""
+    """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
 
     n: float
-    values: Any
-    reasons: Any
+    values: list[float]
+    reasons: bytes
+
+
+class Rows(NamedTuple):
+    """States of one estimator, row by row, and of one subject where its rows begin."""
+
+    n: list[float]
+    values: list[list[float]]
+    reasons: list[bytes]
+
+
+class States(NamedTuple):
+    """Of one subject: its estimators' rows, by whether they are by chance, and where its own begin."""
+
+    rows: tuple[list[Rows], ...]
+    first: int
+
+
+class Line(NamedTuple):
+    """Who and what messages about a subject are about: a model, a stage, an estimator."""
+
+    model: str  # … or of random predictions with the model's distribution
+    stage: str
+    estimator: str
+    place: int  # of the estimator among those that are configured
+    chance: bool
+    positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
+    identify: Callable[..., str]
 
 
 class Estimate(NamedTuple):
@@ -74,7 +101,9 @@ class Reporter:
         self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
         #: By subject: what a new configuration has brought.
         self.started_empty: dict[int, list[str]] = {}
-        self._selected: dict[tuple[tuple[str, ...], bytes], Selected] = {}
+        self._selected: dict[tuple[str, ...], dict[bytes, Selected]] = {}
+        #: By subject's row, with the subject: its messages.
+        self._known_lines: dict[int, tuple[Subject, list[Line]]] = {}
 
     # ---- metrics
 
@@ -112,12 +141,12 @@ class Reporter:
         of = (self._catalog.subjects[row] for row in rows)
         return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
 
-    def _states(self, rows: Sequence[int]) -> dict[tuple[int, str, bool], tuple[Measured, int]]:
-        """By first row of a subject's sequences, estimator, chance: the measures, and where rows begin."""
+    def _states(self, rows: Sequence[int]) -> dict[int, States]:
+        """By subject."""
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         by_plan: dict[int, list[int]] = {}
-        for row in rows:
-            by_plan.setdefault(int(subjects.plan[row]), []).append(row)
+        for row, number in zip(rows, subjects.plan[rows].tolist()):
+            by_plan.setdefault(number, []).append(row)
         states = {}
         for number, own in by_plan.items():
             plan = catalog.plans[number]
@@ -128,32 +157,69 @@ class Reporter:
             sequences = (first[:, None] + np.arange(stages)).ravel()
             positives = catalog.positives(plan)
             chances = (False, True) if "random" in plan.config.baselines and not plan.numbers else (False,)
-            for estimator in plan.estimators:
-                for chance in chances:
-                    found = measured(estimator, sequences, positives, chance)
-                    for i, row in enumerate(own):
-                        states[row, estimator.name, chance] = found, i * stages
+            ranked = "auc" in plan.config.measures
+            found = tuple(
+                [
+                    _rows(one, measured(one, sequences, positives, chance, ranked=ranked))
+                    for one in plan.estimators
+                ]
+                for chance in chances
+            )
+            for i, row in enumerate(own):
+                states[row] = States(found, i * stages)
         return states
 
+    def _lines(self, row: int, about: Subject, stream: Stream) -> list[Line]:
+        """What messages there are about a subject, in their order."""
+        known = self._known_lines.get(row)
+        if known is not None and known[0] is about:
+            return known[1]
+        config = stream.config
+        stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
+        names = [about.model]
+        if (
+            (about.kind in (MODEL, AGE) or about.segment is not None)
+            and "random" in config.baselines
+            and config.task == "classification"
+        ):
+            names.append(about.model + RANDOM_SUFFIX)
+        lines = [
+            Line(
+                name, stage, estimator, place, bool(chance), positions,
+                identifier(stream.name, name, about.segment, stage, estimator),
+            )
+            for chance, name in enumerate(names)
+            for stage, positions in _stages(about, stream, stages)
+            for place, estimator in enumerate(config.estimators)
+        ]  # fmt: skip
+        self._known_lines[row] = about, lines
+        return lines
+
     def _messages(
-        self, row: int, about: Subject, stream: Stream, states: Any, coverage: dict[str, Any] | None
-    ) -> Iterator[Metrics]:
+        self, row: int, about: Subject, stream: Stream, states: dict[int, States],
+        coverage: dict[str, Any] | None,
+    ) -> Iterator[Metrics]:  # fmt: skip
         subjects, config = self._catalog.columns.subjects, stream.config
         counts = self._counts(about, stream)
         outcomes, revisions = int(subjects.outcomes[row]), int(subjects.revisions[row])
         ts = int(subjects.newest_ts[row])
         began_later = self.started_empty.get(row)
-        for _, name, stage, estimator, state, details in self._estimates(row, about, stream, states):
-            selected = self._selection(config.measures, state.reasons)
-            key = (stream.name, name, about.segment, stage, estimator)
+        selections = self._selected.setdefault(config.measures, {})
+        of, segment, digest = stream.name, about.segment, config.digest
+        for line in self._lines(row, about, stream):
+            state = _state(states[row], line, config.alpha)
+            selected = selections.get(state.reasons) or self._selection(config.measures, state.reasons)
             message = Metrics(
-                identity(*key, outcomes, revisions),
-                *key, state.n, outcomes, ts, dict(zip(selected.names, selected.pick(state.values))),
-                selected.undefined, counts, config.digest, **details,
+                line.identify(outcomes, revisions), of, line.model, segment, line.stage, line.estimator,
+                state.n, outcomes, ts, dict(zip(selected.names, selected.pick(state.values))),
+                selected.undefined, counts, digest,
             )  # fmt: skip
-            if began_later and self._began_later(began_later, stage, estimator, stream):
+            if config.details:
+                for name, found in self._details(row, about, stream, line).items():
+                    setattr(message, name, found)
+            if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
                 message.started_empty = True
-            if coverage is not None and name == about.model:
+            if coverage is not None and not line.chance:
                 message.coverage = coverage
             yield message
 
@@ -163,83 +229,33 @@ class Reporter:
         for row in rows:
             about = self._catalog.subjects[row]
             assert about is not None
-            yield from self._estimates(row, about, self._catalog.streams[about.stream], states)
+            stream = self._catalog.streams[about.stream]
+            for line in self._lines(row, about, stream):
+                state = _state(states[row], line, stream.config.alpha)
+                details = self._details(row, about, stream, line)
+                yield Estimate(about, line.model, line.stage, line.estimator, state, details)
 
-    def _estimates(self, row: int, about: Subject, stream: Stream, states: Any) -> Iterator[Estimate]:
-        config, plan = stream.config, self._catalog.plans[self._catalog.columns.subjects.plan[row]]
-        names = [about.model]
-        if (
-            (about.kind in (MODEL, AGE) or about.segment is not None)
-            and "random" in config.baselines
-            and config.task == "classification"
-        ):
-            names.append(about.model + RANDOM_SUFFIX)
-        for chance, name in enumerate(names):
-            for stage, state_of in self._stages(row, about, stream, plan, states, bool(chance)):
-                for place, estimator in enumerate(config.estimators):
-                    details = (
-                        {} if chance else self._details(row, about, stream, plan, stage, place, estimator)
-                    )
-                    yield Estimate(about, name, stage, estimator, state_of(estimator), details)
-
-    def _stages(
-        self, row: int, about: Subject, stream: Stream, plan: Plan, states: Any, chance: bool
-    ) -> Iterator[tuple[str, Any]]:
-        """The stages of a subject's messages, each with what gives an estimator's state in it."""
-
-        def at(position: int) -> Any:
-            def state(estimator: str) -> State:
-                found, start = states[row, estimator, chance]
-                i = start + position
-                n = found.n[i].item()
-                whole = not estimator.startswith("fading")
-                return State(int(n) if whole else n, found.values[i], found.reasons[i])
-
-            return state
-
-        if about.age is not None:
-            yield about.age, at(0)
-            return
-        for stage in stream.everywhere:
-            if stage == "bins":
-                for b in range(1, stream.bins + 1):
-                    yield f"bin:{b}", at(plan.stages.index(f"bin:{b}"))
-            elif stage == "intermediate":
-                first = plan.stages.index("initial")
-                positions = [first, *(plan.stages.index(f"bin:{b}") for b in range(1, stream.bins + 1))]
-
-                def over(estimator: str, positions: list[int] = positions) -> State:
-                    return _intermediate([at(p)(estimator) for p in positions], stream.config.alpha)
-
-                yield stage, over
-            else:
-                yield stage, at(plan.stages.index(stage))
-
-    def _selection(self, names: tuple[str, ...], reasons: Any) -> Selected:
-        key = names, reasons.tobytes()
-        selected = self._selected.get(key)
+    def _selection(self, names: tuple[str, ...], reasons: bytes) -> Selected:
+        known = self._selected.setdefault(names, {})
+        selected = known.get(reasons)
         if selected is None:
-            of = [(name, int(reasons[INDEX[name]])) for name in names]
+            of = [(name, reasons[INDEX[name]]) for name in names]
             defined = tuple(name for name, reason in of if not reason)
             columns = [INDEX[name] for name in defined]
-            selected = self._selected[key] = Selected(
-                defined,
-                _picker(columns),
-                {name: REASONS[reason] for name, reason in of if reason},
+            selected = known[reasons] = Selected(
+                defined, _picker(columns), {name: REASONS[reason] for name, reason in of if reason}
             )
         return selected
 
-    def _details(
-        self, row: int, about: Subject, stream: Stream, plan: Plan, stage: str, place: int, estimator: str
-    ) -> dict[str, Any]:
+    def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
         names = stream.config.details
-        if not names or plan.numbers:
+        plan = self._catalog.plans[self._catalog.columns.subjects.plan[row]]
+        if not names or plan.numbers or line.chance:
             return {}
         found: dict[str, Any] = {}
-        if stage != "intermediate":
-            own = plan.estimators[place]
-            sequence = int(self._catalog.columns.subjects.first[row])
-            sequence += 0 if about.age is not None else plan.stages.index(stage)
+        if len(line.positions) == 1:
+            own = plan.estimators[line.place]
+            sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
             cells = cells_of(own, sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
@@ -253,24 +269,23 @@ class Reporter:
             found["worse_than_baseline"] = {
                 baseline: since
                 for (where, which, baseline), since in self.worse.get(row, {}).items()
-                if (where, which) == (stage, estimator)
+                if (where, which) == (line.stage, line.estimator)
             }
         return found
 
-    def _note_worse(self, row: int, about: Subject, stream: Stream, states: Any) -> None:
+    def _note_worse(self, row: int, about: Subject, stream: Stream, states: dict[int, States]) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
-        subjects = self._catalog.columns.subjects
-        plan = self._catalog.plans[subjects.plan[row]]
-        before, ts = self.worse.get(row, {}), int(subjects.newest_ts[row])
+        before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
         worse = {}
-        for stage, state_of in self._stages(row, about, stream, plan, states, False):
-            for estimator in stream.config.estimators:
-                state = state_of(estimator)
-                for baseline, reference in _REFERENCES.items():
-                    defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
-                    if defined and state.values[_ACCURACY] < state.values[reference]:
-                        key = stage, estimator, baseline
-                        worse[key] = before.get(key, ts)
+        for line in self._lines(row, about, stream):
+            if line.chance:
+                continue
+            state = _state(states[row], line, stream.config.alpha)
+            for baseline, reference in _REFERENCES.items():
+                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
+                if defined and state.values[_ACCURACY] < state.values[reference]:
+                    key = line.stage, line.estimator, baseline
+                    worse[key] = before.get(key, ts)
         self.worse[row] = worse
 
     @staticmethod
@@ -385,8 +400,8 @@ class Reporter:
                 cells, new_classes(plan.capacity), positives, 0, False, given, sums is not None, values,
                 reasons,
             )  # fmt: skip
-        selected = self._selection(stream.config.measures, reasons)
-        return dict(zip(selected.names, selected.pick(values))), selected.undefined
+        selected = self._selection(stream.config.measures, reasons.astype(np.uint8).tobytes())
+        return dict(zip(selected.names, selected.pick(values.tolist()))), selected.undefined
 
     # ---- alarms
 
@@ -408,12 +423,44 @@ class Reporter:
         )  # fmt: skip
 
 
-def _picker(columns: list[int]) -> Any:
-    """Takes these columns of a row, as plain numbers."""
+def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The stages of a subject's messages, each with its position among the plan's `stages`."""
+    if about.age is not None:
+        yield about.age, (0,)
+        return
+    bins = [f"bin:{b}" for b in range(1, stream.bins + 1)]
+    for stage in stream.everywhere:
+        if stage == "bins":
+            for one in bins:
+                yield one, (stages.index(one),)
+        elif stage == "intermediate":
+            yield stage, tuple(map(stages.index, ("initial", *bins)))
+        else:
+            yield stage, (stages.index(stage),)
+
+
+def _rows(estimator: Estimator, found: Measured) -> Rows:
+    n = found.n if estimator.kind == FADING else found.n.astype(np.int64)
+    reasons, width = found.reasons.astype(np.uint8).tobytes(), len(NAMES)
+    split = [reasons[start : start + width] for start in range(0, len(reasons), width)]
+    return Rows(n.tolist(), found.values.tolist(), split)
+
+
+def _state(states: States, line: Line, alpha: float) -> State:
+    """The state that a message is about."""
+    rows = states.rows[line.chance][line.place]
+    found = [
+        State(rows.n[row], rows.values[row], rows.reasons[row])
+        for row in [states.first + position for position in line.positions]
+    ]
+    return found[0] if len(found) == 1 else _intermediate(found, alpha)
+
+
+def _picker(columns: list[int]) -> Callable[[Any], Any]:
+    """Takes these columns of a row."""
     if len(columns) < 2:
-        return lambda row: [row[column].item() for column in columns]
-    pick = itemgetter(*columns)
-    return lambda row: pick(row.tolist())
+        return lambda row: [row[column] for column in columns]
+    return itemgetter(*columns)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:
@@ -425,14 +472,12 @@ def _intermediate(states: list[State], alpha: float) -> State:
     last = len(states) - 1
     weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
     total = sum(weights)
-    values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
+    values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
     for column in range(len(NAMES)):
-        missing = [int(state.reasons[column]) for state in states if state.reasons[column]]
+        missing = [state.reasons[column] for state in states if state.reasons[column]]
         if missing:
             reasons[column] = missing[0]
         else:
-            parts = (float(state.values[column]) * weight for state, weight in zip(states, weights))
+            parts = (state.values[column] * weight for state, weight in zip(states, weights))
             values[column] = sum(parts) / total
-    return State(states[0].n, values, reasons)
-
-
+    return State(states[0].n, values, bytes(reasons))

@@ -10,6 +10,8 @@ consumers read them, messages are made of what they keep.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,8 @@ class Shard:
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
         self._subjects = 1
+        #: By stream: whether records have come since its last tick.
+        self._touched = np.zeros(0, dtype=np.bool_)
         every = {s.emit_every for s in (config.defaults, *config.streams.values())}
         #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
@@ -117,7 +121,9 @@ class Shard:
         for stream in self.catalog.streams:
             rows = [one.row for one in self.catalog.subjects_of(stream) if outcomes[one.row]]
             self.outputs += self.reporter.metrics(rows, covered=True, replaying=self.replaying)
-            self._report_periods(stream, all_news=True)
+            if stream.config.period is not None:
+                found = self.reporter.of_periods(stream, all_news=True)
+                self.outputs += [] if self.replaying else found
 
     @property
     def remembered(self) -> int:
@@ -173,6 +179,7 @@ class Shard:
     def _join(self, encoded: Round, records: list[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
+        self._touched[rows.stream] = True
         row, count = 0, len(rows.kind)
         while row < count or self.logs.used[OVERDUE]:
             self.store = ensure(self.store, self.catalog, rows)
@@ -221,6 +228,8 @@ class Shard:
                     horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
                 )  # fmt: skip
         self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
+        more = max(0, self._known - len(self._touched))
+        self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
 
     # ---- consumers
 
@@ -323,29 +332,38 @@ class Shard:
             for row in changed[order].tolist()
             if catalog.streams[subjects.stream[row]].config.emit_every in passed
         ]
-        if not with_periods:
-            self.outputs += self.reporter.metrics(
-                [row for row in rows if reporter.is_new(row)], covered=True, replaying=self.replaying
-            )
-            subjects.changed[rows] = 0
-            return
-        for stream in catalog.streams:
-            if stream.config.emit_every in passed:
-                own = [row for row in rows if subjects.stream[row] == stream.code]
-                self.outputs += reporter.metrics(
-                    [row for row in own if reporter.is_new(row)], covered=True, replaying=self.replaying
-                )
-                subjects.changed[own] = 0
-                self._report_periods(stream)
+        new = [row for row in rows if reporter.is_new(row)]
+        found = reporter.metrics(new, covered=True, replaying=self.replaying)
+        subjects.changed[rows] = 0
+        if with_periods:
+            found = self._with_due_periods(found, passed)
+        self.outputs += found
+
+    def _with_due_periods(self, metrics: list[Metrics], passed: set[int]) -> list[Metrics]:
+        """These messages, which are in order of streams, and behind each stream's those about its periods.
+
+        Periods change with their stream's records only.
+        """
+        found: list[Metrics] = []
+        by_stream = groupby(metrics, key=attrgetter("stream"))
+        name, own = next(by_stream, (None, iter(())))
+        for code in np.flatnonzero(self._touched[: len(self.catalog.streams)]).tolist():
+            stream = self.catalog.streams[code]
+            if stream.config.emit_every not in passed:
+                continue
+            self._touched[code] = False
+            if name == stream.name:
+                found += own
+                name, own = next(by_stream, (None, iter(())))
+            if stream.config.period is not None:
+                due = self.reporter.of_periods(stream)
+                if not self.replaying:
+                    found += due
+        assert name is None, "what has changed was touched"
+        return found
 
     def _with_periods(self) -> bool:
         return any(stream.config.period is not None for stream in self.catalog.streams)
-
-    def _report_periods(self, stream: Stream, *, all_news: bool = False) -> None:
-        if stream.config.period is not None:
-            found: list[Metrics] = self.reporter.of_periods(stream, all_news=all_news)
-            if not self.replaying:
-                self.outputs += found
 
     # ---- what can't be used
 

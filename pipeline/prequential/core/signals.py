@@ -39,7 +39,7 @@ _LOSSES = tuple(
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
 )
-_BIAS, _MEASURES = INDEX["bias"], len(NAMES)
+_AUC, _BIAS, _MEASURES = INDEX["auc"], INDEX["bias"], len(NAMES)
 
 
 @kernel
@@ -288,7 +288,7 @@ def measure_window(
                 sums.add_window(scored, q, sums.score_of(log, row), numbers)
             one[0] = q
             measuring.measure_window(
-                table, scored, one, capacity, positives, numbers, False, summed, found
+                table, scored, one, capacity, positives, numbers, False, summed, measure == _AUC, found
             )
             _feed(found, measure, i, values, fed)
 

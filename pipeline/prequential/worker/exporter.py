@@ -262,7 +262,7 @@ class _Scrape:
             where = labels(
                 stream=stream.name, model=model, segment=about.segment or "", stage=stage, estimator=estimator
             )
-            values, reasons = state.values.tolist(), state.reasons.tolist()
+            values, reasons = state.values, state.reasons
             shown = self._columns(stream.config.measures)
             for family, column in shown:
                 if not reasons[column]:

@@ -1,0 +1,130 @@
+"""What an event costs in each of the benchmark's cases, in few streams and in many.
+
+`python -m tests.bench.costs [--case y_proba] … [--streams 100] …` puts the benchmark's messages through a
+shard, each case and number of streams in a process of its own, without a broker. Seconds are CPU seconds of
+the thread that runs the engine, which is compiled before; the collector of cyclic garbage is set as the
+worker sets it.
+
+The rounds in which streams and models come for the first time stand apart: what is made for each of them once
+isn't what an event costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from functools import partial
+from statistics import median
+from typing import Any
+
+from prequential.cli.worker import quiet_collector
+from prequential.compilation import compile_loops
+from prequential.config import Config
+from prequential.core.shard import Shard
+
+from tests.bench.cases import CASES
+from tests.bench.feeding import ROUND, feed, models_of, per_event, resident
+from tests.bench.messages import generate
+
+MODELS = 2
+
+STREAMS = (1, 100, 1_000)
+
+#: Records of a run. At the benchmark's rate of instances they span ten seconds of event time: as often do
+#: messages of each second become due.
+RECORDS = 400_000
+
+_STEPS = ("decoding", "joining", "reporting", "encoding")
+
+
+def measure(case: str, streams: int, records: int) -> dict[str, Any]:
+    """One case."""
+    compile_loops(partial(print, file=sys.stderr))
+    about = CASES[case]
+    each = 2 + MODELS * about.predictions
+    before = resident()
+    shard = Shard(Config(defaults=about.config))
+    size = min(4 * ROUND, records // 2)
+    rounds = list(feed(shard, generate(records // each, MODELS, streams, case=case), size))
+    memory = resident() - before
+    known = 1 + min(len(rounds) - 2, streams * each // size)  # rounds until all streams are
+    first, rest = rounds[:known], rounds[known:]
+    outcomes = shard.catalog.columns.subjects.outcomes
+    return {
+        "case": case,
+        "streams": streams,
+        "us": per_event(rest, "seconds"),
+        **{f"{step}_us": per_event(rest, step) for step in _STEPS},
+        "beginning_us": per_event(first, "seconds"),
+        "messages": sum(spent.messages for spent in rest),
+        "records": sum(spent.records for spent in rest),
+        "outcomes": int(outcomes[models_of(shard)].sum()),
+        "dead_letters": sum(shard.dead_letters),
+        "mb": memory / 1e6,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+
+
+_HEADINGS = (
+    "   all", "decode", " join", "messages", "as JSON", "while new", "messages/1,000", " each", "state MB",
+)  # fmt: skip
+
+
+def line(result: dict[str, Any]) -> str:
+    """A case's figures under the headings: µs per event, messages for 1,000 events, µs per message."""
+    made = result["reporting_us"] * result["records"] / max(1, result["messages"])
+    figures = [
+        *(f"{result[field]:,.2f}" for field in ("us", *(f"{step}_us" for step in _STEPS), "beginning_us")),
+        f"{1_000 * result['messages'] / result['records']:,.0f}", f"{made:,.1f}", f"{result['mb']:,.0f}",
+    ]  # fmt: skip
+    shown = (figure.rjust(len(heading)) for figure, heading in zip(figures, _HEADINGS))
+    return f"{result['case']:10} {result['streams']:>7,.0f}  " + "  ".join(shown)
+
+
+def medians(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of runs of one case: of all that is a number."""
+    return {
+        field: value if isinstance(value, str) else median(result[field] for result in results)
+        for field, value in results[0].items()
+    }
+
+
+def main() -> None:
+    """Run the cases and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only this (repeatable)")
+    parser.add_argument(
+        "--streams", action="append", type=int, metavar="N", help="so many (repeatable; 1, 100 and 1000)"
+    )
+    parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"default: {RECORDS}")
+    parser.add_argument(
+        "--rounds", type=int, default=1, metavar="N", help="go round so often, and print medians (default: 1)"
+    )
+    parser.add_argument("--json", action="store_true", help="for machines: every run by itself")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        quiet_collector()
+        print(json.dumps(measure(**json.loads(args.one))))
+        return
+    if not args.json:
+        print("case       streams  " + "  ".join(_HEADINGS), flush=True)
+    chosen = [(case, streams) for case in args.case or CASES for streams in args.streams or STREAMS]
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {each: [] for each in chosen}
+    for _ in range(args.rounds):
+        for (case, streams), results in runs.items():
+            about = {"case": case, "streams": streams, "records": args.records}
+            command = [sys.executable, "-m", "tests.bench.costs", "--one", json.dumps(about)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            results.append(json.loads(done.stdout))
+            if args.json:
+                print(done.stdout, end="", flush=True)
+            elif len(results) == args.rounds:
+                print(line(medians(results)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

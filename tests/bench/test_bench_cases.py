@@ -1,0 +1,227 @@
+"""The cases: what messages say, that the product evaluates it, what costs are told, and the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from prequential.cli import bench
+from prequential.cli.main import main
+from prequential.config import Config
+from prequential.core.shard import Shard
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.outputs import Metrics
+
+from tests.bench import costs, measures
+from tests.bench.cases import CASES
+from tests.bench.feeding import batches, feed
+from tests.bench.messages import Record, generate
+from tests.bench.prequential_worker import accuracy, outcomes
+from tests.bench.test_peers import SIZE, plain_accuracy
+
+pytestmark = pytest.mark.bench
+
+
+def said(case: str) -> dict[str, list[dict[str, Any]]]:
+    """Messages of a case by topic."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in generate(**SIZE, case=case):
+        found.setdefault(record.kind, []).append(json.loads(record.value))
+    return found
+
+
+def evaluated(case: str, records: list[Record]) -> tuple[Shard, list[Metrics]]:
+    """A shard that has seen the records, and its last messages."""
+    shard = Shard(Config(defaults=CASES[case].config))
+    for _ in feed(shard, iter(records), size=2_000):
+        pass
+    shard.last_set()
+    messages, _ = shard.flush()
+    return shard, [message for message in messages if isinstance(message, Metrics)]
+
+
+# ---- messages
+
+
+def test_every_prediction_has_probabilities_and_predicts_the_likeliest_class() -> None:
+    for prediction in said("y_proba")["predictions"]:
+        shares = prediction["y_proba"]
+        assert len(shares) == SIZE["classes"]
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
+        assert shares[prediction["y_pred"]] == max(shares.values())
+
+
+def test_every_instance_is_in_a_segment_of_each_key() -> None:
+    segments = [instance["segments"] for instance in said("segments")["instances"]]
+    assert {key: len({of[key] for of in segments}) for key in segments[0]} == CASES["segments"].segments
+
+
+def test_a_model_predicts_several_times_and_its_last_prediction_is_its_best() -> None:
+    messages = said("several")
+    truth = {label["instance_id"]: label["y_true"] for label in messages["labels"]}
+    times: dict[tuple[str, str], list[int]] = {}
+    right: Counter[int] = Counter()
+    for prediction in messages["predictions"]:
+        own = times.setdefault((prediction["model"], prediction["instance_id"]), [])
+        right[len(own)] += prediction["y_pred"] == truth[prediction["instance_id"]]
+        own.append(prediction["ts"])
+    assert {len(own) for own in times.values()} == {3}
+    assert all(own == sorted(set(own)) for own in times.values())
+    assert right[0] < right[1] < right[2]
+
+
+def test_numbers_are_predicted_by_numbers() -> None:
+    messages = said("regression")
+    assert all(type(label["y_true"]) is float for label in messages["labels"])
+    assert all(type(prediction["y_pred"]) is float for prediction in messages["predictions"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_has_the_instances_and_labels_of_the_plain_one_at_their_times(case: str) -> None:
+    def when(kind: str, of: str) -> list[tuple[str, int]]:
+        return [(message["instance_id"], message["ts"]) for message in said(of)[kind]]
+
+    assert when("instances", case) == when("instances", "plain")
+    assert when("labels", case) == when("labels", "plain")
+
+
+# ---- the product
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_product_takes_all_of_it(case: str) -> None:
+    shard, _ = evaluated(case, list(generate(**SIZE, case=case)))
+    assert shard.dead_letters == [0, 0, 0]
+    assert outcomes([shard]) == SIZE["instances"] * SIZE["models"]
+
+
+def test_the_product_says_what_a_plain_loop_says() -> None:
+    records = list(generate(**SIZE))
+    shard, _ = evaluated("plain", records)
+    assert accuracy([shard]) == plain_accuracy(records)
+
+
+def test_numbers_have_no_accuracy() -> None:
+    shard, _ = evaluated("regression", list(generate(**SIZE, case="regression")))
+    assert accuracy([shard]) == {}
+
+
+def test_each_case_makes_the_product_evaluate_what_it_is_about() -> None:
+    last = {case: evaluated(case, list(generate(30_000, case=case)))[1] for case in ("plain", *CASES)}
+    plain = last["plain"]
+    assert {(message.segment, message.period) for message in plain} == {(None, plain[0].period)}
+    assert "log_loss" in plain[0].undefined
+    assert all("log_loss" in message.measures for message in last["y_proba"])
+    assert {message.segment.partition("=")[0] for message in last["segments"] if message.segment} == {
+        "region", "device",
+    }  # fmt: skip
+    assert {"bin:1", "bin:2", "bin:3"} < {message.stage for message in last["several"]}
+    assert len({message.estimator for message in last["period"] if message.stage == "period"}) > 1
+    assert all("mae" in message.measures for message in last["regression"])
+
+
+# ---- what it costs
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_costs_are_those_of_all_steps(case: str) -> None:
+    result = costs.measure(case, streams=3, records=20_000)
+    steps = [result[f"{step}_us"] for step in ("decoding", "joining", "reporting", "encoding")]
+    assert min(steps) > 0
+    assert result["us"] == pytest.approx(sum(steps))
+    assert result["messages"] > 0
+    assert result["dead_letters"] == 0
+    assert case in costs.line(result)
+
+
+def test_costs_of_measures_are_told() -> None:
+    found = measures.measure(measures.CASES["default measures"], 2, instances=1_000, messages=10)
+    assert found.keys() == {"us_outcome", "us_alone", "us_together", "us_json", "bytes"}
+    assert min(found.values()) > 0
+
+
+def test_a_reporter_is_as_before_when_all_records_are_through() -> None:
+    shard = Shard(Config())
+    before = dict(vars(shard.reporter))
+    for _ in feed(shard, generate(**SIZE)):
+        pass
+    assert vars(shard.reporter).keys() == before.keys()
+
+
+# ---- the command
+
+
+def test_the_command_knows_all_cases() -> None:
+    assert tuple(CASES) == bench._CASES
+
+
+def test_with_a_case_the_worker_takes_part_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--case", "segments", "--only", "loop"]) == 2
+    assert "--case segments is for the worker alone: not with --only loop" in capsys.readouterr().err
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """What would have been loaded and run; every contestant but those of `period` takes a second."""
+    done = []
+
+    @contextmanager
+    def cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
+        yield KafkaConfig("nowhere:9092")
+
+    def load(kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str) -> Any:
+        done.append(("load", case, str(instances)))
+        return kafka, 4 * instances
+
+    def contest(root: object, who: Any, kafka: KafkaConfig, records: int) -> dict[str, Any]:
+        done.append(("run", who.case, who.module))
+        slow = 4 if who.case == "period" else 1
+        return {
+            "peer": "prequential", "case": who.case, "records": records, "outcomes": 7, "peak_rss_mb": 100.0,
+            "events_per_second": 1000 / slow, "cpu_us_per_event": 2.0 * slow,
+        }  # fmt: skip
+
+    for name, instead in (("_cluster", cluster), ("_load", load), ("_contest", contest)):
+        monkeypatch.setattr(bench, name, instead)
+    return done
+
+
+def test_plain_and_the_case_take_turns(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--case", "period", "--rounds", "2", "--instances", "50", "--json"]) == 0
+    turn = [
+        ("load", "plain", "50"), ("run", "plain", "prequential_worker"),
+        ("load", "period", "50"), ("run", "period", "prequential_worker"),
+    ]  # fmt: skip
+    assert played == turn * 2
+    plain, case = json.loads(capsys.readouterr().out)["results"]
+    assert (plain["case"], plain["ratio"], plain["cpu_ratio"]) == ("plain", 1, 1)
+    assert (case["case"], case["ratio"], case["cpu_ratios"]) == ("period", 0.25, [4, 4])
+
+
+def test_the_ratio_is_printed(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--case", "period"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "period" in line)
+    assert "0.25 x" in row
+    assert "4.00 x" in row
+
+
+def test_without_a_case_peers_take_part(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--only", "prequential", "--json"]) == 0
+    assert played == [("load", "plain", "200000"), ("run", "plain", "prequential_worker")]
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["ratio"] == 1
+    assert "cpu_ratio" not in result
+
+
+def test_batches_are_by_topic_and_offsets_go_on() -> None:
+    offsets = [5, 0, 0]
+    found = batches(list(generate(10)), offsets)
+    assert [(kind, span, len(own)) for kind, span, own in found] == [
+        (0, range(5, 15), 10), (1, range(20), 20), (2, range(10), 10),
+    ]  # fmt: skip
+    assert offsets == [15, 20, 10]
