@@ -427,6 +427,37 @@ PRECISION_WORLDS = [
 ]
 
 
+#: Labels come in runs, and the classes differ in their error rates; and where nothing of it is so.
+ERROR_WORLDS = [
+    Cells(0.5, 0.9, 0.35, 0.05, 0.0),
+    Cells(0.5, 0.7, 0.4, 0.02, 0.0),
+    Cells(0.3, 0.7, 0.4, 0.02, 0.0),
+    Cells(0.5, 0.0, 0.35, 0.05, 0.0),
+    Cells(0.3, 0.0, 0.1, 0.1, 0.5),
+]
+
+
+@pytest.mark.parametrize("names", [["0", "1"], ["UP", "DOWN"]], ids=["positive", "none"])
+@pytest.mark.parametrize("world", ERROR_WORLDS)
+def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[str]) -> None:
+    """Of nominal 95 %; by the errors' own correlation alone, 77 to 90 % where labels and errors depend."""
+    rate = world.positives * world.missed + (1 - world.positives) * world.false
+    config = StreamConfig(estimators=("window:500",), details=("intervals",), detectors=())
+    published = alone = 0
+    for y, h in zip(*world.streams(11, 600)):
+        sequence = Outcomes(config, 2, names=names)
+        sequence.update(rows_of(y, h, NO_CLASS, NO_CLASS))
+        n, values, _, details = sequence.measured("window:500")
+        low, high = details["intervals"]["error"]
+        published += low <= rate <= high
+        low, high = wilson(values["error"], shrunk(n, autocorrelation(sequence.pairs("window:500")[WRONG])))
+        alone += low <= rate <= high
+    print(world, published / RUNS, alone / RUNS)
+    assert 0.93 <= published / RUNS <= 0.975
+    if world.labels and world.missed > 0.3:
+        assert alone / RUNS < 0.91
+
+
 class TestCoverageOfPrecision:
     """Of nominal 95 %; the intervals are never too narrow, and too wide where only errors come in runs."""
 

@@ -10,6 +10,7 @@ from prequential.core.gradients import class_ratio_gradients, moves_with_class_r
 from prequential.core.intervals import (
     autocorrelation,
     effective,
+    error_worth,
     less_one,
     precision_worth,
     shrunk,
@@ -62,8 +63,9 @@ def details_of(
         if "intervals" in names:
             size = effective(totals.n, factor)
             worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
+            of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
             worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
-            found["intervals"] = _intervals(totals, one, worth)
+            found["intervals"] = _intervals(totals, one, worth, of_errors)
         if "dependence" in names:
             found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
     return found
@@ -102,21 +104,23 @@ def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
     }
 
 
-def _intervals(totals: Totals, one: Binary | None, worth: dict[int, float]) -> dict[str, tuple[float, float]]:
-    """95 % intervals of shares; by sign, an outcome is worth `worth` independent ones."""
+def _intervals(
+    totals: Totals, one: Binary | None, worth: dict[int, float], of_errors: float
+) -> dict[str, tuple[float, float]]:
+    """95 % intervals of shares: what an outcome is worth by sign, and `of_errors` for the error rate."""
     n = totals.n
     shares = {
-        "error": (totals.wrong, n, WRONG),
-        "accuracy": (totals.right, n, WRONG),
-        "p_per": (totals.persistent, n, PERSISTENT),
-        "p_maj": (totals.majority, n, MAJORITY),
+        "error": (totals.wrong, n, of_errors),
+        "accuracy": (totals.right, n, of_errors),
+        "p_per": (totals.persistent, n, worth[PERSISTENT]),
+        "p_maj": (totals.majority, n, worth[MAJORITY]),
     }
     if one is not None:
-        shares["recall"] = one.tp, one.tp + one.fn, WRONG
-        shares["specificity"] = one.tn, one.tn + one.fp, WRONG
+        shares["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
+        shares["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
     found = {
-        name: wilson(min(1.0, part / whole), whole * worth[sign])
-        for name, (part, whole, sign) in shares.items()
+        name: wilson(min(1.0, part / whole), whole * each)
+        for name, (part, whole, each) in shares.items()
         if whole
     }
     if one is not None and one.tp + one.fp:

@@ -22,7 +22,10 @@ _MADE_UP = 0.01
 
 #: Places of the binary matrix, 2·(positive label) + (positive prediction).
 _CELLS = range(4)
-_FP, _TP = 1, 3
+_FP, _FN, _TP = 1, 2, 3
+
+#: Differences of faded sums that are none.
+_ROUNDING = 1e-9
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -94,13 +97,51 @@ def precision_worth(pairs: Ints | Floats) -> float:
     >>> precision_worth(np.ones(16)), precision_worth(1000 * (np.ones(16) + 4 * np.eye(4).ravel()))
     (1.0, 0.3333...)
     """
-    counts = pairs[:16].tolist()
-    total = math.fsum(counts)
-    shares = [math.fsum(counts[cell::4]) / (total or 1) for cell in _CELLS]
+    counts, shares = _cells_of(pairs)
     predicted = shares[_FP] + shares[_TP]
     e = [0.0] * 4
     if predicted:
         e[_FP], e[_TP] = -shares[_TP] / predicted, shares[_FP] / predicted
+    return _chain_worth(counts, shares, e)
+
+
+def error_worth(pairs: Ints | Floats, errors: Ints | Floats) -> float:
+    """Independent outcomes that one is worth for the error rate, from counts of 4·(cell before) + cell.
+
+    As `precision_worth`, with e = 1 - p in a wrong outcome and -p in a right one: where labels come in runs
+    and one class is harder than the other, errors depend on each other farther than neighbours tell. 1 where
+    the cells don't say which outcomes are wrong, as neighbours' `errors` (00, 01, 10, 11) do: of more than two
+    classes.
+
+    Of labels that stay in 95 % of all outcomes, with errors of 2 % and of 40 %:
+
+    >>> import numpy as np
+    >>> labels, predictions = np.array([[0.95, 0.05], [0.05, 0.95]]), np.array([[0.98, 0.02], [0.4, 0.6]])
+    >>> cells = np.einsum("yp,yz,zq->ypzq", predictions, labels, predictions).reshape(4, 4) / 2
+    >>> wrong = np.array([False, True, True, False])
+    >>> errors = [cells[a][:, b].sum() for a in (~wrong, wrong) for b in (~wrong, wrong)]
+    >>> worth = error_worth(cells.ravel(), np.array(errors))
+    >>> round(worth, 3), round(shrunk(1.0, autocorrelation(errors)), 3)
+    (0.254, 0.672)
+    """
+    counts, shares = _cells_of(pairs)
+    p = shares[_FP] + shares[_FN]
+    worse, both = float(errors[1]), float(errors[3])
+    total = math.fsum(errors[:4].tolist())
+    if abs(worse + both - p * total) > _ROUNDING * total:
+        return 1.0
+    return _chain_worth(counts, shares, [(cell in (_FP, _FN)) - p for cell in _CELLS])
+
+
+def _cells_of(pairs: Ints | Floats) -> tuple[list[float], list[float]]:
+    """Counts of pairs, and shares of the cells that they end in."""
+    counts = pairs[:16].tolist()
+    total = math.fsum(counts)
+    return counts, [math.fsum(counts[cell::4]) / (total or 1) for cell in _CELLS]
+
+
+def _chain_worth(counts: list[float], shares: list[float], e: list[float]) -> float:
+    """Σ m·e² over Σ m·e·(2g - e), g = e + T·g, of cells with these pairs and shares m."""
     alone = math.fsum(m * x * x for m, x in zip(shares, e))
     if not alone:
         return 1.0

@@ -46,11 +46,14 @@ def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
 
 @inner
 def may_be_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class may be the positive one, whatever other labels there are."""
+    """Whether a class may be the positive one, whatever other labels there are.
+
+    Where none can be known as positive, the second class: it tells two classes apart.
+    """
     stream = positives.owner[sequence]
     if positives.configured[stream] != NO_POSITIVE:
         return positives.configured[stream] == code
     if code >= positives.classes[stream]:
         return False
     sort = positives.sort[positives.first[stream] + code]
-    return sort != OTHER and sort in (TRUE, ONE)
+    return code == 1 if sort == OTHER else sort in (TRUE, ONE)
