@@ -399,6 +399,15 @@ class Dump(NamedTuple):
     text: Bytes
 
 
+def copied(ids: Ids) -> Ids:
+    """What `dump` needs, as it is now; without the table, nobody can be found in it."""
+    slots = int(ids.counts[TOP]) + 1
+    return ids._replace(
+        stream=ids.stream[:slots].copy(), offset=ids.offset[:slots].copy(), size=ids.size[:slots].copy(),
+        entries=ids.entries[:0], arena=ids.arena[: int(ids.counts[END])].copy(), counts=ids.counts.copy(),
+    )  # fmt: skip
+
+
 def dump(ids: Ids) -> Dump:
     """All ids, for a snapshot; without the key, which is a secret."""
     slots = np.flatnonzero(ids.size[: int(ids.counts[TOP]) + 1]).astype(np.int32)

@@ -110,8 +110,8 @@ def error_worth(pairs: Ints | Floats, errors: Ints | Floats) -> float:
 
     As `precision_worth`, with e = 1 - p in a wrong outcome and -p in a right one: where labels come in runs
     and one class is harder than the other, errors depend on each other farther than neighbours tell. 1 where
-    the cells don't say which outcomes are wrong, as neighbours' `errors` (00, 01, 10, 11) do: of more than two
-    classes.
+    the cells don't say which outcomes are wrong, as neighbours' `errors` (00, 01, 10, 11) do: of more than
+    two classes.
 
     Of labels that stay in 95 % of all outcomes, with errors of 2 % and of 40 %:
 

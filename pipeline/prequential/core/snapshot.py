@@ -17,7 +17,7 @@ from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
-from prequential.core.kernel import Ints, Ints32, columns_of, kernel
+from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
@@ -51,14 +51,16 @@ _POOLS = ("predictions", "values", "labels", "label_values", "probabilities")
 
 
 def take(shard: Shard) -> Iterator[object]:
-    """The parts of a snapshot; all is copied before the first is given out, so the shard may go on."""
-    arrays = _arrays(shard)
-    head = _head(shard)
+    """The parts of a snapshot; all is copied before the first is asked for, so the shard may go on.
+
+    What takes more than copying whole tables is done when the parts are asked for, by another thread maybe.
+    """
+    return _parts(_head(shard), _arrays(shard), ids.copied(shard.store.ids))
+
+
+def _parts(head: dict[str, Any], arrays: dict[str, Any], known: ids.Ids) -> Iterator[object]:
+    arrays |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
     head["arrays"] = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
-    return _parts(head, arrays)
-
-
-def _parts(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
     yield head
     for array in arrays.values():
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -127,17 +129,13 @@ def _arrays(shard: Shard) -> dict[str, Any]:
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, array in tables_of(getattr(reporter, what)).items():
             found[f"{what}|{name}"] = array.copy()
-    for name, array in zip(ids.Dump._fields, ids.dump(store.ids)):
-        found[f"ids|{name}"] = array
-    slots = int(found["ids|slots"].max(initial=0)) + 1
+    slots = int(store.ids.counts[ids.TOP]) + 1
     found["deadline"] = store.links.deadline[:slots].copy()
-    for name in _OF_SLOTS:
-        for field, column in columns_of(getattr(store, name)).items():
-            found[f"{name}|{field}"] = column[:slots].copy()
-    ends = dict(zip(_POOLS, store.pools.end[[0, 0, 1, 1, 2]].tolist()))
+    ends = dict.fromkeys(_OF_SLOTS, slots)
+    ends |= zip(_POOLS, store.pools.end[[0, 0, 1, 1, 2]].tolist())
     for name, end in ends.items():
-        for field, column in columns_of(getattr(store, name)).items():
-            found[f"{name}|{field}"] = column[:end].copy()
+        for field, column in columns_of(taken(getattr(store, name), slice(end))).items():
+            found[f"{name}|{field}"] = column
     for field, column in zip(store.pools._fields, store.pools):
         found[f"pools|{field}"] = column.copy()
     return found
