@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 from prequential.core import ids as module
-from prequential.core.ids import END, LIVE, LONGEST, Ids, dump, ensure, load, new_ids, text_of
+from prequential.core.ids import AHEAD, END, LIVE, LONGEST, Ids, dump, ensure, load, new_ids, text_of
 
-find, find_hashed = from_python(module.find), from_python(module.find_hashed)
-find_or_add, find_or_add_hashed = from_python(module.find_or_add), from_python(module.find_or_add_hashed)
-remove, look_up_rows = from_python(module.remove), from_python(module.look_up_rows)
+find_hashed, find_or_add_hashed = from_python(module.find_hashed), from_python(module.find_or_add_hashed)
+remove, warm = from_python(module.remove), from_python(module.warm)
 siphash, hash_of = from_python(module.siphash), from_python(module.hash_of)
 hash_again = from_python(module._hash_again)
 
@@ -67,11 +66,13 @@ def as_text(text: bytes) -> np.ndarray:
 
 
 def add(ids: Ids, stream: int, text: bytes) -> int:
-    return int(find_or_add(ids, stream, as_text(text), 0, len(text)))
+    given = (stream, as_text(text), 0, len(text))
+    return int(find_or_add_hashed(ids, hash_of(ids, *given), *given))
 
 
 def found(ids: Ids, stream: int, text: bytes) -> int:
-    return int(find(ids, stream, as_text(text), 0, len(text)))
+    given = (stream, as_text(text), 0, len(text))
+    return int(find_hashed(ids, hash_of(ids, *given), *given))
 
 
 def check(ids: Ids, expected: dict[tuple[int, bytes], int]) -> None:
@@ -233,7 +234,9 @@ def _come_and_go(ids: Ids, text: np.ndarray, starts: np.ndarray, slots: np.ndarr
     for row in range(len(starts) - 1):
         at = row % len(slots)
         remove(ids, slots[at])
-        slots[at] = -find_or_add(ids, row & 1, text, starts[row], starts[row + 1])
+        stream, start, stop = row & 1, starts[row], starts[row + 1]
+        part = hash_of(ids, stream, text, start, stop)
+        slots[at] = -find_or_add_hashed(ids, part, stream, text, start, stop)
         largest = max(largest, slots[at])
     return largest
 
@@ -253,6 +256,20 @@ def test_memory_is_that_of_the_ids_that_live() -> None:
     assert ensure(ids, 0, 0) is ids
 
 
+def looked_up(
+    ids: Ids, streams: np.ndarray, text: np.ndarray, starts: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """The slots of a round's ids, read ahead as the join does; those that are wanted are added."""
+    slots, parts = np.zeros(len(streams), dtype=np.int32), np.zeros(len(streams), dtype=np.int64)
+    for first in range(0, len(streams), AHEAD):
+        last = min(first + AHEAD, len(streams))
+        warm(ids, streams, text, starts, first, last, parts)
+        for i in range(first, last):
+            look_up = find_or_add_hashed if wanted[i] else find_hashed
+            slots[i] = look_up(ids, int(parts[i]), int(streams[i]), text, int(starts[i]), int(starts[i + 1]))
+    return slots
+
+
 def test_a_round_at_once_is_the_same_as_one_after_the_other() -> None:
     random = np.random.default_rng(7)
     one, all_at_once = new_ids(), new_ids()
@@ -262,8 +279,7 @@ def test_a_round_at_once_is_the_same_as_one_after_the_other() -> None:
         wanted = random.integers(0, 2, 150).astype(np.uint8)
         starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
         one, all_at_once = (ensure(ids, 150, int(starts[-1])) for ids in (one, all_at_once))
-        slots, parts = np.zeros(150, dtype=np.int32), np.zeros(150, dtype=np.int64)
-        look_up_rows(all_at_once, streams, as_text(b"".join(texts)), starts, wanted, slots, parts)
+        slots = looked_up(all_at_once, streams, as_text(b"".join(texts)), starts, wanted)
         assert slots.tolist() == [
             (add if want else found)(one, int(stream), text)
             for stream, text, want in zip(streams, texts, wanted)
@@ -300,14 +316,16 @@ from compiled import from_python
 from prequential.core import ids as module
 from prequential.core.ids import dump, ensure, load, new_ids
 
-find_or_add, remove = from_python(module.find_or_add), from_python(module.remove)
+find_or_add_hashed, hash_of = from_python(module.find_or_add_hashed), from_python(module.hash_of)
+remove = from_python(module.remove)
 ids = new_ids(np.array([2**64 - 1, 12345], dtype=np.uint64))
 random, slots, seen = np.random.default_rng(1), [], []
 with np.errstate(over="ignore"):
     for step in range(300):
         text = np.frombuffer(b"id-%d" % random.integers(100) * int(random.integers(1, 9)), dtype=np.uint8)
         ids = ensure(ids, 1, len(text))
-        slot = int(find_or_add(ids, int(random.integers(2)), text, 0, len(text)))
+        given = (int(random.integers(2)), text, 0, len(text))
+        slot = int(find_or_add_hashed(ids, hash_of(ids, *given), *given))
         seen.append(slot)
         if slot < 0:
             slots.append(-slot)

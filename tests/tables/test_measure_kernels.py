@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,17 +17,18 @@ from compiled import from_python
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle_measures import MEASURES as OF_MATRIX
-from oracle_measures import Kind, measures
+from oracle_measures import Kind, Measured, measures
 from prequential.core import mathematics, scores
+from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Floats, Ints
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
-from prequential.core.measures import table as kernels
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
 from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measuring import measured as measured_by
+from prequential.core.streams import OTHER
 
-measure, by_chance = from_python(kernels.measure), from_python(kernels.by_chance)
-measure_rows, area = from_python(kernels.measure_rows), from_python(auc.area)
+area = from_python(auc.area)
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)
 
@@ -45,12 +48,20 @@ def table(run: object, *arguments: object) -> Table:
     return defined, {name: REASONS[reasons[at]] for name, at in INDEX.items() if reasons[at]}
 
 
-def measured(
-    cells: Floats, positive: int = 0, sums: Floats | None = None
-) -> Table:
-    """The table of a matrix in joint cells."""
-    classes = new_classes(math.isqrt(len(cells) // 4))
-    return table(measure, cells, classes, positive, NO_SUMS if sums is None else sums, sums is not None)
+def positives_of(capacity: int, *codes: int) -> Positives:
+    """Sequences with a stream each, where these are configured; nothing is said of the classes' names."""
+    streams = np.arange(len(codes), dtype=np.int32)
+    return Positives(
+        streams, np.array(codes, dtype=np.int32), np.zeros_like(streams), np.full_like(streams, capacity),
+        np.full(capacity, OTHER, dtype=np.uint8),
+    )  # fmt: skip
+
+
+def measured(cells: Floats, positive: int = 0) -> Table:
+    """The table of a matrix in joint cells; its class with this code is the positive one."""
+    capacity = math.isqrt(len(cells) // 4)
+    classes, positives = new_classes(capacity), positives_of(capacity, positive)
+    return table(measure_cells, cells, classes, positives, 0, False, NO_SUMS, False)
 
 
 def cells_of(estimator: str, capacity: int, places: list[int]) -> Floats:
@@ -87,23 +98,33 @@ def positive_of(configured: str | None, cells: Floats) -> int:
     return 1 if set(labels.tolist()) <= {0, 1} else NO_POSITIVE
 
 
+def memory_of(cells: Floats, names: str) -> dict[Kind, float]:
+    """The weight of each kind of outcome; classes have names of one letter."""
+    k = len(names)
+    return {
+        Kind(names[at // 4 // k], names[at // 4 % k], bool(at & 2), bool(at & 1)): float(weight)
+        for at, weight in enumerate(cells)
+    }
+
+
+def assert_of_matrix(found: Table, want: Measured) -> None:
+    """Measures of the matrix are those of fractions; what others say isn't looked at."""
+    values, reasons = want
+    assert {name: why for name, why in found[1].items() if name in OF_MATRIX} == reasons
+    for name, value in values.items():
+        if name == "kappa_plus":  # a root, which makes 1e-8 of 1e-16
+            assert found[0][name] ** 2 == pytest.approx(value**2, abs=1e-12)
+        else:
+            assert found[0][name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+
+
 @given(memories(), POSITIVES)
 @example(cells_of("all", 2, []), "1")
 def test_measures_of_classes_are_those_of_fractions(cells: Floats, configured: str | None) -> None:
     capacity = math.isqrt(len(cells) // 4)
     assume(configured != "6" or capacity == 8)
-    weights = {
-        Kind(str(at // 4 // capacity), str(at // 4 % capacity), bool(at & 2), bool(at & 1)): float(weight)
-        for at, weight in enumerate(cells)
-    }
-    values, reasons = measures(weights, configured)
-    mine = measured(cells, positive_of(configured, cells))
-    assert {name: why for name, why in mine[1].items() if name in OF_MATRIX} == reasons
-    for name, value in values.items():
-        if name == "kappa_plus":  # a root, which makes 1e-8 of 1e-16
-            assert mine[0][name] ** 2 == pytest.approx(value**2, abs=1e-12)
-        else:
-            assert mine[0][name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+    want = measures(memory_of(cells, "01234567"[:capacity]), configured)
+    assert_of_matrix(measured(cells, positive_of(configured, cells)), want)
 
 
 @pytest.mark.parametrize(
@@ -212,33 +233,57 @@ def test_area_is_the_share_of_pairs_in_order(pairs: list[tuple[int, bool]]) -> N
 
 
 @pytest.mark.parametrize("regression", [False, True])
-def test_rows_are_measured_each_by_itself(regression: bool) -> None:
+def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     generator = np.random.default_rng(1)
     cells = np.floor(generator.random((5, 64)) * 9)
     sums, spreads = generator.random((5, scores.SIZE)), generator.random(5)
-    positives, scored = np.array([0, 3, -1, -2, 9]), np.array([0, 1, 1, 0, 1], dtype=np.uint8)
-    values, reasons = np.empty((5, len(NAMES))), np.empty((5, len(NAMES)), dtype=np.int64)
-    measure_rows(cells, 4, positives, sums, scored, spreads, values, reasons, regression)
-    for row in range(5):
+    codes, scored = [0, 3, UNSEEN_POSITIVE, NO_POSITIVE, 9], np.array([0, 1, 1, 0, 1], dtype=np.uint8)
+    positives = positives_of(4, *codes)
+    estimator = Estimator("all", 5, 4, regression, False)
+    estimator.score()
+    estimator.cells.cells[:], estimator.cells.n[:] = cells, cells.sum(axis=1)
+    estimator.sums.sums[:], estimator.sums.labels[:, 3] = sums * scored[:, None], spreads
+    sequences = np.array([2, 0, 4, 3, 1, 2])
+    found = measured_by(estimator, sequences, positives)
+    assert found.n.tolist() == cells.sum(axis=1)[sequences].tolist()
+    for row, q in enumerate(sequences.tolist()):
         value, reason = np.empty(len(NAMES)), np.empty(len(NAMES), dtype=np.int64)
         if regression:
-            measure_numbers(sums[row], bool(scored[row]), spreads[row], value, reason)
+            measure_numbers(sums[q], bool(scored[q]), spreads[q], value, reason)
         else:
-            classes = new_classes(4)
-            measure(cells[row], classes, positives[row], sums[row], bool(scored[row]), value, reason)
-        assert (values[row].tobytes(), reasons[row].tobytes()) == (value.tobytes(), reason.tobytes())
+            given = (cells[q], new_classes(4), positives_of(4, codes[q]), 0, False, sums[q], bool(scored[q]))
+            measure_cells(*given, value, reason)
+        assert (found.values[row].tobytes(), found.reasons[row].tobytes()) == (
+            value.tobytes(), reason.tobytes(),
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize("code", [NO_POSITIVE, UNSEEN_POSITIVE, 1])
-def test_cells_are_measured_with_the_positive_class_of_their_sequence(code: int) -> None:
-    """Nothing is said of the classes' names here, so what is configured is the positive class."""
+@pytest.mark.parametrize(("code", "positive"), [(NO_POSITIVE, None), (UNSEEN_POSITIVE, "never"), (1, "b")])
+def test_cells_are_measured_with_the_positive_class_of_their_sequence(
+    code: int, positive: str | None
+) -> None:
+    """What is configured is the positive class, here of the second sequence; by chance, too."""
     cells, classes = np.arange(16.0), new_classes(2)
-    none = np.zeros(1, dtype=np.int32)
-    positives = Positives(none, np.array([code], dtype=np.int32), none, none + 2, np.zeros(2, dtype=np.uint8))
-    given = (cells, classes, positives, 0)
-    assert table(measure_cells, *given, False, NO_SUMS, True) == measured(cells, code, NO_SUMS)
-    chance = table(by_chance, cells, classes, code)
-    assert table(measure_cells, *given, True, NO_SUMS, True) == chance
+    memory = memory_of(cells, "ab")
+    given = (cells, classes, positives_of(2, 0, code), 1)
+    found = table(measure_cells, *given, False, NO_SUMS, True)
+    assert_of_matrix(found, measures(memory, positive))
+    unscored = table(measure_cells, *given, False, NO_SUMS, False)
+    assert unscored[1]["auc"] == ("no_positive_class" if positive is None else "no_probabilities")
+    no_area = "no_positive_class" if positive is None else "not_a_window"
+    assert found == (unscored[0], unscored[1] | {"auc": no_area})
+
+    # By chance: each label with each prediction, while the baselines stay as they are.
+    pairs: dict[Kind, float] = defaultdict(float)
+    for (one, weight), (other, times) in itertools.product(memory.items(), memory.items()):
+        pairs[one._replace(y_pred=other.y_pred)] += weight * times
+    values, reasons = measures(pairs, positive)
+    values["kappa_se"] *= math.sqrt(cells.sum())  # of as many outcomes as there are, not of all pairs
+    chance = table(measure_cells, *given, True, NO_SUMS, True)
+    assert_of_matrix(chance, (values, reasons))
+    assert chance == table(measure_cells, *given, True, NO_SUMS, False)
+    others = unscored[1].keys() - set(OF_MATRIX)
+    assert {name: chance[1][name] for name in others} == {name: unscored[1][name] for name in others}
 
 
 def test_geometric_mean_of_many_small_recalls() -> None:
@@ -304,10 +349,10 @@ def fixed() -> str:
             cells: Floats = np.floor(joint * 9) if row % 2 else joint * 10.0 ** -(row % 5)
             values, reasons = np.empty(len(NAMES)), np.empty(len(NAMES), dtype=np.int64)
             classes, sums = new_classes(k), generator.random(scores.SIZE)
-            measure(cells, classes, row % 4 - 2, sums, row % 3 > 0, values, reasons)
-            bits += [values.tobytes().hex(), reasons.tobytes().hex()]
-            by_chance(cells, classes, row % 4 - 2, values, reasons)
-            bits += [values.tobytes().hex(), reasons.tobytes().hex()]
+            positives = positives_of(k, row % 4 - 2)
+            for chance in (False, True):
+                measure_cells(cells, classes, positives, 0, chance, sums, row % 3 > 0, values, reasons)
+                bits += [values.tobytes().hex(), reasons.tobytes().hex()]
             measure_numbers(sums, row % 3 > 0, float(row % 2), values, reasons)
             bits += [values.tobytes().hex(), reasons.tobytes().hex()]
     for x in (10 ** (600 * generator.random(300) - 300)).tolist():

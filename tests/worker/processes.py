@@ -108,6 +108,10 @@ class WorkerProcess:
         """The exit status; None while it runs."""
         return self._process.poll()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of an answer of its HTTP endpoint; status 0 if there is none."""
         try:

@@ -257,19 +257,16 @@ def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
 
 @inlined
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The same as `find`, of an id whose hash is known."""
+    """The slot of the id text[start:stop] of a stream; 0: it has none. `part` is its `hash_of`."""
     return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW
 
 
 @inner
-def find(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The slot of the id text[start:stop] of a stream; 0: it has none."""
-    return find_hashed(ids, hash_of(ids, stream, text, start, stop), stream, text, start, stop)
-
-
-@inner
 def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The same as `find_or_add`, of an id whose hash is known."""
+    """The same, but an id that has no slot gets one: minus that slot is returned then.
+
+    It has at most `LONGEST` bytes, and there must be room for it, see `ensure`.
+    """
     at = _place(ids, part, stream, text, start, stop)
     if ids.entries[at]:
         return ids.entries[at] & LOW
@@ -284,15 +281,6 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
     _write(ids, slot, stream, text, start, stop)
     ids.entries[at] = part << 32 | slot
     return -slot
-
-
-@inner
-def find_or_add(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The slot of an id; of one that had none, minus the slot that it has from now on.
-
-    It has at most `LONGEST` bytes, and there must be room for it, see `ensure`.
-    """
-    return find_or_add_hashed(ids, hash_of(ids, stream, text, start, stop), stream, text, start, stop)
 
 
 @inner
@@ -365,26 +353,6 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
         if ids.size[slot]:
             read ^= np.int64(ids.arena[ids.offset[slot]])
     return read
-
-
-@inner
-def look_up_rows(
-    ids: Ids, stream: Ints32, text: Bytes, starts: Ints, add: Bytes, slots: Ints32, parts: Ints
-) -> None:
-    """Fill `slots` for a round's ids, of row i text[starts[i]:starts[i + 1]] of stream[i], and `parts` with
-    hashes.
-
-    A slot is what `find_or_add` has where add[i], else what `find` has. There must be room for all that is
-    added.
-    """
-    for first in range(0, len(stream), AHEAD):
-        last = min(first + AHEAD, len(stream))
-        warm(ids, stream, text, starts, first, last, parts)
-        for i in range(first, last):
-            if add[i]:
-                slots[i] = find_or_add_hashed(ids, parts[i], stream[i], text, starts[i], starts[i + 1])
-            else:
-                slots[i] = find_hashed(ids, parts[i], stream[i], text, starts[i], starts[i + 1])
 
 
 # Snapshots.

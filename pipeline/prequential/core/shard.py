@@ -181,8 +181,8 @@ class Shard:
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
         self._touched[rows.stream] = True
         row, count = 0, len(rows.kind)
+        self.store = ensure(self.store, self.catalog, rows)
         while row < count or self.logs.used[OVERDUE]:
-            self.store = ensure(self.store, self.catalog, rows)
             row, why = join(
                 rows, row, count, self.catalog.registry, self.store, self.logs, limits.instances_per_shard,
                 limits.predictions_per_instance,

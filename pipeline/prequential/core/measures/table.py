@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from prequential.core import measures as column
-from prequential.core.kernel import Bytes, Floats, Ints, inner, inner_allocating, kernel
+from prequential.core.kernel import Floats, Ints, inner, kernel
 from prequential.core.mathematics import product, total
 from prequential.core.measures import (
     EMPTY,
@@ -207,32 +207,19 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
         _refuse_infinite(values, reasons)
 
 
-@inner
-def measure(
-    cells: Floats, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
-) -> None:
-    """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
-
-    The `auc` of a window is the caller's to fill in (see `area`).
-    """
-    _put_measures(sum_up(cells, c), c, positive, sums, scored, values, reasons)
-
-
-@inner
-def by_chance(cells: Floats, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
-    """Likewise, of random predictions with the model's own distribution; they have no probabilities.
-
-    In closed form: measures of the expected matrix. Nothing random is done.
-    """
-    _put_expected(sum_up(cells, c), c, positive, values, reasons)
-
-
 @kernel
 def measure_cells(
     cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, sums: Floats, scored: bool,
     values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
-    """Either, with the positive class that the sequence's labels in memory say."""
+    """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
+
+    The positive class is the configured one or what the sequence's labels in memory say. The `auc` of a
+    window is the caller's to fill in (see `area`).
+
+    With `chance`, those of random predictions with the model's own distribution, which have no probabilities.
+    In closed form: measures of the expected matrix. Nothing random is done.
+    """
     t = sum_up(cells, c)
     positive = positive_of(positives, sequence, c.labels)
     if chance:
@@ -253,20 +240,6 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
         values[column.BIAS], reasons[column.BIAS] = regression.bias(sums)
         values[column.R2], reasons[column.R2] = regression.r2(sums, spread)
         _refuse_infinite(values, reasons)
-
-
-@inner_allocating
-def measure_rows(
-    cells: Floats, capacity: int, positives: Ints, sums: Floats, scored: Bytes, spreads: Floats,
-    values: Floats, reasons: Ints, regression: bool,
-) -> None:  # fmt: skip
-    """All measures of each row of the arguments, of numbers or of classes."""
-    c = new_classes(capacity)
-    for row in range(len(values)):
-        if regression:
-            measure_numbers(sums[row], scored[row] != 0, spreads[row], values[row], reasons[row])
-        else:
-            measure(cells[row], c, positives[row], sums[row], scored[row] != 0, values[row], reasons[row])
 
 
 def classes_of(rows: Sequence[Sequence[float]]) -> Classes:
