@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _ROUND = 8_000
 
 #: A round has costs of its own, so one with fewer new records than this waits a little for more.
-_FULL_ROUND, _PAUSE_SECONDS = 6_000, 0.02
+_FULL_ROUND, _PAUSE_SECONDS = 6_000, 0.04
 
 #: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
 _PLENTY = 16_000

@@ -24,6 +24,10 @@ from prequential.worker.fetching import Fetcher
 #: Seconds until the next look when nothing had come: a call costs some µs.
 _PAUSE_SECONDS = 0.005
 
+#: A batch costs Faust and us some 0.1 ms, however small. So after fewer records than this, of all topics
+#: together, the next look waits for more of them to come.
+_MANY, _GATHERING_SECONDS = 2_000, 0.04
+
 
 class BatchConsumer(Consumer):
     """Delivers fetched batches to Faust's conductor, one message each.
@@ -52,10 +56,15 @@ class BatchConsumer(Consumer):
         if not self.flow_active:
             await self.can_resume_flow.wait()
         batches = self.fetcher.fetch(monotonic())
-        await asyncio.sleep(0 if batches else _PAUSE_SECONDS)
+        if not batches:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        await asyncio.sleep(0)
         for fetched in batches:
             tp = TP(self.app.input_topics[fetched.kind], fetched.partition)
             yield tp, self._to_message(tp, fetched)
+        if sum(len(fetched.messages) for fetched in batches) < _MANY:
+            await asyncio.sleep(_GATHERING_SECONDS)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         number = next(self._deliveries)
