@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from prequential.core.events import MET, REVISED
 from prequential.core.kernel import inlined, inner
-from prequential.core.logs import DUE, LATENCIES, OUTCOMES, SEGMENT_EVENTS, Logs, add_event
+from prequential.core.logs import DUE, LATENCIES, OUTCOMES, Logs, add_event, add_segment_event
 from prequential.core.outcomes import OUTCOME, REVISION
 from prequential.core.scoring import score
 from prequential.core.store import NO_CLASS, Predictions, Store
@@ -258,11 +258,7 @@ def _complete_model(
             store.values.segment_numbers[head, key] = 0
             row = segment_row(registry, store, stream, slot, model, own, key)
             if row >= 0:
-                event = logs.used[SEGMENT_EVENTS]
-                logs.used[SEGMENT_EVENTS] = event + 1
-                logs.segment_events.model[event] = model
-                logs.segment_events.segment[event] = row
-                logs.segment_events.labelled[event] = 1
+                add_segment_event(logs, model, row, 1)
                 subject = registry.segment_rows.subject[row]
                 its = _count(registry, logs, stream, subject, t1)
                 store.values.segment_numbers[head, key] = its

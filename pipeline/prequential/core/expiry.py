@@ -10,7 +10,7 @@ from prequential.core.completing import first_with_segments, is_first_of_model, 
 from prequential.core.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.core.ids import remove
 from prequential.core.kernel import inner
-from prequential.core.logs import REMEMBERED, SEGMENT_EVENTS, Logs, add_event, has_capacity
+from prequential.core.logs import REMEMBERED, Logs, add_event, add_segment_event, has_capacity
 from prequential.core.store import (
     EXPIRED,
     LABELLED,
@@ -115,11 +115,7 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
             for key in range(keys):
                 segment = segment_row(registry, store, stream, slot, model, own, key)
                 if segment >= 0:
-                    at = logs.used[SEGMENT_EVENTS]
-                    logs.used[SEGMENT_EVENTS] = at + 1
-                    logs.segment_events.model[at] = model
-                    logs.segment_events.segment[at] = segment
-                    logs.segment_events.labelled[at] = 0
+                    add_segment_event(logs, model, segment, 0)
         row = predictions.next[row]
     drop_predictions(store.pools, predictions, store.probabilities, first, True)
     store.instances.first[slot] = 0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, inlined, inner, kernel
+from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, grown, inlined, inner, kernel
 
 Words = npt.NDArray[np.uint64]
 
@@ -85,22 +85,15 @@ def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
     if rows > len(ids.stream):
         rows = capacity_for(rows, len(ids.stream))
         ids = ids._replace(
-            stream=_wider(ids.stream, rows), offset=_wider(ids.offset, rows), size=_wider(ids.size, rows)
+            stream=grown(ids.stream, rows), offset=grown(ids.offset, rows), size=grown(ids.size, rows)
         )
     if blocks > len(ids.arena):
-        ids = ids._replace(arena=_wider(ids.arena, capacity_for(blocks, len(ids.arena))))
+        ids = ids._replace(arena=grown(ids.arena, capacity_for(blocks, len(ids.arena))))
     if (live + more_slots) * 16 > len(ids.entries) * SHARE:
         entries = np.zeros(capacity_for((live + more_slots) * 16 // SHARE + 1), dtype=np.int64)
         _spread(ids.entries, entries)
         ids = ids._replace(entries=entries)
     return ids
-
-
-def _wider(column: npt.NDArray, rows: int) -> npt.NDArray:
-    """The column with more rows, the new ones zero."""
-    wide = np.zeros(rows, dtype=column.dtype)
-    wide[: len(column)] = column
-    return wide
 
 
 def text_of(ids: Ids, slot: int) -> bytes:
@@ -392,7 +385,7 @@ def load(dumped: Dump, key: Words | None = None) -> Ids:
     if top >= len(ids.stream):
         rows = capacity_for(top + 1)
         ids = ids._replace(
-            stream=_wider(ids.stream, rows), offset=_wider(ids.offset, rows), size=_wider(ids.size, rows)
+            stream=grown(ids.stream, rows), offset=grown(ids.offset, rows), size=grown(ids.size, rows)
         )
     _fill(ids, dumped.slots, dumped.streams, dumped.lengths, dumped.text)
     ids.counts[LIVE], ids.counts[TOP] = live, top

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from prequential.core import pairs as pairs_of_errors
 from prequential.core.kernel import Floats, Ints
 
 #: Standard normal quantile of a two-sided interval of 95 %.
@@ -62,13 +63,8 @@ def autocorrelation(pairs: Ints | Floats) -> float | None:
     >>> autocorrelation(np.array([40, 10, 10, 40]))
     0.6
     """
-    both_right, worse, better, both_wrong = map(float, pairs[:4])
-    first, second = better + both_wrong, worse + both_wrong
-    n = both_right + worse + better + both_wrong
-    spread = first * (n - first) * second * (n - second)
-    if spread <= 0:
-        return None
-    return (n * both_wrong - first * second) / math.sqrt(spread)
+    value = pairs_of_errors.autocorrelation(*map(float, pairs[:4]))
+    return None if math.isnan(value) else value
 
 
 def shrunk(n: float, correlation: float | None) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ _jit: Any = njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Table = TypeVar("Table", bound=tuple[Any, ...])
+Growing = TypeVar("Growing", bound=Union[tuple[Any, ...], npt.NDArray[Any]])
 
 
 def _once(compiled: Any) -> Any:
@@ -172,8 +173,8 @@ def as_columns(schema: type[Table], table: Table) -> Table:
     return schema(*columns_of(table).values())
 
 
-def grown(table: Table, rows: int) -> Table:
-    """The table with at least `rows` rows, new ones zero; the same one if it has them.
+def grown(table: Growing, rows: int) -> Growing:
+    """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
 
     >>> from typing import NamedTuple
     >>> class Points(NamedTuple):
@@ -182,7 +183,7 @@ def grown(table: Table, rows: int) -> Table:
     array([7, 0, 0])
     """
     if isinstance(table, np.ndarray):
-        return cast(Table, _wider(table, rows))
+        return cast(Growing, _wider(table, rows))
     if rows <= len(table[0]):
         return table
     return type(table)(*(_wider(column, rows) for column in table))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.events import Events, new_events
-from prequential.core.kernel import Bytes, Ints, Ints32, inlined, records
+from prequential.core.kernel import Bytes, Ints, Ints32, inlined, inner, records
 from prequential.core.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
@@ -65,6 +65,15 @@ def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
     events.kind[row], events.model[row], events.ts[row] = kind, model, ts
     events.scored[row] = 0
     return row
+
+
+@inner
+def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> None:
+    """A row in the log of events in segments."""
+    row = logs.used[SEGMENT_EVENTS]
+    logs.used[SEGMENT_EVENTS] = row + 1
+    events = logs.segment_events
+    events.model[row], events.segment[row], events.labelled[row] = model, segment, labelled
 
 
 @inlined

@@ -66,14 +66,14 @@ def ensure_rows(
     if keys > marks.segments.shape[1]:
         marks = Marks(_wider(marks.segments, keys), marks.propensity)
     if marked:
-        marks = _at_least(marks, slots)
+        marks = grown(marks, slots)
     store = store._replace(
         ids=table,
-        instances=_at_least(store.instances, slots),
-        links=_at_least(store.links, slots),
+        instances=grown(store.instances, slots),
+        links=grown(store.links, slots),
         marks=marks,
-        predictions=_at_least(store.predictions, predictions),
-        labels=_at_least(store.labels, int(used[LABELS]) + count + 2),
+        predictions=grown(store.predictions, predictions),
+        labels=grown(store.labels, int(used[LABELS]) + count + 2),
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
     )
     values = store.values
@@ -86,15 +86,10 @@ def ensure_rows(
     if ages > of_labels.after_numbers.shape[1]:
         of_labels = LabelValues(_wider(of_labels.after_numbers, ages))
     if ages:
-        store = store._replace(label_values=_at_least(of_labels, len(store.labels)))
+        store = store._replace(label_values=grown(of_labels, len(store.labels)))
     if keys or ages or streams.regression.any():
-        values = _at_least(values, len(store.predictions))
+        values = grown(values, len(store.predictions))
     return store._replace(values=values, wheels=_wheels(store.wheels, len(streams.clock)))
-
-
-def _at_least(table: Any, rows: int) -> Any:
-    """The table with exactly as many rows as others of the same rows have, or more."""
-    return grown(table, rows)
 
 
 def _wider(column: Any, columns: int) -> Any:

@@ -91,7 +91,7 @@ class Publisher:
 
     def take_over(self) -> None:
         """Fence whoever held the shard before, and abort what that had open."""
-        self._patiently("take the shard over", lambda: self._producer.init_transactions(30.0))
+        self._retried("take the shard over", lambda: self._producer.init_transactions(30.0))
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
         """Publish messages in one transaction; returns the offset of the last one of each topic.
@@ -108,7 +108,7 @@ class Publisher:
                 return self._attempt(messages)
             except _Aborted as why:
                 log.warning("shard %d: transaction aborted (%s): again", self._partition, why)
-                self._patiently("abort", lambda: self._producer.abort_transaction(_ATTEMPT_SECONDS))
+                self._retried("abort", lambda: self._producer.abort_transaction(_ATTEMPT_SECONDS))
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -122,7 +122,7 @@ class Publisher:
             elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
-        self._patiently("begin", self._producer.begin_transaction)  # step 1
+        self._retried("begin", self._producer.begin_transaction)  # step 1
         for topic, key, value, headers in messages:  # step 2
             while True:
                 try:
@@ -140,7 +140,7 @@ class Publisher:
                         raise _Aborted(error.args[0].str()) from error
                     self._checked(_raiser(error))
         try:
-            self._patiently(
+            self._retried(
                 "commit", lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS)
             )  # step 3
         except _Aborted:
@@ -149,7 +149,7 @@ class Publisher:
             raise
         return offsets
 
-    def _patiently(self, what: str, call: Callable[[], None]) -> None:
+    def _retried(self, what: str, call: Callable[[], None]) -> None:
         """Call until it has worked; waits with back-off while the broker can't be reached."""
         pause = _FIRST_PAUSE
         while True:

@@ -110,7 +110,7 @@ class ShardRunner:
             self._fed += len(messages)
             self._arrivals.append((monotonic(), int(batch.times.max())))
             self.statistics.records[kind] += len(messages)
-            self._say_appetite()
+            self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
                 self._held[kind] = True
                 self._fetcher.hold(kind, self.partition, True)
@@ -193,7 +193,7 @@ class ShardRunner:
         if self._stopping:
             return
         processed = self._follow() if self._journal else self._advance()
-        self._say_appetite()
+        self._say_demand()
         if processed:
             self.checkpoint.processed(processed)
             self._resume_fetching()
@@ -250,7 +250,7 @@ class ShardRunner:
 
     # ---- back-pressure
 
-    def _say_appetite(self) -> None:
+    def _say_demand(self) -> None:
         merge = self.shard.merge
         if self._journal:
             blocked = [added < wanted for added, wanted in zip(merge.added, self._journal[0])]
