@@ -41,6 +41,12 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
 
+#: Which models are compared, and losses: those of classes, and those of numbers.
+COMPARE = ("all", "champion", "off")
+COMPARE_LOSSES = {
+    "classification": ("error", "log_loss", "brier"), "regression": ("error", "absolute", "squared"),
+}  # fmt: skip
+
 STAGES = ("initial", "final", "bins", "intermediate")
 
 #: How the names of stages at an age begin: `after:10m`.
@@ -111,6 +117,15 @@ class StreamConfig:
         DetectorConfig("error", delta=0.005, threshold=50.0),
         DetectorConfig("fading:0.997/fading:0.9994", delta=0.1, threshold=100.0),
     )
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
+    compare: str = "all"
+    champion: str | None = None
+    #: Losses that they are compared by.
+    compare_losses: tuple[str, ...] = ("error",)
+    #: Share of streams without any difference in which a verdict may ever come; its pairs divide it.
+    compare_level: float = 0.05
+    #: … and of single looks at McNemar's statistic that may find one.
+    mcnemar_level: float = 0.01
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
@@ -128,6 +143,8 @@ class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
     streams_per_shard: int = 10_000
+    #: Of models with each other; beyond it they aren't compared.
+    pairs_per_stream: int = 10
     models_per_stream: int = 200
     classes_per_stream: int = 256
     #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.

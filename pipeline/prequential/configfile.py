@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 from prequential.config import (
     BASELINES,
+    COMPARE,
+    COMPARE_LOSSES,
     DETAILS,
     KNOWN_MEASURES,
     LOSSES,
@@ -39,6 +41,9 @@ from prequential.confignames import (
 from prequential.core.measures import NAMES as MEASURES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+
+#: Levels of tests: beyond them nothing would be sure, or ever be found.
+_LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -143,6 +148,10 @@ class _Reader:
         config = replace(base, **changes)
         if "detectors" not in children:  # of those of another task, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
+        of_task = COMPARE_LOSSES[config.task]
+        if "compare_losses" not in children:
+            kept = tuple(loss for loss in config.compare_losses if loss in of_task)
+            config = replace(config, compare_losses=kept or of_task[:1])
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)
         self._check_names(children, config, where)
@@ -150,6 +159,17 @@ class _Reader:
 
     def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
         """What can be seen only of all settings together, whichever section each comes from."""
+        champion = config.champion is None and config.compare == "champion"
+        of_task = COMPARE_LOSSES[config.task]
+        for entry, loss in enumerate(config.compare_losses):
+            if loss not in of_task:
+                self._fail(
+                    children["compare_losses"].value[entry],
+                    f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
+                    f"expected {', '.join(of_task)}",
+                )
+        if champion and "compare" in children:
+            self._fail(children["compare"], f"{where}.compare: champion needs {where}.champion beside it")
         for key, other, wrong in (
             ("stages", "label_horizon", stage_without_outcomes(config)),
             ("detectors", "task", signal_of_other_task(config)),
@@ -327,6 +347,24 @@ def _task(value: Any) -> str:
     return str(value)
 
 
+def _one_of(known: tuple[str, ...]) -> Parser:
+    def parse(value: Any) -> str:
+        # YAML 1.1 reads a plain `off` as false.
+        text = "off" if value is False and "off" in known else value
+        if text not in known:
+            raise _expected(value, f"{', '.join(known[:-1])} or {known[-1]}")
+        return str(text)
+
+    return parse
+
+
+def _level(value: Any) -> float:
+    share = _number(0, strictly=True)(value)
+    if not _LEAST_LEVEL <= share <= _MOST_LEVEL:
+        raise _expected(value, f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}")
+    return share
+
+
 def _loss(value: Any) -> str:
     if value not in LOSSES:
         raise _expected(value, " or ".join(LOSSES))
@@ -418,6 +456,9 @@ _STREAM: dict[str, Parser] = {
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,
     "label_horizon": _duration, "settle": _duration,
+    "compare": _one_of(COMPARE), "champion": _optional(_text),
+    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
+    "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}

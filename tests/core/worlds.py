@@ -180,6 +180,11 @@ def _random_settings(
     }
     if sort.regression:
         defaults["positive_class"] = None
+    of_task = ["absolute", "squared"] if sort.regression else ["log_loss", "brier"]
+    if rng.random() < 0.5:
+        defaults["compare_losses"] = rng.choice([["error", *of_task], of_task[:1], [of_task[1], "error"]])
+    if rng.random() < 0.2:
+        defaults |= rng.choice([{"compare": "champion", "champion": "m1"}, {"compare": "off"}])
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
