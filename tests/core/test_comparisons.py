@@ -14,6 +14,7 @@ from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, l
 from oracle_cases import lab, pred
 from oracle_comparisons import joint_outcomes, statistics
 from oracle_records import settings_of
+from prequential.config import Limits
 from prequential.core.comparisons import VERDICTS, confidence_sequence
 from prequential.core.comparisons.joint import ABSOLUTE, LOSS_NAMES
 from prequential.topics.outputs import Comparison, Output
@@ -113,3 +114,167 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
 
 def test_losses_have_names() -> None:
     assert LOSS_NAMES[ABSOLUTE] == "absolute"
+
+
+# ---- who is compared
+
+
+def go(lives: Lives, count: int, start: int = 0, **predictions: str) -> list[Comparison]:
+    """Instances whose label is `a`, predicted by models."""
+    records = []
+    for i in range(start, start + count):
+        records += [pred(i, i, y, model=model) for model, y in predictions.items()]
+        records.append(lab(i, i, "a"))
+    return comparisons_of(lives.go(*records))
+
+
+def pairs_of(found: Sequence[Comparison]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((m.model, m.against) for m in found))
+
+
+def test_all_pairs_in_the_order_in_which_models_came() -> None:
+    found = go(Lives(stages=("final",)), 1, x="a", y="b", z="a")
+    assert pairs_of(found) == [("x", "y"), ("x", "z"), ("y", "z")]
+    assert [m.measures["difference"] for m in found] == [-1, 0, 1], "positive: the second is better"
+    assert {m.pairs for m in found} == {3}
+
+
+def test_the_champion_against_each_other_one() -> None:
+    lives = Lives(stages=("final",), compare="champion", champion="y")
+    assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("y", "x"), ("y", "z")]
+
+
+def test_nobody_is_compared_where_it_is_off() -> None:
+    assert go(Lives(compare="off"), 3, x="a", y="b") == []
+
+
+def test_pairs_beyond_the_limit_are_left_out_and_counted() -> None:
+    lives = Lives(stages=("final",), limits=Limits(pairs_per_stream=2))
+    assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("x", "y"), ("x", "z")]
+    assert lives.shard.pairing.left_out == {0: 1}
+
+
+def test_baselines_and_corrections_are_compared_with_models_only() -> None:
+    lives = Lives(stages=("final",), baselines=("persistent", "majority"), temporal_correction=True)
+    records = [
+        record
+        for i in range(3)
+        for record in (
+            pred(i, i, "a", model="x", y_proba={"a": 0.9, "b": 0.1}),
+            pred(i, i, "b", model="y", y_proba={"a": 0.4, "b": 0.6}),
+            lab(i, i, "a"),
+        )
+    ]
+    found = comparisons_of(lives.go(*records))
+    assert set(pairs_of(found)) == {
+        ("x", "y"), ("x", "@persistent"), ("x", "@majority"), ("y", "@persistent"), ("y", "@majority"),
+        ("x", "x+temporal"), ("y", "y+temporal"),
+    }  # fmt: skip
+    last = {(m.model, m.against): m for m in found}
+    # The persistent baseline is wrong at the first label only, which it can't know.
+    assert last["x", "@persistent"].measures["n10"] == 1
+    assert last["y", "@persistent"].measures | {"mcnemar_p": 0, "q": 0, "mcnemar": 0} == {
+        "difference": 2 / 3, "q": 0, "mcnemar": 0, "n01": 2, "n10": 0, "mcnemar_p": 0,
+    }  # fmt: skip
+
+
+def test_a_model_that_joins_later_meets_the_others_by_the_label_as_it_is_now() -> None:
+    lives = Lives(stages=("final",), baselines=("persistent",), segments=("arm",))
+    about = {"segments": {"arm": "A"}}
+    assert comparisons_of(lives.go(pred(1, 1, "b", model="x", **about), lab(1, 2, "a"))) != []
+    lives.go(lab(1, 2, "b"))  # a revision
+    found = comparisons_of(lives.go(pred(1, 1, "a", model="y", **about)))
+    last = {(m.model, m.against, m.segment): m for m in found}
+    assert set(last) == {("x", "y", None), ("x", "y", "arm=A"), ("y", "@persistent", None)}
+    assert last["x", "y", None].measures["n10"] == last["x", "y", "arm=A"].measures["n10"] == 1
+    assert last["x", "y", None].outcomes == 1
+
+
+def test_segments_and_stages_at_an_age() -> None:
+    lives = Lives(stages=("final", "after:5ms"), segments=("arm",))
+    records = []
+    for i in range(4):
+        at, about = 20 * i, {"segments": {"arm": "AB"[i % 2]}}
+        records += [pred(i, at, "a", model="x", **about), pred(i, at + 1, "b", model="y", **about)]
+        records.append(lab(i, at + (10 if i else 2), "a"))
+    last = {(m.segment, m.stage): m for m in comparisons_of(lives.go(*records))}
+    assert {key: m.outcomes for key, m in last.items()} == {
+        (None, "final"): 4, (None, "after:5ms"): 3, ("arm=A", "final"): 2, ("arm=B", "final"): 2,
+    }  # fmt: skip
+
+
+def test_messages_come_when_metrics_do() -> None:
+    found = go(Lives(stages=("final",), emit_outcomes=3), 7, x="a", y="b")
+    assert [m.outcomes for m in found] == [3, 6]
+    assert len({m.id for m in found}) == 2
+
+
+def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
+    lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=50)
+    found = go(lives, 50, x="a", y="b")
+    assert [m.estimator for m in found] == ["all", "window:2", "fading:0.5"]
+    assert len({m.interval for m in found}) == len({m.since for m in found}) == 1
+    assert [m.verdict for m in found] == ["a_better"] * 3
+    assert [m.n for m in found[:2]] == [50, 2]
+    assert all(m.interval is not None and m.interval[1] < 0 for m in found)
+
+
+def test_mcnemar_is_significant_by_the_exact_test_where_there_are_few() -> None:
+    lives = Lives(stages=("final",), estimators=("all", "fading:1"))
+    found = go(lives, 9, x="a", y="b")
+    exact = [(m.outcomes, m.significant) for m in found if m.estimator == "all"]
+    assert exact == [(n, n >= 8) for n in range(1, 10)], "2/2^8 is below 0.01"
+    # Faded sums are no counts: χ²(1) says 6.63, at 7.
+    assert [m.outcomes for m in found if m.estimator == "fading:1" and m.significant] == [7, 8, 9]
+
+
+def test_losses_that_have_no_bound_have_no_interval() -> None:
+    lives = Lives(task="regression", compare_losses=("absolute", "squared"), stages=("final",))
+    found = comparisons_of(
+        lives.go(pred(1, 1, 1.5, model="x"), pred(1, 1, 4.0, model="y"), lab(1, 1, 1.0))
+    )
+    assert [(m.loss, m.measures["difference"], m.interval) for m in found] == [
+        ("absolute", -2.5, None), ("squared", -8.75, None),
+    ]  # fmt: skip
+    assert {m.verdict for m in found} == {UNDECIDED}
+
+
+# ---- between lives
+
+
+def test_an_estimator_and_a_loss_that_are_new_start_empty() -> None:
+    lives = Lives(stages=("final",))
+    go(lives, 3, x="a", y="b")
+    changed = {"estimators": ("all", "window:2"), "compare_losses": ("error", "brier"), "stages": ("final",)}
+    lives.next(**changed)
+    assert "s/x against y: comparison by error: estimator window:2" in lives.missing
+    assert "s/x against y: comparison by brier at stage final" in lives.missing
+    found = go(lives, 1, 3, x="a", y="b")
+    assert [(m.estimator, m.loss, m.n, m.outcomes) for m in found] == [
+        ("all", "error", 4, 4), ("window:2", "error", 1, 4),
+    ]  # fmt: skip
+
+
+def test_a_pair_that_is_new_starts_empty() -> None:
+    lives = Lives(stages=("final",), compare="off")
+    go(lives, 3, x="a", y="b")
+    lives.next(stages=("final",))
+    assert lives.missing == ["s/x against y: comparison"]
+    assert [m.outcomes for m in go(lives, 1, 3, x="a", y="b")] == [1]
+
+
+def test_the_level_may_change() -> None:
+    lives = Lives(stages=("final",))
+    go(lives, 8, x="a", y="b")
+    lives.next(stages=("final",), compare_level=0.5)
+    (found,) = go(lives, 1, 8, x="a", y="b")
+    assert (found.level, found.verdict) == (0.5, "a_better")
+
+
+def test_a_model_that_is_refused_leaves_no_pair() -> None:
+    lives = Lives(stages=("final",), limits=Limits(instances_per_shard=1))
+    found = comparisons_of(
+        lives.go(pred(1, 1, "a", model="x"), pred(2, 1, "a", model="y"), pred(1, 2, "b", model="z"), lab(1, 3, "a"))
+    )
+    assert pairs_of(found) == [("x", "z")]
+    assert found[0].pairs == 1

@@ -83,8 +83,10 @@ class Pairing:
             return
         a, b = ordered
         names = self.names.setdefault(stream.code, {})
-        if a.kind not in _WHOLE and (a.model, b.model) not in names:
-            return
+        if a.kind not in _WHOLE:  # as their models are
+            a, b = (a, b) if (a.model, b.model) in names else (b, a)
+            if (a.model, b.model) not in names:
+                return
         subjects = self._catalog.registry.subjects
         stages = int(subjects.stages[a.row])
         if not stages:
