@@ -14,18 +14,10 @@ from typing import Any
 
 import faust
 from prequential.config import Config
-from prequential.topics.admin import create, partition_counts, present
+from prequential.topics.admin import check, create, partition_counts, partition_errors, present
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import (
-    DEAD_LETTERS,
-    DRIFT_ALARMS,
-    INPUTS,
-    JOURNAL,
-    METRICS,
-    SNAPSHOTS,
-    topic_specs,
-)
+from prequential.topics.specs import INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
@@ -228,13 +220,15 @@ class Worker:
             await asyncio.sleep(0.2)
 
     def _check_topics(self) -> Origin:
+        """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
         kafka = self.config.kafka
+        specs = topic_specs(kafka)
         _create_own(kafka)
-        names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
-        counts = partition_counts(kafka, [kafka.topic(name) for name in names])
-        if len(set(counts.values())) > 1:
-            shown = ", ".join(f"{name} has {found}" for name, found in counts.items())
-            raise WorkError(f"all topics must have the same number of partitions: {shown}")
+        counts = partition_counts(kafka, [spec.name for spec in specs])
+        if wrong := partition_errors(specs, counts):
+            raise WorkError("; ".join(wrong))
+        for error in check(kafka, specs, as_far_as_allowed=True).errors:
+            log.warning("%s", error)
         return present_origin(kafka)
 
     async def _watch_cluster(self) -> None:
