@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
@@ -19,17 +18,13 @@ from prequential.topics.messages import MAX_VALUE_BYTES
 from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import DeliveryError, StreamProducer
 
+from tests.received import Received, everything
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
 #: The mock broker gives every topic this many partitions.
 PARTITIONS = 4
-
-
-class Received(NamedTuple):
-    partition: int
-    key: bytes
-    value: bytes
 
 
 class Mock:
@@ -46,34 +41,6 @@ class Mock:
         """All records of a topic, partition by partition."""
         self.producer.flush()
         return everything(KafkaConfig(self._servers), topic, PARTITIONS)
-
-
-def everything(kafka: KafkaConfig, topic: str, partitions: int) -> list[Received]:
-    """All records of a topic, partition by partition."""
-    consumer = Consumer(
-        kafka.client(
-            **{
-                "group.id": "test",
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-                "log_level": 0,
-            }
-        )
-    )
-    records = []
-    try:
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-        ended = 0
-        while ended < partitions:
-            message = consumer.poll(10)
-            assert message is not None, "the broker fell silent"
-            if message.error():
-                ended += 1
-            else:
-                records.append(Received(message.partition(), message.key(), message.value()))
-    finally:
-        consumer.close()
-    return records
 
 
 @pytest.fixture

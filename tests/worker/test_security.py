@@ -50,7 +50,11 @@ WORKER_ACLS = (
         ("prequential-journal", "prequential-snapshots"),
         ("READ", "WRITE", "DESCRIBE"),
     ),
-    (ResourceType.TOPIC, ("metrics", "drift-alarms", "dead-letters"), ("WRITE", "DESCRIBE")),
+    (
+        ResourceType.TOPIC,
+        ("metrics", "comparisons", "drift-alarms", "dead-letters"),
+        ("WRITE", "DESCRIBE"),
+    ),
 )
 
 

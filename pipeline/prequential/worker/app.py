@@ -23,6 +23,7 @@ from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
+from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
 
 log = logging.getLogger(__name__)
@@ -205,12 +206,15 @@ class Worker:
         crashed = asyncio.ensure_future(self._crashed())
         watching = asyncio.ensure_future(self._watch_cluster())
         watching.add_done_callback(lambda done: self._on_done("the cluster", done))
+        telling = asyncio.ensure_future(tell())
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
         self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
         watching.cancel()
+        telling.cancel()
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        say(rejected.rest())
         await self.app.stop()
         self.endpoint.stop()
         return 0
