@@ -13,8 +13,16 @@ from concurrent.futures import TimeoutError as Late
 from typing import Any
 
 import faust
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 from prequential.config import Config
-from prequential.topics.admin import check, create, partition_counts, partition_errors, present
+from prequential.topics.admin import (
+    PRODUCERS_TIMES,
+    check,
+    create,
+    partition_counts,
+    partition_errors,
+    present,
+)
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, topic_specs
@@ -60,6 +68,7 @@ class Worker:
         self._assigned: frozenset[int] | None = None
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
+        self._unseen: set[str] = set()  # topics whose settings may not be seen
         self.endpoint: Endpoint | None = None
         self.app = self._build_app()
 
@@ -103,6 +112,8 @@ class Worker:
         return app
 
     def _feed(self, batch: Fetched) -> None:
+        if self._unseen:
+            self._look_at_times(batch)
         runner = self.runners.get(batch.partition)
         if runner is None:
             return  # the shard went elsewhere while its batch was on the way
@@ -112,6 +123,17 @@ class Worker:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             first = batch.messages[0].offset() if batch.messages else batch.end
             _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+
+    def _look_at_times(self, batch: Fetched) -> None:
+        """Say once of a topic whose settings may not be seen that its records carry producers' times."""
+        if batch.messages and batch.messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME:
+            topic = self.config.kafka.topic(INPUTS[batch.kind])
+            if topic in self._unseen:
+                self._unseen.discard(topic)
+                log.warning(
+                    "records of topic %r carry their producers' times: expected "
+                    "message.timestamp.type=LogAppendTime (%s)", topic, PRODUCERS_TIMES,
+                )  # fmt: skip
 
     # ---- shards
 
@@ -231,8 +253,10 @@ class Worker:
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
-        for error in check(kafka, specs, as_far_as_allowed=True).errors:
+        misfits = check(kafka, specs, as_far_as_allowed=True)
+        for error in misfits.errors:
             log.warning("%s", error)
+        self._unseen = set(misfits.unseen)
         return present_origin(kafka)
 
     async def _watch_cluster(self) -> None:

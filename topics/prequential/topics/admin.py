@@ -32,6 +32,11 @@ _LOOK_SECONDS = 0.05
 _UNLIMITED = -1
 
 
+#: What comes of inputs that aren't stamped by the broker.
+PRODUCERS_TIMES = (
+    "the clocks of producers decide in which order records are taken, and what retention removes"
+)
+
 #: Settings whose misfit is an error, whatever else is as expected: what comes of it.
 _CONSEQUENCES: Mapping[tuple[Role, str], str] = {
     ("input", "cleanup.policy"): "compaction leaves a stream's newest record only",
@@ -40,9 +45,7 @@ _CONSEQUENCES: Mapping[tuple[Role, str], str] = {
     ("journal", "cleanup.policy"): "without its entries the inputs can't be replayed in their order",
     ("snapshots", "cleanup.policy"): "a snapshot must not vanish by its age",
     ("snapshots", "max.message.bytes"): "a snapshot is written in chunks of up to that size",
-    ("input", "message.timestamp.type"): (
-        "the clocks of producers decide in which order records are taken, and what retention removes"
-    ),
+    ("input", "message.timestamp.type"): PRODUCERS_TIMES,
 }
 
 #: The answers to somebody who may not see a topic's settings.
@@ -56,6 +59,7 @@ class TopicFound:
     partitions: int
     configs: Mapping[str, str]
     replicas: int | None = None  # not known: not judged
+    seen: bool = True  # whether we may see its settings
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,13 @@ class Misfits:
     """In which ways topics don't fit, a sentence each with what was found and what is expected.
 
     `errors`: a worker refuses to start, or what it evaluates can be wrong, or data can be lost.
-    `remarks`: all works, but something is otherwise than in topics that `create` makes.
+    `remarks`: all works, but something is otherwise than in topics that `create` makes. `unseen`: names of
+    topics whose settings may not be seen, and aren't judged.
     """
 
     errors: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,9 +128,9 @@ def check(
     *,
     as_far_as_allowed: bool = False,
 ) -> Misfits:
-    """Every way in which the cluster's topics don't fit; settings that can't be seen aren't judged.
+    """Every way in which the cluster's topics don't fit.
 
-    `as_far_as_allowed`: it is no error if settings may not be seen. Raises WorkError if no broker answers
+    `as_far_as_allowed`: settings that may not be seen aren't judged. Raises WorkError if no broker answers
     within `timeout` seconds, or refuses.
     """
     names = [spec.name for spec in specs]
@@ -168,7 +174,7 @@ def find(
 ) -> dict[str, TopicFound]:
     """Those of the topics that exist, by full name.
 
-    `as_far_as_allowed`: settings that may not be seen are left out, and are no error.
+    `as_far_as_allowed`: settings that may not be seen are left out, which is no error then.
     """
     topics = _described(kafka, admin, names)
     if not topics:
@@ -184,12 +190,12 @@ def find(
             except KafkaException as error:
                 if not as_far_as_allowed or error.args[0].code() not in _FORBIDDEN:
                     raise
-                configs[resource.name] = {}
     return {
         name: TopicFound(
             len(topic.partitions),
-            {key: entry.value for key, entry in configs[name].items() if entry.value},
+            {key: entry.value for key, entry in configs.get(name, {}).items() if entry.value},
             min((len(partition.replicas) for partition in topic.partitions), default=None),
+            seen=name in configs,
         )
         for name, topic in topics.items()
     }
@@ -221,6 +227,7 @@ def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Misf
                 if place not in settings
             ),
         ),
+        unseen=tuple(name for name, topic in found.items() if not topic.seen),
     )
 
 
