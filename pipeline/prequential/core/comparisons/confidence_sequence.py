@@ -15,16 +15,30 @@ exp(λ·Σ(d_i - E[d_i])/b - (-ln(1 - λ) - λ)·v) is a supermartingale for eac
 2015). So is its mixture over λ with a gamma density of parameter ρ cut off at 1 (Howard and others,
 proposition 9, c = 1):
 
-    M(s, v) = e^(ρ - k)·Γ(a)·P(a, a + s)·(a + s)^-a·e^(a + s),   a = v + ρ,   k so that M(0, 0) = 1
+    M(s, v) = Γ(a)·P(a, x)·x^-a·e^x/C,   a = v + ρ,   x = a + s,   C so that M(0, 0) = 1
 
 with P the regularised lower incomplete gamma function. M exceeds 1/α at any time with probability at most α
-(Ville). We have 1 - P(a, x) <= x^a·e^-x/(Γ(a)·(x - a + 1)) (its integrand falls at least as fast as
-e^(-(1 - (a - 1)/x)·t), a >= 1), which leaves logarithms only, and errs to the safe side, by less than 1e-4 of
-the width up to a level of 0.05:
+(Ville). We have 1 - P(a, x) <= x^a·e^-x/(Γ(a)·(x - a + 1)) for a >= 1, as (1 + w)^(a - 1) <= e^((a - 1)·w)
+under the integral; which leaves logarithms only, and errs to the safe side, by less than 1e-4 of the width up
+to a level of 0.05:
 
-    outside:   G(s, v) >= ln(N + 1/(s + 1)),   G = ln Γ(a) - a·ln(a + s) + a + s,   N = e^(k - ρ)/α
+    outside:   G(s, v) >= ln(N + 1/(s + 1)),   G = ln Γ(a) - a·ln x + x,   N = C/α
 
 Two of these, one for each sign, share the level: α = level/2.
+
+Differences are measured from 0, not from their mean so far as in the papers' examples. The theorem lets any
+forecast of d_i stand there; with this one the boundary's scale is b instead of 2b.
+
+*Runs.* Δ_n is about expectations given the past. If one model's errors come in runs, the past says who is the
+better one for now, Δ_n isn't 0, and a verdict is right about it though in the long run neither is better. So
+that verdicts are right about the long run, too, outcomes count as f = (1 + r)/(1 - r) times fewer, with s/f
+and v/f, r being the correlation of neighbouring differences (those of 0 left out: m are there). It is taken
+about their mean as far as that is known, about 0 before: the less, the fewer changes of sign c there were.
+
+    r = (Σ d_j·d_(j-1) - w·(Σ d_j)²/m)/(Σ d_j² - w·(Σ d_j)²/m) within 0 … 0.9,   w = max(0, 1 - 5/c)
+
+Whatever f >= 1 is, it makes intervals wider only, so the theorem's word holds as before; that about the long
+run holds as far as r tells (`docs/papers.md` has simulations).
 """
 
 from __future__ import annotations
@@ -42,8 +56,16 @@ from prequential.core.scores import CLIP
 #: Twice or half as much costs 1 % of the width there. A whole number: Γ and P have simple values.
 RHO = 8.0
 
-#: e^(k - ρ) = P(ρ, ρ)·Γ(ρ)·e^ρ·ρ^-ρ for that ρ.
-_AT_START = 0.48987461654486122755
+#: C = P(ρ, ρ)·Γ(ρ)·e^ρ·ρ^-ρ for that ρ.
+_C = 0.48987461654486122755
+
+#: The largest correlation r that is taken away, f = 19. Without any limit a model that is better wherever
+#: they differ would never be found so, as it is one long run; so it takes 298 such outcomes, at level 0.05.
+_MOST_CORRELATION = 0.9
+
+#: So many changes of sign tell nothing yet of a mean other than 0; were it fewer, models that take turns in
+#: being the better one would be told apart too often.
+_FEW_CHANGES = 5.0
 
 #: ln(2π)/2
 _HALF_LN_2PI = 0.91893853320467274178
@@ -67,6 +89,10 @@ class Sequences(NamedTuple):
     n: Ints  # outcomes of both
     total: Floats  # Σ d_i/b
     variance: Floats  # v = Σ (d_i/b)²
+    moved: Ints  # m, differences that aren't 0; of these …
+    previous: Floats  # … the latest, /b
+    neighbours: Floats  # … Σ d_j·d_(j-1)/b²
+    changes: Ints  # … c, those of another sign than the one before
     verdict: Bytes
     since: Ints  # the outcome at which the present verdict began; 0 while undecided
     largest: Floats  # b; 0: not known, or exceeded
@@ -87,7 +113,7 @@ def needed_for(level: float) -> float:
     >>> needed_for(0.05)
     19.594984661794...
     """
-    return _AT_START / (level / 2.0)
+    return _C / (level / 2.0)
 
 
 @inner
@@ -115,8 +141,13 @@ def step(table: Sequences, row: int, difference: float) -> bool:
     largest = table.largest[row]
     if abs(difference) <= largest:
         d = difference / largest
+        neighbours = d * table.previous[row]
         table.total[row] += d
         table.variance[row] += d * d
+        table.moved[row] += 1
+        table.previous[row] = d
+        table.neighbours[row] += neighbours
+        table.changes[row] += neighbours < 0.0
     else:
         table.largest[row] = 0.0
     return _judge(table, row)
@@ -127,7 +158,8 @@ def _judge(table: Sequences, row: int) -> bool:
     """Note the verdict as it is after the row's newest outcome: whether it is another one than before."""
     verdict = UNDECIDED
     if table.largest[row] > 0.0:
-        verdict = verdict_of(table.total[row], table.variance[row], table.needed[row])
+        f = inflation(table, row)
+        verdict = verdict_of(table.total[row] / f, table.variance[row] / f, table.needed[row])
     changed = verdict != table.verdict[row]
     if changed:
         table.verdict[row] = verdict
@@ -136,8 +168,22 @@ def _judge(table: Sequences, row: int) -> bool:
 
 
 @inner
+def inflation(table: Sequences, row: int) -> float:
+    """f = (1 + r)/(1 - r) >= 1: so many outcomes of the row are worth an independent one."""
+    if table.neighbours[row] <= 0.0:
+        return 1.0
+    of_mean = 0.0
+    if table.changes[row] > _FEW_CHANGES:
+        known = 1.0 - _FEW_CHANGES / table.changes[row]
+        of_mean = known * (table.total[row] * table.total[row] / table.moved[row])
+    r = (table.neighbours[row] - of_mean) / (table.variance[row] - of_mean)
+    r = min(max(r, 0.0), _MOST_CORRELATION)
+    return (1.0 + r) / (1.0 - r)
+
+
+@inner
 def verdict_of(total: float, variance: float, needed: float) -> int:
-    """Who is better, by Σ d_i/b, Σ (d_i/b)² and N; no root is searched for.
+    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and N; no root is searched for.
 
     >>> needed = needed_for(0.05)
     >>> [verdict_of(total, 40.0, needed) for total in (-30.0, 20.0, 30.0)]
@@ -186,10 +232,11 @@ def interval(table: Sequences, row: int) -> tuple[bool, float, float]:
         return False, 0.0, 0.0
     if n == 0:
         return True, -largest, largest
-    total = table.total[row]
-    wide = radius(table.variance[row], table.needed[row])
+    total, needed = table.total[row], table.needed[row]
+    f = inflation(table, row)
+    wide = f * radius(table.variance[row] / f, needed)
     low, high = max(-largest, (total - wide) / n * largest), min(largest, (total + wide) / n * largest)
-    if verdict_of(total, table.variance[row], table.needed[row]) == UNDECIDED:
+    if verdict_of(total / f, table.variance[row] / f, needed) == UNDECIDED:
         # Both end within rounding of 0 at the very outcome before a verdict.
         low, high = min(low, 0.0), max(high, 0.0)
     return True, low, high
