@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Union
 
 import msgspec
 from prequential.topics.clients import KafkaConfig
@@ -61,18 +62,19 @@ def duration(text: str | int) -> int:
     return int(match[1]) * _MILLISECONDS[match[2]]
 
 
+#: A detector's parameter.
+Value = Union[float, int, bool, str]
+
+
 @dataclass(frozen=True)
 class DetectorConfig:
     """One drift detector over one signal of every sequence."""
 
-    signal: str = "error"
+    #: One of `prequential.core.detectors`, which declares its parameters.
     detector: str = "page-hinkley"
-    #: Magnitude of changes that are allowed (2013 paper, section 5.1: δ).
-    delta: float = 0.005
-    #: Threshold of the statistic (λ): larger means fewer false alarms and later detection.
-    threshold: float = 50.0
-    #: Outcomes to be seen before an alarm may be raised.
-    min_outcomes: int = 30
+    signal: str = "error"
+    #: The parameters that differ from their defaults, by name.
+    params: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ class StreamConfig:
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
     detectors: tuple[DetectorConfig, ...] = (
-        DetectorConfig("error", delta=0.005, threshold=50.0),
-        DetectorConfig("fading:0.997/fading:0.9994", delta=0.1, threshold=100.0),
+        DetectorConfig("page-hinkley", "error"),
+        DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
     )
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000

@@ -9,7 +9,7 @@ import numpy as np
 from prequential.config import DetectorConfig
 from prequential.core import signals
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import Alarms
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
 from prequential.core.measures import INDEX
@@ -134,18 +134,19 @@ class Watch:
         self.config = config
         detector = DETECTORS[config.detector]
         self._run = detector.run
-        self._settings = detector.configured(
-            {"delta": config.delta, "lambda": config.threshold, "min_outcomes": config.min_outcomes}
-        )
-        self.signal = Signal(config.signal, config.min_outcomes, rows, capacity, loss)
-        self.table: Any = detector.new_table(rows)
+        self._settings = detector.configured(config.params)
+        #: What alarms say of the parameters.
+        self.params = detector.params(config.params)
+        self._changed = detector.changed(config.params)
+        min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss)
+        self.table: Any = detector.new_table(rows, self._settings)
 
     @property
     def key(self) -> str:
         """What it is, for snapshots: the same for equal ones."""
-        config = self.config
-        settings = f"{config.delta!r} {config.threshold!r} {config.min_outcomes}"
-        return f"{config.detector} {config.signal} {settings}"
+        changed = " ".join(f"{name}={value!r}" for name, value in self._changed.items())
+        return f"{self.config.detector} {self.config.signal} {changed}"
 
     def run(
         self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,

@@ -63,7 +63,7 @@ class Alarm(msgspec.Struct, gc=False):
     ts: int
     statistic: float
     threshold: float
-    params: dict[str, float]
+    params: dict[str, float | bool | str]
     #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
 
