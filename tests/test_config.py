@@ -321,6 +321,10 @@ WRONG = [
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
     ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: scaled_error}]}", 1,
+     ["detectors[0]: signal 'scaled_error' is of numbers", "expected error"]),
+    ("defaults: {task: regression}\nstreams:\n  a:\n    task: classification\n    detectors:\n"
+     "    - {signal: scaled_error}", 6, ["streams.a.detectors[0]: signal 'scaled_error' is of numbers"]),
     ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "at least 0"]),
     ("defaults: {detectors: [{signal: error, lambda: 0}]}", 1, ["lambda: 0", "a number above 0"]),
     ("defaults: {detectors: [{signal: error, min_outcomes: 0}]}", 1, ["min_outcomes: 0", "from 1"]),

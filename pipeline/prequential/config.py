@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Union
+from typing import Any, Union
 
 import msgspec
 from prequential.topics.clients import KafkaConfig
@@ -77,6 +77,18 @@ class DetectorConfig:
     params: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
 
+#: What watches streams where nothing else is configured, by task. Losses of numbers may have any unit: their
+#: detectors mustn't depend on it.
+_RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+DEFAULT_DETECTORS = {
+    "classification": (DetectorConfig("page-hinkley", "error"), _RATIO),
+    "regression": (DetectorConfig("page-hinkley", "scaled_error"), _RATIO),
+}
+
+#: Stands for the default detectors of the task.
+OF_TASK: Any = None
+
+
 @dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated."""
@@ -109,14 +121,16 @@ class StreamConfig:
     alpha: float = 2.0
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
-    detectors: tuple[DetectorConfig, ...] = (
-        DetectorConfig("page-hinkley", "error"),
-        DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
-    )
+    detectors: tuple[DetectorConfig, ...] = OF_TASK
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
     emit_every: int | None = 1_000
+
+    def __post_init__(self) -> None:
+        """Fill in the default detectors."""
+        if self.detectors is OF_TASK:
+            object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
 
     @cached_property
     def digest(self) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 import yaml
 from prequential.config import (
     BASELINES,
+    DEFAULT_DETECTORS,
     DETAILS,
     KNOWN_MEASURES,
     LOSSES,
     MAX_CLASSES,
     MORE_MEASURES,
+    OF_TASK,
     TASKS,
     Config,
     ConfigError,
@@ -132,14 +134,17 @@ class _Reader:
             for key, child in children.items()
             if (parser := keys[key]) is not None
         }
+        given = base.detectors is not DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
+        elif not given:
+            changes["detectors"] = OF_TASK
         if "emit" in children:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
         config = replace(base, **changes)
-        if "detectors" not in children:  # of those of another task, a stream takes over what it can have
+        if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)

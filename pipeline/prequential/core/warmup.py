@@ -66,6 +66,7 @@ _NUMBERS = replace(
     baselines=("persistent",),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}), DetectorConfig(signal="window:5/all"),
+        DetectorConfig(signal="scaled_error"),
     ),
 )
 CONFIG = Config(defaults=_CLASSES, streams={"numbers": _NUMBERS, "plain": StreamConfig()})

@@ -59,6 +59,7 @@ class Signal:
         says = parse_signal(name)
         self._errors = [ErrorOf(estimator, rows, loss) for estimator in says.errors]
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
+        self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
         if says.measure:
             self._measure = INDEX[says.measure]
@@ -73,6 +74,10 @@ class Signal:
         """The value after each of the rows, and whether it is fed."""
         if self._estimator is not None:
             return self._measures(self._estimator, log, rows, positives)
+        if self._scaled is not None:
+            values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+            signals.scaled_error(self._scaled, log, rows, losses, outcome, values, fed)
+            return values, fed
         if not self._errors:
             return losses, outcome
         short, *longer = [one.update(log, rows, losses, outcome) for one in self._errors]
@@ -103,6 +108,8 @@ class Signal:
         """Have rows for so many sequences."""
         for one in self._errors:
             one.table = grown(one.table, rows)
+        if self._scaled is not None:
+            self._scaled = grown(self._scaled, rows)
         if self._ratio is not None:
             self._ratio = grown(self._ratio, rows)
         if self._estimator is not None:
@@ -112,6 +119,8 @@ class Signal:
         """All tables that have a row for each sequence."""
         for one in self._errors:
             yield one.table
+        if self._scaled is not None:
+            yield self._scaled
         if self._ratio is not None:
             yield self._ratio
         if self._estimator is not None:
