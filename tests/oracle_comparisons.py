@@ -56,7 +56,9 @@ def joint_outcomes(
     return found
 
 
-def statistics(joint: list[Joint], estimator: str, counted: bool) -> tuple[float, dict[str, float], dict[str, str]]:
+def statistics(
+    joint: list[Joint], estimator: str, counted: bool
+) -> tuple[float, dict[str, float], dict[str, str]]:
     """n, measures and undefined ones of an estimator's memory of these outcomes."""
     weights = [1.0] * len(joint)
     if estimator.startswith("window:"):

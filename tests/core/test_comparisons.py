@@ -210,12 +210,12 @@ def test_messages_come_when_metrics_do() -> None:
 
 
 def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
-    lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=50)
-    found = go(lives, 50, x="a", y="b")
+    lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400)
+    found = go(lives, 400, x="a", y="b")
     assert [m.estimator for m in found] == ["all", "window:2", "fading:0.5"]
     assert len({m.interval for m in found}) == len({m.since for m in found}) == 1
     assert [m.verdict for m in found] == ["a_better"] * 3
-    assert [m.n for m in found[:2]] == [50, 2]
+    assert [m.n for m in found[:2]] == [400, 2]
     assert all(m.interval is not None and m.interval[1] < 0 for m in found)
 
 
@@ -265,16 +265,18 @@ def test_a_pair_that_is_new_starts_empty() -> None:
 
 def test_the_level_may_change() -> None:
     lives = Lives(stages=("final",))
-    go(lives, 8, x="a", y="b")
+    assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
     lives.next(stages=("final",), compare_level=0.5)
-    (found,) = go(lives, 1, 8, x="a", y="b")
+    (found,) = go(lives, 1, 250, x="a", y="b")
     assert (found.level, found.verdict) == (0.5, "a_better")
 
 
 def test_a_model_that_is_refused_leaves_no_pair() -> None:
     lives = Lives(stages=("final",), limits=Limits(instances_per_shard=1))
     found = comparisons_of(
-        lives.go(pred(1, 1, "a", model="x"), pred(2, 1, "a", model="y"), pred(1, 2, "b", model="z"), lab(1, 3, "a"))
+        lives.go(
+            pred(1, 1, "a", model="x"), pred(2, 1, "a", model="y"), pred(1, 2, "b", model="z"), lab(1, 3, "a")
+        )
     )
     assert pairs_of(found) == [("x", "z")]
     assert found[0].pairs == 1

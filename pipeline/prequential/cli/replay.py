@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr))
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
     try:
         return _replay(args, config, given)
     except OSError as error:

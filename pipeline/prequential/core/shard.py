@@ -315,7 +315,8 @@ class Shard:
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
                     about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.autocorrelation[i]), records[record].instance_id, int(log.t1[row]),
+                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
+                    records[record].instance_id, int(log.t1[row]),
                 )  # fmt: skip
                 found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
         self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))

@@ -56,7 +56,7 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class Comparison(msgspec.Struct, gc=False):
-    """Two models on the instances that both have an outcome of (`docs/semantics.md`): positive, B is better."""
+    """Two models on instances that both have an outcome of (`docs/semantics.md`): positive, B is better."""
 
     id: str
     stream: str
@@ -101,7 +101,7 @@ class Alarm(msgspec.Struct, gc=False):
     ts: int
     statistic: float
     threshold: float
-    params: dict[str, float]
+    params: dict[str, float | bool | str]
     #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
 
