@@ -97,7 +97,7 @@ class Pairing:
         self.pairs = pairs = grown(self.pairs, self.count)
         pairs.a[pair], pairs.b[pair] = a.row, b.row
         pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
-        pairs.plan[pair], pairs.stages[pair], pairs.newest_ts[pair] = tables.number, stages, 0
+        pairs.plan[pair], pairs.stages[pair] = tables.number, stages
         pairs.losses[pair] = sum(1 << code for code in tables.added)
         pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
         more = len(tables.added) * stages

@@ -32,6 +32,7 @@ class _Found(NamedTuple):
     estimators: list[tuple[list[float], list[list[float]], list[list[int]]]]
     intervals: list[list[float]]
     verdicts: list[int]
+    newest: list[int]
     since: list[int]
     n: list[int]
 
@@ -56,13 +57,15 @@ class ComparisonReporter:
         self, pairs: Iterable[int], *, replaying: bool = False, all_news: bool = False
     ) -> list[Comparison]:
         """Messages about those of these pairs that have joint outcomes, and news unless `all_news`."""
-        ordered = sorted(pairs, key=self._order)
-        new = []
-        for pair in ordered:
-            state = self._state(pair)
-            if any(state[2:]) and (all_news or self.reported.get(pair) != state):
-                self.reported[pair] = state
-                new.append(pair)
+        new: dict[int, set[str]] = {}  # by pair: losses
+        for pair in sorted(pairs, key=self._order):
+            revisions, outcomes = self._state(pair)
+            before = self.reported.get(pair)
+            told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
+            losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
+            if losses:
+                self.reported[pair] = (*revisions, *outcomes.values())
+                new[pair] = losses
         return [] if replaying else list(self._messages(new))
 
     def _order(self, pair: int) -> tuple[int, ...]:
@@ -70,22 +73,24 @@ class ComparisonReporter:
         a, b = int(pairs.a[pair]), int(pairs.b[pair])
         return int(subjects.stream[a]), int(subjects.kind[a]), a, b
 
-    def _state(self, pair: int) -> tuple[int, ...]:
-        """Revisions of both, and joint outcomes by loss."""
+    def _state(self, pair: int) -> tuple[tuple[int, int], dict[str, int]]:
+        """Revisions of both; by loss, joint outcomes of all stages together."""
         subjects, pairing = self._catalog.columns.subjects, self._pairing
         a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
         tables = pairing.tables[pairing.pairs.plan[pair]]
-        first: dict[str, int] = {}
+        outcomes: dict[str, int] = {}
         for loss, _, side, row in pairing.sequences(pair):
-            if loss not in first:
-                first[loss] = int(tables.sides[side].sequences.n[row])
-        return int(subjects.revisions[a]), int(subjects.revisions[b]), *first.values()
+            outcomes[loss] = outcomes.get(loss, 0) + int(tables.sides[side].sequences.n[row])
+        return (int(subjects.revisions[a]), int(subjects.revisions[b])), outcomes
 
     # ---- what is said
 
-    def _messages(self, pairs: list[int]) -> Iterator[Comparison]:
-        """In order of pair, stage, loss, estimator."""
-        places = {pair: self._places_of(pair) for pair in pairs}
+    def _messages(self, pairs: dict[int, set[str]]) -> Iterator[Comparison]:
+        """About these losses of pairs, in order of pair, stage, loss, estimator."""
+        places = {
+            pair: [place for place in self._places_of(pair) if place.loss in losses]
+            for pair, losses in pairs.items()
+        }
         found = self._find(places)
         catalog, pairing = self._catalog, self._pairing
         subjects = catalog.columns.subjects
@@ -96,7 +101,6 @@ class ComparisonReporter:
             stream = catalog.streams[a.stream]
             tables = pairing.tables[pairing.pairs.plan[pair]]
             revisions = int(subjects.revisions[a.row]), int(subjects.revisions[b.row])
-            ts = int(pairing.pairs.newest_ts[pair])
             sharing = len(pairing.names[a.stream])
             for place in own:
                 side = found[tables.number, place.side]
@@ -111,9 +115,9 @@ class ComparisonReporter:
                     measures, undefined = _selected(values[i], reasons[i])
                     message = Comparison(
                         identify(side.n[i], *revisions), stream.name, catalog.partition, a.model, b.model,
-                        a.segment, place.stage, estimator, place.loss, n[i], side.n[i], ts, measures,
-                        undefined, (low, high) if known else None, stream.config.compare_level, sharing,
-                        VERDICTS[verdict], side.since[i] if verdict else None, stream.config.digest,
+                        a.segment, place.stage, estimator, place.loss, n[i], side.n[i], side.newest[i],
+                        measures, undefined, (low, high) if known else None, stream.config.compare_level,
+                        sharing, VERDICTS[verdict], side.since[i] if verdict else None, stream.config.digest,
                     )  # fmt: skip
                     if not reasons[i][MCNEMAR]:
                         message.significant = self._is_significant(stream, values[i], reasons[i])
@@ -184,7 +188,7 @@ def _read(side: Side, rows: list[int]) -> _Found:
         estimators.append((n.tolist(), values.tolist(), reasons.tolist()))
     return _Found(
         {row: i for i, row in enumerate(rows)}, estimators, bounds.tolist(), some["verdict"].tolist(),
-        some["since"].tolist(), some["n"].tolist(),
+        side.times.newest[of].tolist(), some["since"].tolist(), some["n"].tolist(),
     )  # fmt: skip
 
 
