@@ -157,9 +157,11 @@ def of_accounts(messages: list[Metrics]) -> Samples:
         ):
             if index is not None:
                 found["prequential_selection_psi", frozenset({**one, "of": of}.items())] = index
-        for percentile, value in said.coverage["label_latency_ms"].items():
-            about = {"stream": said.stream, "percentile": percentile}
-            found["prequential_label_latency_quantile_seconds", frozenset(about.items())] = value / 1000
+        for name, of in (("quantile", "label_latency_ms"), ("recent_quantile", "recent_label_latency_ms")):
+            for percentile, value in said.coverage[of].items():
+                about = {"stream": said.stream, "percentile": percentile}
+                key = f"prequential_label_latency_{name}_seconds", frozenset(about.items())
+                found[key] = value / 1000
     return found
 
 

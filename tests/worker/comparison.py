@@ -295,9 +295,9 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         elif name == "counts":
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
         elif name == "coverage":
-            theirs_too = expected["label_latency_ms"]
             rounded: dict[str, Any] = {
-                "label_latency_ms": {k: pytest.approx(v, rel=0.0101, abs=0.5) for k, v in theirs_too.items()}
+                name: {k: pytest.approx(v, rel=accuracy, abs=0.5) for k, v in expected[name].items()}
+                for name, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401))
             }
             if expected.get("prediction_psi") is not None:
                 rounded["prediction_psi"] = pytest.approx(expected["prediction_psi"], rel=1e-9, abs=1e-12)

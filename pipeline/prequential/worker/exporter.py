@@ -106,6 +106,10 @@ _FAMILIES = (
         "Quantiles of the time from an instance to its label, to 1 %",
     ),
     (
+        "label_latency_recent_quantile_seconds", GAUGE,
+        "The same of the stream's latest labels, to 4 %: of five to ten minutes, at least 100",
+    ),
+    (
         "labelled_by_class_ratio", GAUGE,
         "Share of predictions of a class that got a label, of those whose fate is known",
     ),
@@ -331,8 +335,12 @@ class _Scrape:
         streams, code, where = taken.catalog.registry.streams, stream.code, labels(stream=stream.name)
         for model, row in stream.models.items():
             self._account(taken, stream, model, row)
-        for percentile, value in latency.quantiles(reporter.latencies, code).items():
-            families["label_latency_quantile_seconds"].add(f'{where},percentile="{percentile}"', value / 1000)
+        for name, found in (
+            ("label_latency_quantile_seconds", latency.quantiles(reporter.latencies, code)),
+            ("label_latency_recent_quantile_seconds", latency.recent_quantiles(reporter.latencies, code)),
+        ):
+            for percentile, value in found.items():
+                families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
