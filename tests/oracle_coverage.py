@@ -75,8 +75,8 @@ class Account:
 class Latest:
     """The latencies of the latest labels, in two generations.
 
-    A generation ends when it has 100 labels and is five minutes old by the stream's clock: then the one before
-    it is forgotten.
+    A generation ends when it has 100 labels and is five minutes old by the stream's clock: then the one
+    before it is forgotten.
     """
 
     def __init__(self) -> None:

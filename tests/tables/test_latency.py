@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from oracle_coverage import Latest, quantiles
 from prequential.core import latency as engine
 from prequential.core.latency import Latencies, new_latencies, with_streams
-from oracle_coverage import Latest, quantiles
 from test_coverage import assert_same, digest_of, without_compiler
 
 STREAMS = 3
@@ -121,10 +121,8 @@ def test_ten_thousand_usual_streams_take_little_memory() -> None:
 def digest() -> str:
     """Of a fixed script."""
     latencies = run(*values_of(1, 2_000), [500])
-    said = [
-        said(latencies, stream) for stream in range(STREAMS) for said in (engine.quantiles, engine.recent_quantiles)
-    ]
-    return digest_of(latencies, said=said)
+    asked = engine.quantiles, engine.recent_quantiles
+    return digest_of(latencies, said=[of(latencies, stream) for stream in range(STREAMS) for of in asked])
 
 
 def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:

@@ -4,9 +4,9 @@ The bins are those of a DDSketch of 1 % accuracy (Masson, Rim and Lee 2019, doi:
 equal relative width, so they can be added up, in any order the same. Streams differ in which of 1,501 bins
 they need, so bins lie in blocks that are allocated when a latency first falls into one.
 
-Quantiles over a stream's whole life hardly move when labels become slower. So there are others beside them, of
-the latest labels: of two *generations* the older is emptied and goes on as the newer one when that is old and
-large enough. Both depend on the labels and the stream's clock only, whatever the batches.
+Quantiles over a stream's whole life hardly move when labels become slower. So there are others beside them,
+of the latest labels: of two *generations* the older is emptied and goes on as the newer one when that is old
+and large enough, by the stream's clock and its labels.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _BITS = 5
 _BLOCK = 1 << _BITS
 _BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
 
-#: A generation ends when it is as old (ms of the stream's clock) and has as many labels as this: so the latest
-#: labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
+#: A generation ends when it is as old (ms of the stream's clock) and has as many labels as this: so the
+#: latest labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
 RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
 
 #: Bins of generations are four of the others each: to 4 %, since what is asked is whether labels take
@@ -124,7 +124,8 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
     Negative latencies stand for nothing.
 
     >>> latencies = with_streams(new_latencies(), 1)
-    >>> latencies = update(latencies, np.zeros(3, dtype=np.int32), np.array([50, 2000, -1]), np.zeros(3, np.int64))
+    >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
+    >>> latencies = update(latencies, streams, np.array([50, 2000, -1]), clocks)
     >>> latencies.streams.counts[0, :4].tolist(), int(latencies.streams.total[0]), quantiles(latencies, 0)
     ([1, 0, 1, 0], 2050, {'p50': 50, 'p90': 50, 'p99': 50})
     """
@@ -220,7 +221,8 @@ def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, s
         if value:
             key = _key(value)
             merged = key >> _MERGED_BITS
-            block, recent = table.block[stream, key >> _BITS], table.recent_block[stream, newer, merged >> _BITS]
+            block = table.block[stream, key >> _BITS]
+            recent = table.recent_block[stream, newer, merged >> _BITS]
             if counters[_USED] + (block == 0) + (recent == 0) > len(bins):
                 return i
             if block == 0:
