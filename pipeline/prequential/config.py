@@ -76,6 +76,18 @@ class DetectorConfig:
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float]
+    #: What a measure may be worse than its bound.
+    tolerance: float = 0.0
+    #: Share of false alarms that is accepted where keeping it is tested.
+    level: float = 0.01
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated."""
 
@@ -111,6 +123,8 @@ class StreamConfig:
         DetectorConfig("error", delta=0.005, threshold=50.0),
         DetectorConfig("fading:0.997/fading:0.9994", delta=0.1, threshold=100.0),
     )
+    #: What the models are to keep; None: nothing is said of it.
+    objective: Objective | None = None
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.

@@ -22,6 +22,7 @@ from prequential.config import (
     DetectorConfig,
     HttpConfig,
     Limits,
+    Objective,
     StreamConfig,
     WorkerConfig,
     duration,
@@ -29,6 +30,8 @@ from prequential.config import (
 from prequential.confignames import (
     canonical,
     detectors_of_task,
+    objective_of,
+    objective_without_value,
     parse_estimator,
     parse_signal,
     parse_stage,
@@ -37,6 +40,7 @@ from prequential.confignames import (
     stage_without_outcomes,
 )
 from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import NOT_QUALITY
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -127,7 +131,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -140,7 +144,11 @@ class _Reader:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+        if "objective" in children:
+            changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
+        if "objective" not in children:
+            config = replace(config, objective=objective_of(config))
         if "detectors" not in children:  # of those of another task, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
         if config.period is not None and node is not None:
@@ -160,6 +168,11 @@ class _Reader:
             entry, problem = wrong
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
+        missing = objective_without_value(config)
+        if "objective" in children and missing:
+            name, problem = missing
+            [node] = (key for key, _ in children["objective"].value if key.value == name)
+            self._fail(node, f"{where}.objective.{name}: {problem}")
 
     def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
         assert config.period is not None
@@ -190,6 +203,19 @@ class _Reader:
                 self._fail(child, f"{where} has the detector on {detector.signal} twice")
             detectors.append(detector)
         return tuple(detectors)
+
+    def _objective(self, node: yaml.Node, where: str) -> Objective | None:
+        children = self._mapping(node, where, (*_OBJECTIVE_MEASURES, *_OBJECTIVE))
+        if not children:
+            return None
+        values = {
+            key: self._value(child, f"{where}.{key}", _OBJECTIVE.get(key, _finite))
+            for key, child in children.items()
+        }
+        settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
+        if not values:
+            self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
+        return Objective(values, **settings)
 
     def _section(
         self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
@@ -276,6 +302,13 @@ def _number(least: float, strictly: bool) -> Parser:
         return float(value)
 
     return parse
+
+
+def _finite(value: Any) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if not number:
+        raise _expected(value, f"a number from {-_LARGEST:g} to {_LARGEST:g}")
+    return float(value)
 
 
 def _alpha(value: Any) -> float:
@@ -421,6 +454,11 @@ _STREAM: dict[str, Parser] = {
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0, strictly=False), "level": _positive_share}
+
+#: What can be asked of a model.
+_OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)
 
 _DETECTOR: dict[str, Parser] = {
     "detector": _detector, "signal": parse_signal, "delta": _number(0, strictly=False),
