@@ -199,16 +199,19 @@ def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
     found: dict[str, Counter[Labels]] = defaultdict(Counter)
     for last in replay.last:
         stream, model, counts = last["stream"], last["model"], last["counts"]
-        one = about(stream=stream, model=model)
+        where = about(stream=stream, partition=str(last["partition"]))
+        one = where | about(model=model)
         found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
         found["late_predictions"][one] = counts["late"]
         found["expired_predictions"][one] = counts["expired"]
-        found["late_labels"][about(stream=stream)] = counts["late_label"]
-        found["unmatched_labels"][about(stream=stream)] = counts["unmatched_label"]
-        found["revisions"][about(stream=stream)] = counts["revisions"]
+        found["late_labels"][where] = counts["late_label"]
+        found["unmatched_labels"][where] = counts["unmatched_label"]
+        found["revisions"][where] = counts["revisions"]
     for (stream, model), messages in replay.alarms.items():
         for alarm in map(json.loads, messages):
-            rest = {name: alarm[name] for name in ("stage", "detector", "signal")}
+            rest = {name: str(alarm[name]) for name in ("partition", "stage", "detector", "signal")}
+            if alarm["segment"] is not None:
+                rest["segment"] = alarm["segment"]
             found["drift_alarms"][about(stream=stream, model=model, **rest)] += 1
     for topic, partition, _ in replay.letters:
         found["dead_letters"][about(topic=kafka.prefix + topic, partition=str(partition))] += 1
