@@ -390,6 +390,7 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     logs.used[LATENCIES] = latency + 1
     logs.latencies.stream[latency] = stream
     logs.latencies.latency[latency] = max(0, store.labels.t1[label] - store.labels.t0[label])
+    logs.latencies.clock[latency] = registry.streams.clock[stream]
     registry.streams.completed[stream] += 1
     store.labels.completed[label] = registry.streams.completed[stream]
     first = store.instances.first[slot]

@@ -27,6 +27,7 @@ class Latencies(NamedTuple):
 
     stream: Ints32
     latency: Ints
+    clock: Ints  # the stream's, ms
 
 
 class Logs(NamedTuple):

@@ -283,8 +283,9 @@ class Shard:
             selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         count = int(used[LATENCIES])
         if count:
+            log = logs.latencies
             reporter.latencies = latency.update(
-                reporter.latencies, logs.latencies.stream[:count], logs.latencies.latency[:count]
+                reporter.latencies, log.stream[:count], log.latency[:count], log.clock[:count]
             )
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
