@@ -140,6 +140,8 @@ class _Reader:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+            if "every" in emit:
+                changes["emit_every_given"] = True
         config = replace(base, **changes)
         if "detectors" not in children:  # of those of another task, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 from prequential.config import Config
-from prequential.core import coverage, latency, periods, selection, snapshot
+from prequential.core import coverage, latency, periods, seen, selection, snapshot
 from prequential.core.catalog import Catalog, Stream
+from prequential.core.course import Courses
 from prequential.core.encoder import Encoder, Round
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
@@ -46,6 +47,10 @@ from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
 
+#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default. The row of
+#: a course is that of the subject times this, plus the stage's place.
+COURSE_STAGES = 2
+
 #: No `emit.every`: no tick is ever due.
 _NO_TICK = 1 << 62
 
@@ -70,6 +75,12 @@ class Shard:
         self.catalog = Catalog(config)
         self.reporter = Reporter(self.catalog)
         self.encoder = Encoder(self.catalog)
+        #: What came in this life of the process, and kind and offset of the first record that was dropped for
+        #: each reason (`prequential.core.logs`).
+        self.seen = seen.new_seen()
+        self.dropped: dict[int, tuple[int, int]] = {}
+        #: How losses went, by the first two stages of what is evaluated, for who wants to know: see `COURSE_STAGES`.
+        self.courses: Courses | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -167,6 +178,10 @@ class Shard:
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
         done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        rows = len(encoded.rows.kind) if refused is None else refused + 1
+        self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
+        if self.logs.dropped.max() > 0:
+            self._note_dropped(taken, places[encoded.positions])
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(taken, int(places[unused.position]), unused.reason)
@@ -175,6 +190,13 @@ class Shard:
             reason = self._reason(encoded.rows.refused[row], records[position])
             self._refuse(taken, int(places[position]), reason)
         return done
+
+    def _note_dropped(self, taken: Taken, places: Ints) -> None:
+        """Where the first record was that was dropped for a reason that is new; `places` are those of rows."""
+        for reason in np.flatnonzero(self.logs.dropped > 0).tolist():
+            batch, index = taken.locate(int(places[self.logs.dropped[reason] - 1]))
+            self.dropped[reason] = batch.kind, batch.offsets[index]
+            self.logs.dropped[reason] = -1
 
     def _join(self, encoded: Round, records: list[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
@@ -206,12 +228,15 @@ class Shard:
 
     def _widen_logs(self, rows: int) -> None:
         used = self.logs.used
-        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(used=used)
+        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(
+            used=used, dropped=self.logs.dropped
+        )
 
     def make_rows(self) -> None:
         """Rows for streams and models that are new, where consumers keep what they know."""
         catalog, reporter = self.catalog, self.reporter
         reporter.latencies = latency.with_streams(reporter.latencies, len(catalog.streams))
+        reporter.late_latencies = latency.with_streams(reporter.late_latencies, len(catalog.streams))
         reporter.selection = selection.with_rows(
             reporter.selection, len(catalog.subjects), len(catalog.segment_origin)
         )
@@ -245,9 +270,14 @@ class Shard:
             selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         count = int(used[LATENCIES])
         if count:
-            reporter.latencies = latency.update(
-                reporter.latencies, logs.latencies.stream[:count], logs.latencies.latency[:count]
-            )
+            streams, latencies = logs.latencies.stream[:count], logs.latencies.latency[:count]
+            late = logs.latencies.late[:count] > 0
+            if late.any():
+                reporter.late_latencies = latency.update(
+                    reporter.late_latencies, streams[late], latencies[late]
+                )
+                streams, latencies = streams[~late], latencies[~late]
+            reporter.latencies = latency.update(reporter.latencies, streams, latencies)
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
         clear(logs)
@@ -263,6 +293,8 @@ class Shard:
             rows = np.flatnonzero(plans == number).astype(np.int32)
             if "dependence" in plan.config.details and not plan.numbers:
                 self._note_labels(plan, rows)
+            if self.courses is not None:
+                self._note_course(plan, rows)
             alarms = plan.consume(log, rows, catalog.positives(plan))
             for i in range(0 if self.replaying else int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
@@ -280,6 +312,22 @@ class Shard:
                 )  # fmt: skip
                 found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
         self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
+
+    def _note_course(self, plan: Plan, rows: Ints32) -> None:
+        """Losses of the first stages of a plan's outcomes."""
+        assert self.courses is not None
+        log, first = self.logs.outcomes, self.catalog.columns.subjects.first
+        rows = rows[log.kind[rows] == OUTCOME]
+        sequences = log.sequence[rows]
+        subjects = plan.subject[sequences].astype(np.int64)
+        stages = sequences - first[subjects]
+        shown = stages < COURSE_STAGES
+        rows, keys = rows[shown], (COURSE_STAGES * subjects + stages)[shown]
+        if plan.numbers:
+            losses = np.abs(log.error[rows])
+        else:
+            losses = (log.label[rows] != log.prediction[rows]).astype(np.float64)
+        self.courses.update(keys, log.number[rows], losses)
 
     @staticmethod
     def _is_reported(stream: Stream, stage: str) -> bool:
