@@ -146,7 +146,9 @@ class Stream:
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
-            prediction = Prediction(ts, model, y_pred, proba, self.baselines())
+            version = obj.get("model_version")
+            version = None if version is None else str(version)
+            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
             self.label(instance_id, memory, ts, self.target(obj["y_true"]))
@@ -334,6 +336,10 @@ class Stream:
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
                 self.result.alarms += evaluated.add(outcomes)
+                if evaluated is self.models[model][0]:  # stages at an age are groups of their own
+                    newest = choose("final", counting, t0, label.t1, self.settings.bins)
+                    assert newest is not None
+                    evaluated.note_version(newest)
                 every = self.settings.emit_outcomes
                 if every is not None and evaluated.count % every == 0:
                     self.emit(evaluated)

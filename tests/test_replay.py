@@ -413,7 +413,7 @@ class TestCommand:
     def test_messages_have_the_contracts_fields(self, folder: Path) -> None:
         assert run(folder) == 0
         assert list(rows(folder / "metrics")[0]) == [
-            "id", "stream", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
+            "id", "stream", "partition", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
             "measures", "undefined", "counts", "config",
         ]  # fmt: skip
 

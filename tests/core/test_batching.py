@@ -606,7 +606,7 @@ def test_the_shards_have_something_in_every_table() -> None:
         if not name.startswith("Shard"):
             continue
         shard = kind.build()
-        for seed in range(6):
+        for seed in range(12):
             kind.use(shard, random.Random(seed))
         store, reporter = shard.store, shard.reporter
         for what in ("predictions", "values", "labels", "probabilities", "marks"):

@@ -14,6 +14,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import DeliveryError, StreamProducer
 
 #: `make quick` leaves it out.
@@ -74,43 +75,12 @@ def mock() -> Iterator[Mock]:
         yield mock
 
 
-def murmur2(data: bytes) -> int:
-    """Kafka's own 32-bit hash (`org.apache.kafka.common.utils.Utils.murmur2`), unsigned."""
-    factor, mask = 0x5BD1E995, 0xFFFFFFFF
-    h = (0x9747B28C ^ len(data)) & mask
-    whole = len(data) // 4 * 4
-    for start in range(0, whole, 4):
-        k = int.from_bytes(data[start : start + 4], "little") * factor & mask
-        k = (k ^ k >> 24) * factor & mask
-        h = h * factor & mask ^ k
-    if rest := data[whole:]:
-        h = (h ^ int.from_bytes(rest, "little")) * factor & mask
-    h = (h ^ h >> 13) * factor & mask
-    return h ^ h >> 15
-
-
-@pytest.mark.parametrize(
-    ("key", "java"),  # the values that Kafka's UtilsTest.testMurmur2 expects
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_the_plain_murmur2_is_javas(key: bytes, java: int) -> None:
-    assert murmur2(key) == java & 0xFFFFFFFF
-
-
 def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
-    streams = [f"stream-{i}" for i in range(40)] + ["é", "日本", "x" * 256]
+    streams = [f"stream-{i}" for i in range(40)] + ["é", "日本", "x" * 256, ""]
     for stream in streams:
         mock.producer.label(stream, 1, True)
     places = {record.key.decode(): record.partition for record in mock.received("labels")}
-    positive = 0x7FFFFFFF  # Java's Utils.toPositive
-    assert places == {s: (murmur2(s.encode()) & positive) % PARTITIONS for s in streams}
+    assert places == {s: partition_of(s, PARTITIONS) for s in streams}
     assert set(places.values()) == set(range(PARTITIONS))
 
 

@@ -42,11 +42,14 @@ NOTHING = "@none"
 #: with its distribution.
 CORRECTED_SUFFIX, RANDOM_SUFFIX = "+temporal", "@random"
 
-#: The value that all values of a key beyond the bound share.
+#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"
 
 #: Keys of segments that are remembered though they aren't configured: they come from strangers.
 MOST_OTHER_KEYS = 20
+
+#: Most versions of a stream's models that are told apart: some a day for years.
+MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Ages)
@@ -77,6 +80,7 @@ class Stream:
         #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
+        self.versions: dict[str, int] = {}  # codes from 1, of all models together
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
@@ -113,6 +117,19 @@ class Stream:
                     return
                 self.other_keys.append(key)
 
+    def version(self, name: str) -> int:
+        """The code of a model's version; those beyond the bound share one."""
+        code = self.versions.get(name)
+        if code is None:
+            if len(self.versions) >= MOST_VERSIONS:
+                name = OTHER
+            code = self.versions.setdefault(name, len(self.versions) + 1)
+        return code
+
+    def version_name(self, code: int) -> str:
+        """The version that has this code."""
+        return next(name for name, known in self.versions.items() if known == code)
+
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
         value = next((name for name, at in self.values[key].items() if at == position), OTHER)
@@ -122,8 +139,10 @@ class Stream:
 class Catalog:
     """All names of a shard, and the tables that their rows are in."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0) -> None:
         self.config = config
+        #: Of the input topics; it stands in messages and in their ids.
+        self.partition = partition
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
         self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row

@@ -228,6 +228,21 @@ def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
     return 0
 
 
+@inner
+def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
+    """A model's version is that of its newest prediction that has met its label.
+
+    By the predictions' time: labels of a former version's predictions may still come after it.
+    """
+    subjects, predictions = registry.subjects, store.predictions
+    latest = latest_of(predictions, first, model, _EVER)
+    version, ts = predictions.version[latest], predictions.ts[latest]
+    if version and (not subjects.version[model] or ts >= subjects.version_ts[model]):
+        subjects.version_ts[model] = ts
+        if version != subjects.version[model]:
+            subjects.version[model], subjects.version_since[model] = version, number
+
+
 @inlined
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
@@ -238,6 +253,8 @@ def _complete_model(
     y, t1 = store.labels.label[label], store.labels.t1[label]
     judged = y
     number = _count(registry, logs, stream, model, t1)
+    if streams.versions[stream]:
+        _note_version(registry, store, model, number, first)
     _put_stages(
         registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
     )

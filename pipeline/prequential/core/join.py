@@ -326,6 +326,7 @@ def _add_prediction(
     predictions.majority[row] = streams.majority[stream]
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
+    predictions.version[row] = rows.version[i]
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row] = rows.number[i]

@@ -41,8 +41,10 @@ from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME
 from prequential.core.plans import Plan
+from prequential.core.records import Rows
 from prequential.core.state import ensure, new_store
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
@@ -60,10 +62,13 @@ class Shard:
 
     `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
     gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
+    Of a shard on Kafka `partitions` is how many the input topics have, so that streams that belong elsewhere
+    are noticed.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
+        self.partition, self._partitions = partition, partitions
         self.replaying = False
         self.merge = Merge()
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
@@ -72,7 +77,11 @@ class Shard:
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
-        self.catalog = Catalog(config)
+        #: Records here of streams that are another partition's, by kind, and by stream; of this process.
+        self.misplaced = [0, 0, 0]
+        self.misplaced_streams: dict[str, int] = {}
+        self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
+        self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
@@ -182,6 +191,8 @@ class Shard:
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         if self.logs.dropped.max() > 0:
             self._note_dropped(taken, places[encoded.positions])
+        if self._partitions is not None:
+            self._count_misplaced(encoded.rows, refused)
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(taken, int(places[unused.position]), unused.reason)
@@ -225,6 +236,25 @@ class Shard:
                 self._known = min(self._known, len(self.catalog.streams))
                 return row
         return None
+
+    def _count_misplaced(self, rows: Rows, stop: int | None) -> None:
+        """Count records of streams that belong to another partition, up to this row; not those refused."""
+        assert self._partitions is not None
+        streams = self.catalog.streams
+        for stream in streams[len(self._misplaced) :]:
+            away = partition_of(stream.name, self._partitions) != self.partition
+            self._misplaced = np.append(self._misplaced, away)
+        if not self._misplaced.any():
+            return
+        taken = rows.refused[:stop] == 0
+        of, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[of]
+        for kind in kinds[away].tolist():
+            self.misplaced[kind] += 1
+        codes, counts = np.unique(of[away], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist()):
+            name = streams[code].name
+            self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
 
     def _widen_logs(self, rows: int) -> None:
         used = self.logs.used

@@ -33,12 +33,13 @@ _PIECE = 1 << 20
 
 #: Columns of streams that are state, and of subjects.
 _STREAM_STATE = (
-    "clock", "started", "wheel", "persistent", "majority", "labels", "completed", "waiting_labels",
-    "late_label", "unmatched_label", "revisions", "instances_without_predictions",
+    "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
+    "waiting_labels", "late_label", "unmatched_label", "revisions", "instances_without_predictions",
     "predictions_without_instance", "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
 _SUBJECT_STATE = (
-    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate",
+    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
+    "version_since", "version_ts",
 )  # fmt: skip
 _CLASS_STATE = ("seen", "order", "followed")
 
@@ -82,7 +83,7 @@ def _head(shard: Shard) -> dict[str, Any]:
             {
                 "name": stream.name, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
-                "values": [list(values) for values in stream.values],
+                "values": [list(values) for values in stream.values], "versions": list(stream.versions),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
@@ -212,6 +213,8 @@ class _Restoring:
             least = min(before, now)
             new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
             new_square[:least, :least] = square[:least, :least]
+        for name in saved["versions"]:
+            stream.version(name)
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:

@@ -18,10 +18,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Metrics(msgspec.Struct, gc=False):
-    """State of one estimator of one sequence (`docs/semantics.md`)."""
+    """State of one estimator of one sequence (`docs/semantics.md`).
+
+    A stream whose records lie in several partitions is evaluated in each of them by itself.
+    """
 
     id: str
     stream: str
+    partition: int
     model: str
     segment: str | None
     stage: str
@@ -33,6 +37,9 @@ class Metrics(msgspec.Struct, gc=False):
     undefined: dict[str, str]
     counts: dict[str, int]
     config: str
+    #: Of a model whose predictions say so: its version, and the outcome that was the first of this version.
+    model_version: str | msgspec.UnsetType = msgspec.UNSET
+    version_since: int | msgspec.UnsetType = msgspec.UNSET
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
@@ -53,6 +60,7 @@ class Alarm(msgspec.Struct, gc=False):
 
     id: str
     stream: str
+    partition: int
     model: str
     segment: str | None
     stage: str
@@ -82,8 +90,8 @@ Output = Metrics | Alarm | DeadLetter
 def identity(*what: Any) -> str:
     """The id of a message about `what`: the same on every machine and in every run.
 
-    >>> identity("elec2", "nb", None, "final", "all", 1000, 0)
-    'e5b0254e6993f9c4a75737b102fb5653'
+    >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
+    '9ad1de6c69be9de119d05361307c9c08'
     """
     return hashlib.sha256(_encode(what)).hexdigest()[:_ID_DIGITS]
 
@@ -91,8 +99,8 @@ def identity(*what: Any) -> str:
 def identifier(*about: Any) -> Callable[..., str]:
     """`identity` of what begins with `about` and ends with whole numbers, for whoever asks again and again.
 
-    >>> identifier("elec2", "nb", None, "final", "all")(1000, 0)
-    'e5b0254e6993f9c4a75737b102fb5653'
+    >>> identifier("elec2", 0, "nb", None, "final", "all")(1000, 0)
+    '9ad1de6c69be9de119d05361307c9c08'
     """
     begun = hashlib.sha256(_encode(about)[:-1])
 
