@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from prequential import emission
 from prequential.config import Config
+from prequential.core.course import Courses
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import LABELS, Decoded, decode
@@ -50,6 +51,14 @@ class Source:
             values = [self.lines[place] for place in self.order[start:stop]]
             times = self._all_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+
+    def find(self, stream: str, instance_id: str) -> int | None:
+        """The line (from 1) of the first record about an instance; None if there is none."""
+        for start in range(0, len(self.lines), _BATCH):
+            for place, record in enumerate(decode(self.kind, self.lines[start : start + _BATCH]).records, start + 1):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return place
+        return None
 
     def line_number(self, offset: int) -> int:
         """The line (from 1) of the record that was processed as number `offset`."""
@@ -105,14 +114,16 @@ def replay(
     progress: Callable[[int], None] = lambda processed: None,
     *,
     metrics: bool = True,
+    courses: Courses | None = None,
 ) -> Shard:
     """Drive a shard over whole files; at the end comes one last set for every sequence.
 
     `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
-    messages are made; all else is the same. Returns the shard, whose configuration says how often there were
+    messages are made; all else is the same. `courses` are to be kept on the way. Returns the shard, whose configuration says how often there were
     messages: see `prequential.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
+    shard.courses = courses
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:
