@@ -62,7 +62,7 @@ def duration(text: str | int) -> int:
 
 
 def shown_duration(milliseconds: int) -> str:
-    """A duration in words, its two largest units: to the minute from an hour on, to the second from a minute on.
+    """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
 
     >>> shown_duration(604_800_000), shown_duration(606_570_000), shown_duration(90_500), shown_duration(250)
     ('7d', '7d 30m', '1m 31s', '250ms')

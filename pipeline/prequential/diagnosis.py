@@ -7,19 +7,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from prequential.config import shown_duration
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
-#: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels; of
-#: predictions, the share that may be made after their labels; and of records, the share that may be unusable.
+#: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
+#: of predictions, the share that may be made after their labels; and of records, that may be unusable.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.1
 
-#: Seconds since 1970 that are read as milliseconds: from March 1973 on, so that small numbers of whoever counts
-#: from 0 aren't taken for them; up to what is still January (it is September 2054 in seconds).
+#: Seconds since 1970 that are read as milliseconds: from March 1973 on, so that small numbers of whoever
+#: counts from 0 aren't taken for them; up to what is still January (it is November 2054 in seconds).
 _LEAST_SECONDS, _JANUARY = 100_000_000, 31 * 86_400_000
 
 #: No stream of today has times after the year 2200. Microseconds since 1970 of March 1973 are beyond 1e14.
@@ -60,7 +60,11 @@ class Reason(NamedTuple):
 
     kind: int
     sentence: str
-    count: int
+    records: int
+
+
+#: No instance waits, or nobody looked.
+NO_EXAMPLE = Example()
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class StreamFacts:
     classes: tuple[str, ...] = ()  # of labels, the most frequent first
     unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
     other_keys: tuple[str, ...] = ()  # … in records, not configured
-    example: Example = Example()
+    example: Example = NO_EXAMPLE
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,10 @@ def why_nothing(facts: Facts, found: list[Finding]) -> str:
 _VARYING = re.compile(r"'.*?'…?|(?<![\w`$])-?\d[\w.+-]*")
 
 _REMEDIES = (
-    (r"at `\$\.ts`|^ts is ", "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
+    (
+        r"at `\$\.ts`|^ts is ",
+        "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+    ),
     (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
     (r"is a fraction", "`task: regression` if these are numbers"),
@@ -166,10 +173,10 @@ def remedy(reason: str) -> str | None:
 def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
     for kind, records in enumerate(facts.records):
         own = [reason for reason in facts.reasons if reason.kind == kind]
-        letters = sum(reason.count for reason in own)
+        letters = sum(reason.records for reason in own)
         if records < least or letters <= _UNUSABLE * records:
             continue
-        first = max(own, key=lambda reason: reason.count)
+        first = max(own, key=lambda reason: reason.records)
         what = f"{letters:,} of {records:,} {KINDS[kind]} can't be used; most often: {first.sentence}"
         way = remedy(first.sentence)
         yield Finding("unusable", None, f"{what} ({way})" if way else what)
@@ -243,8 +250,9 @@ def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
     classes = stream.classes
     if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(map(_is_whole, classes)):
         yield Finding(
-            "task", stream.name, f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers"
-        )
+            "task", stream.name,
+            f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers",
+        )  # fmt: skip
 
 
 def _is_whole(name: str) -> bool:
@@ -252,13 +260,13 @@ def _is_whole(name: str) -> bool:
 
 
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    positive = stream.positive_class
-    if positive is not None and stream.records[LABELS] >= least and stream.classes:
-        if positive not in stream.classes:
-            yield Finding(
-                "positive_class", stream.name,
-                f"positive_class `{positive}` never seen among labels; seen: {_some(stream.classes)}",
-            )  # fmt: skip
+    positive, classes = stream.positive_class, stream.classes
+    if positive is None or positive in classes or not classes or stream.records[LABELS] < least:
+        return
+    yield Finding(
+        "positive_class", stream.name,
+        f"positive_class `{positive}` never seen among labels; seen: {_some(classes)}",
+    )  # fmt: skip
 
 
 def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -274,9 +282,9 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 def _names(facts: Facts, least: int) -> Iterator[Finding]:
     """Streams with predictions and no labels, where others have labels and no predictions."""
-    alone = [stream for stream in facts.streams if stream.records[PREDICTIONS] and not stream.records[LABELS]]
-    labelled = [stream for stream in facts.streams if stream.records[LABELS] and not stream.records[PREDICTIONS]]
-    for stream in alone:
+    predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
+    labelled = [one for one in facts.streams if one.records[LABELS] and not one.records[PREDICTIONS]]
+    for stream in predicted:
         elsewhere = [other.partition for other in labelled if other.name == stream.name]
         others = sorted({other.name for other in labelled if other.records[LABELS] >= least})
         count = stream.records[PREDICTIONS]
@@ -307,15 +315,11 @@ def _misplaced(facts: Facts) -> Iterator[Finding]:
     for name, count in facts.misplaced:
         yield Finding(
             "misplaced", name,
-            f"{count:,} records lie in a partition that isn't the stream's: all producers need the partitioner "
-            "murmur2, and the stream's name as key",
+            f"{count:,} records lie in a partition that isn't the stream's: all producers need the "
+            "partitioner murmur2, and the stream's name as key",
         )  # fmt: skip
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"
-
-
-#: Checks of one stream.
-Check = Callable[[StreamFacts, int], Iterator[Finding]]

@@ -11,16 +11,16 @@ from prequential.config import Config, StreamConfig, duration
 #: Messages of one sequence and estimator in a replay of files: more points than a screen has columns.
 POINTS = 1_000
 
-#: Of these, those that time makes due, at least: where `emit.outcomes` alone makes as many, time still has some.
+#: Of these, those that time makes due, at least, however many `emit.outcomes` alone makes.
 _LEAST_POINTS = POINTS // 2
 
-#: Times that read well; beyond the last one, 1, 2 and 5 times powers of ten of it. Never less than a worker's.
+#: Times that read well, from a worker's on; beyond the last one, 1, 2 and 5 times powers of ten of it.
 _STEPS = tuple(
     map(
         duration,
         (
-            "1s", "2s", "5s", "10s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m", "1h", "2h", "3h", "6h",
-            "12h", "1d", "2d", "1w",
+            "1s", "2s", "5s", "10s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m", "1h", "2h", "3h",
+            "6h", "12h", "1d", "2d", "1w",
         ),
     )
 )  # fmt: skip

@@ -10,7 +10,7 @@ from prequential.core import ids, latency
 from prequential.core.catalog import Stream
 from prequential.core.shard import Shard
 from prequential.core.store import EXPIRED, LABELLED, WAITING
-from prequential.diagnosis import Example, Reason, StreamFacts, alike
+from prequential.diagnosis import NO_EXAMPLE, Example, Reason, StreamFacts, alike
 from prequential.topics.outputs import DeadLetter
 
 #: Reasons for dead letters that are told apart: they have names from strangers in them.
@@ -96,7 +96,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
         other_keys=tuple(stream.other_keys),
-        example=Example() if matched else example(shard, stream),
+        example=NO_EXAMPLE if matched else example(shard, stream),
     )
 
 

@@ -55,9 +55,10 @@ class Source:
     def find(self, stream: str, instance_id: str) -> int | None:
         """The line (from 1) of the first record about an instance; None if there is none."""
         for start in range(0, len(self.lines), _BATCH):
-            for place, record in enumerate(decode(self.kind, self.lines[start : start + _BATCH]).records, start + 1):
+            decoded = decode(self.kind, self.lines[start : start + _BATCH])
+            for line, record in enumerate(decoded.records, start + 1):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
-                    return place
+                    return line
         return None
 
     def line_number(self, offset: int) -> int:
@@ -119,8 +120,8 @@ def replay(
     """Drive a shard over whole files; at the end comes one last set for every sequence.
 
     `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
-    messages are made; all else is the same. `courses` are to be kept on the way. Returns the shard, whose configuration says how often there were
-    messages: see `prequential.emission`.
+    messages are made; all else is the same. `courses` are kept on the way. Returns the shard, whose
+    configuration says how often there were messages: see `prequential.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.courses = courses

@@ -1,4 +1,4 @@
-"""What a replay found, at its end: what was read and dropped, outcomes, models, alarms, and what looks wrong."""
+"""What a replay found: what was read and dropped, outcomes, models, alarms, and what looks wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from prequential.core.messages import State
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
-from prequential.facts import Reasons, example, read_by, streams_of
+from prequential.emission import POINTS
+from prequential.facts import Reasons, example, read_by, streams_of, triple
 from prequential.table import Row, models_table, print_wide, with_courses
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter
@@ -25,11 +26,16 @@ from rich.text import Text
 #: Lines of a table, of drops and of alarms that are shown; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
-#: What there is to say of a sequence in the table, by task: measures of the whole run and of its latest part, and
-#: the measure whose course is shown.
+#: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
+#: of its latest part.
 _COLUMNS = {
     "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
     "regression": (("mae",), ("mae", "rmse", "r2")),
+}
+
+_CAPTIONS = {
+    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
+    "regression": "over time: as a share of the largest",
 }
 
 #: Where a record stands: a file and a line, or a topic, a partition and an offset.
@@ -169,9 +175,9 @@ class Account:
 
     def facts(self) -> Facts:
         """What may look wrong."""
-        records = tuple(self._records[name].read for name in KINDS)
+        records = [self._records[name].read for name in KINDS]
         return Facts(
-            tuple(self._streams), (records[0], records[1], records[2]), self._reasons.known(), self._configured,
+            tuple(self._streams), triple(records), self._reasons.known(), self._configured,
             tuple(self._misplaced.items()),
         )  # fmt: skip
 
@@ -180,7 +186,7 @@ class Account:
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
-            Drop(KINDS[reason.kind], "unusable", reason.sentence, reason.count, place)
+            Drop(KINDS[reason.kind], "unusable", reason.sentence, reason.records, place)
             for reason, place in zip(self._reasons.known(), self._places)
         ]
         drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
@@ -291,8 +297,8 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         own = found.setdefault(
             (model, stage),
             Sequence(
-                stream.name, shard.partition, model, stage, stream.config.task, int(subjects.outcomes[about.row]), {},
-                Course(*course),
+                stream.name, shard.partition, model, stage, stream.config.task,
+                int(subjects.outcomes[about.row]), {}, Course(*course),
             ),
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
@@ -335,8 +341,11 @@ def _print(line: str, console: Console) -> None:
 
 def _records(summary: Summary) -> Iterator[str]:
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
-    total = [sum(getattr(kind, name) for kind in summary.records.values()) for name in Kind.__struct_fields__]
-    yield f"read: {', '.join(read) or 'no records'}; used: {total[1]:,}, dropped: {total[2]:,}, waiting: {total[3]:,}"
+    became = (
+        f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
+        for name in ("used", "dropped", "waiting")
+    )
+    yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
     for drop in summary.dropped[:_DROPS]:
         where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
         yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
@@ -374,8 +383,10 @@ def _outcomes(summary: Summary) -> Iterator[str]:
         if emission.every_ms is not None:
             when.append(f"{shown_duration(emission.every_ms)} of record time")
         of = "" if emission.stream is None else f" of {emission.stream}"
-        chosen = "; emit.every isn't configured: at most 1,000 points a sequence" if emission.by_default else ""
-        yield f"metrics{of}: every {' and every '.join(when) or 'end alone'}{chosen}"
+        said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
+        if emission.by_default:
+            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
+        yield said
 
 
 def _table(rows: list[Sequence], task: str, console: Console) -> Table:
@@ -409,7 +420,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
         caption="initial: an instance's first prediction; final: the last one before its label. "
-        + ("kappa_per: gain over repeating the latest label; below 0: a loss" if task == "classification" else ""),
+        + _CAPTIONS[task],
     )  # fmt: skip
 
 
@@ -434,8 +445,8 @@ def _alarms(summary: Summary) -> Iterator[str]:
     for alarm in summary.alarms[:_ALARMS]:
         segment = f" {alarm.segment}" if alarm.segment else ""
         yield (
-            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at outcome "
-            f"{alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
+            f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
         )
     if len(summary.alarms) > _ALARMS:
         yield f"  … and {len(summary.alarms) - _ALARMS:,} more: --alarms-out and --summary have all"

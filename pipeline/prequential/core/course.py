@@ -1,8 +1,8 @@
 """How the mean loss went in the course of a sequence: in blocks of equal numbers of outcomes.
 
-A sequence has at most `BLOCKS` blocks, all of one width. When they are full, two and two become one, and the
-width doubles; so memory is bounded, and the blocks are a function of the outcomes alone. Losses are as they were
-when the outcomes came: 0 or 1, or |error| of numbers.
+A sequence has at most `BLOCKS` blocks, all of one width. When they are full, two and two become one, and
+the width doubles; so memory is bounded, and the blocks are a function of the outcomes alone. Losses are as
+they were when the outcomes came: 0 or 1, or |error| of numbers.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from prequential.core.outcomes import Log, new_log
 OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED, READ_AHEAD = range(10)
 
 
-#: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was made
-#: after its label, one that comes when its instance has expired, and what was there already, by kind of record.
+#: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
+#: made after its label, one that comes when its instance has expired, and, by kind of record, what was there
+#: already.
 LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, DUPLICATE = range(4)
 REASONS = DUPLICATE + 3
 
@@ -45,7 +46,7 @@ class Logs(NamedTuple):
     latencies: Latencies
     due: Ints32  # subjects whose messages are due by count, in order
     used: Ints
-    dropped: Ints  # by reason: 1 + row of the first record that was dropped for it; 0: none was; -1: it is known
+    dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
 
 
 def new_logs(rows: int) -> Logs:

@@ -49,8 +49,8 @@ from prequential.topics.partitioning import partition_of
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
 
-#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default. The row of
-#: a course is that of the subject times this, plus the stage's place.
+#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default. The row
+#: of a course is that of the subject times this, plus the stage's place.
 COURSE_STAGES = 2
 
 #: No `emit.every`: no tick is ever due.
@@ -88,7 +88,7 @@ class Shard:
         #: each reason (`prequential.core.logs`).
         self.seen = seen.new_seen()
         self.dropped: dict[int, tuple[int, int]] = {}
-        #: How losses went, by the first two stages of what is evaluated, for who wants to know: see `COURSE_STAGES`.
+        #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
@@ -203,7 +203,7 @@ class Shard:
         return done
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
-        """Where the first record was that was dropped for a reason that is new; `places` are those of rows."""
+        """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
         for reason in np.flatnonzero(self.logs.dropped > 0).tolist():
             batch, index = taken.locate(int(places[self.logs.dropped[reason] - 1]))
             self.dropped[reason] = batch.kind, batch.offsets[index]

@@ -54,8 +54,8 @@ def replay_topics(
 
     The order is that which the workers took as far as the journal goes, then the free one. `put` takes
     metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value, `ended` each
-    shard at its end. Without `metrics` no metrics messages are made. Joins no group and writes nothing. Raises
-    WorkError if the cluster or a topic can't be read.
+    shard at its end. Without `metrics` no metrics messages are made. Joins no group and writes nothing.
+    Raises WorkError if the cluster or a topic can't be read.
     """
     if not metrics:
         config = without_metrics(config)
