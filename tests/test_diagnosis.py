@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.diagnosis import Example, Facts, Finding, Reason, StreamFacts, findings, why_nothing
+from prequential.core.refusals import Refusal
+from prequential.diagnosis import Example, Facts, Finding, StreamFacts, findings, why_nothing
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -445,7 +446,7 @@ def test_little_says_little() -> None:
 
 
 def test_what_explains_most_comes_first() -> None:
-    reason = Reason(2, "the record has no value", 1000)
+    reason = Refusal(2, "the record has no value", 0, 1000)
     without = stream(records=(0, 1000, 0), matched=0, unseen_keys=("arm",))
     facts = Facts((without,), (0, 1000, 1000), (reason,))
     found = findings(facts)
@@ -454,4 +455,5 @@ def test_what_explains_most_comes_first() -> None:
         "nothing was evaluated: 1,000 of 1,000 labels can't be used; most often: the record has no value"
     )
     assert why_nothing(facts, []) == "nothing was evaluated: no prediction has met a label"
-    assert found[1] == Finding("segments", "s", "segments key `arm` never seen; no record has other ones")
+    sentence = "segments key `arm` never seen; no record has other ones"
+    assert found[1] == Finding("segments", "s", sentence, "arm")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from prequential.config import shown_duration
+from prequential.core.refusals import Refusal
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
 #: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
@@ -38,11 +39,15 @@ _SHOWN = 5
 
 
 class Finding(NamedTuple):
-    """Something that looks wrong. `code` is its kind; `stream` is None where it is about no stream alone."""
+    """Something that looks wrong. `code` is its kind; `stream` is None where it is about no stream alone.
+
+    What is `about` the same is the same finding, whatever the numbers in its sentence are by now.
+    """
 
     code: str
     stream: str | None
     sentence: str
+    about: str = ""
 
     def __str__(self) -> str:
         return self.sentence if self.stream is None else f"{self.stream}: {self.sentence}"
@@ -53,14 +58,6 @@ class Example(NamedTuple):
 
     prediction: str | None = None
     label: str | None = None
-
-
-class Reason(NamedTuple):
-    """Records of a kind that can't be used, for one reason; the sentence is the first one's."""
-
-    kind: int
-    sentence: str
-    records: int
 
 
 #: No instance waits, or nobody looked.
@@ -95,7 +92,7 @@ class Facts:
 
     streams: tuple[StreamFacts, ...]
     records: tuple[int, int, int]  # read, unusable ones among them
-    reasons: tuple[Reason, ...] = ()  # why some can't be used
+    reasons: tuple[Refusal, ...] = ()  # why some can't be used
     configured: tuple[str, ...] = ()  # streams with a section of their own that should be here
     misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
 
@@ -125,9 +122,6 @@ def why_nothing(facts: Facts, found: list[Finding]) -> str:
 
 # ---- records that can't be used
 
-#: What varies from record to record in a reason: what is quoted, and numbers.
-_VARYING = re.compile(r"'.*?'…?|(?<![\w`$])-?\d[\w.+-]*")
-
 _REMEDIES = (
     (
         r"at `\$\.ts`|^ts is ",
@@ -150,15 +144,6 @@ _REMEDIES = (
 _NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`")
 
 
-def alike(reason: str) -> str:
-    """What reasons have in common that differ in names and numbers only.
-
-    >>> alike("y_proba of 'a' is 70.0: expected a probability from 0 to 1")
-    'y_proba of … is …: expected a probability from … to …'
-    """
-    return _VARYING.sub("…", reason)
-
-
 def remedy(reason: str) -> str | None:
     """What to do about records that can't be used for this reason; None where the reason says it all.
 
@@ -179,7 +164,7 @@ def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
         first = max(own, key=lambda reason: reason.records)
         what = f"{letters:,} of {records:,} {KINDS[kind]} can't be used; most often: {first.sentence}"
         way = remedy(first.sentence)
-        yield Finding("unusable", None, f"{what} ({way})" if way else what)
+        yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
 
 
 # ---- one stream
@@ -215,10 +200,22 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if stream.lateness is None:
         said += " by the stream's clock, though not by their own ts: raise label_horizon"
     else:
-        said += f"; their median latency is {shown_duration(stream.horizon + stream.lateness)}: "
+        said += f"; their median latency is {shown_duration(stream.horizon + _rounded(stream.lateness))}: "
         absurd = stream.lateness > _ABSURD
         said += "have predictions and labels the same unit of ts?" if absurd else "raise label_horizon"
     yield Finding("late_labels", stream.name, said)
+
+
+def _rounded(lateness: int) -> int:
+    """A quantile, which is right to 1 %, in whole units.
+
+    >>> _rounded(86_100_000), _rounded(1_790_000), _rounded(250)
+    (86400000, 1800000, 250)
+    """
+    for unit in (3_600_000, 60_000, 1_000):
+        if lateness >= 10 * unit:
+            return (lateness + unit // 2) // unit * unit
+    return lateness
 
 
 def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -232,12 +229,16 @@ def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def never_meet(stream: StreamFacts) -> bool:
+    """Whether there are predictions and labels, and no label has met a prediction, though nothing is late."""
+    some = stream.records[PREDICTIONS] and stream.records[LABELS]
+    return bool(some and not (stream.matched or stream.late_labels or stream.late_predictions))
+
+
 def _ids(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Labels and predictions that never meet, though nothing is late."""
-    predictions, labels = stream.records[PREDICTIONS], stream.records[LABELS]
-    if not predictions or labels < max(1, least) or stream.matched:
-        return
-    if stream.late_labels or stream.late_predictions:
+    """Labels and predictions that never meet."""
+    labels = stream.records[LABELS]
+    if labels < least or not never_meet(stream):
         return
     said = f"none of {labels:,} labels has the instance_id of a prediction"
     of_prediction, of_label = stream.example
@@ -274,7 +275,7 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
         return
     for key in stream.unseen_keys:
         seen = f"seen: {_some(stream.other_keys)}" if stream.other_keys else "no record has other ones"
-        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}")
+        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}", key)
 
 
 # ---- streams together
@@ -308,7 +309,8 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
         return
     for name in facts.configured:
         if name not in seen:
-            yield Finding("streams", None, f"streams.{name}: no such stream was seen; seen: {_some(seen)}")
+            said = f"streams.{name}: no such stream was seen; seen: {_some(seen)}"
+            yield Finding("streams", None, said, name)
 
 
 def _misplaced(facts: Facts) -> Iterator[Finding]:

@@ -10,33 +10,7 @@ from prequential.core import ids, latency
 from prequential.core.catalog import Stream
 from prequential.core.shard import Shard
 from prequential.core.store import EXPIRED, LABELLED, WAITING
-from prequential.diagnosis import NO_EXAMPLE, Example, Reason, StreamFacts, alike
-from prequential.topics.outputs import DeadLetter
-
-#: Reasons for dead letters that are told apart: they have names from strangers in them.
-_MOST_REASONS = 100
-
-
-class Reasons:
-    """Why records couldn't be used, counted by what reasons have in common."""
-
-    def __init__(self) -> None:
-        self._first: dict[tuple[int, str], str] = {}
-        self._counts: dict[tuple[int, str], int] = {}
-
-    def add(self, letter: DeadLetter) -> bool:
-        """Count a dead letter; returns whether its reason is a new one."""
-        key = letter.kind, alike(letter.reason)
-        if key not in self._counts and len(self._counts) >= _MOST_REASONS:
-            key = letter.kind, ""  # all others together
-        new = key not in self._counts
-        self._first.setdefault(key, letter.reason)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        return new
-
-    def known(self) -> tuple[Reason, ...]:
-        """The reasons, in the order in which they came first."""
-        return tuple(Reason(key[0], self._first[key], count) for key, count in self._counts.items())
+from prequential.diagnosis import Example, StreamFacts, never_meet
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
@@ -45,9 +19,16 @@ def triple(values: Iterable[int]) -> tuple[int, int, int]:
     return instances, predictions, labels
 
 
-def streams_of(shard: Shard) -> tuple[StreamFacts, ...]:
-    """The facts of all streams of a shard."""
-    return tuple(_stream(shard, stream) for stream in shard.catalog.streams)
+def streams_of(shard: Shard, start: int = 0, stop: int | None = None) -> list[StreamFacts]:
+    """The facts of the streams of a shard, by their order from `start` to `stop`, without examples."""
+    return [_stream(shard, stream) for stream in shard.catalog.streams[start:stop]]
+
+
+def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
+    """The facts of a stream, with ids for an example where they never meet; a look at all that is known."""
+    if not never_meet(facts):
+        return facts
+    return replace(facts, example=example(shard, shard.catalog.by_name[facts.name]))
 
 
 def read_by(shard: Shard) -> tuple[int, int, int]:
@@ -79,7 +60,6 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
             triple(column[code].tolist()) for column in (seen.records, seen.earliest, seen.latest)
         )
     models = list(stream.models.values())
-    matched = int(streams.completed[code])
     return StreamFacts(
         name=stream.name,
         partition=shard.partition,
@@ -88,7 +68,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         records=records,
         earliest=earliest,
         latest=latest,
-        matched=matched,
+        matched=int(streams.completed[code]),
         late_predictions=int(subjects.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.reporter.late_latencies, code).get("p50"),
@@ -96,7 +76,6 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
         other_keys=tuple(stream.other_keys),
-        example=NO_EXAMPLE if matched else example(shard, stream),
     )
 
 

@@ -11,14 +11,15 @@ from prequential.core.catalog import Stream
 from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.measures import INDEX
 from prequential.core.messages import State
+from prequential.core.refusals import Refusal, alike
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
 from prequential.emission import POINTS
-from prequential.facts import Reasons, example, read_by, streams_of, triple
+from prequential.facts import example, read_by, streams_of, triple, with_example
 from prequential.table import Row, models_table, print_wide, with_courses
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter
+from prequential.topics.outputs import Alarm
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -144,8 +145,7 @@ class Account:
     ) -> None:
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
-        self._reasons = Reasons()
-        self._places: list[Place] = []  # of the first record for each reason
+        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kind and what is alike
         self._records = {name: Kind() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}
         self._outcomes: list[Outcomes] = []
@@ -156,17 +156,17 @@ class Account:
         self._evaluated = False
         self._configured: tuple[str, ...] = ()
 
-    def letter(self, letter: DeadLetter, place: Place) -> None:
-        """A record can't be used."""
-        if self._reasons.add(letter):
-            self._places.append(place)
-
     def add(self, shard: Shard) -> None:
         """A shard has come to its end."""
         for name, read, unusable in zip(KINDS, read_by(shard), shard.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
-        self._streams += streams_of(shard)
+        for refusal in shard.refusals.known():
+            key = refusal.kind, alike(refusal.sentence)
+            place = self._place(refusal.kind, shard.partition, refusal.offset)
+            first, where = self._refusals.get(key, (refusal._replace(records=0), place))
+            self._refusals[key] = first._replace(records=first.records + refusal.records), where
+        self._streams += [with_example(shard, facts) for facts in streams_of(shard)]
         self._configured = tuple(shard.config.streams)
         for name, count in shard.misplaced_streams.items():
             self._misplaced[name] = self._misplaced.get(name, 0) + count
@@ -177,8 +177,8 @@ class Account:
         """What may look wrong."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
-            tuple(self._streams), triple(records), self._reasons.known(), self._configured,
-            tuple(self._misplaced.items()),
+            tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
+            self._configured, tuple(self._misplaced.items()),
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
@@ -186,11 +186,11 @@ class Account:
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
-            Drop(KINDS[reason.kind], "unusable", reason.sentence, reason.records, place)
-            for reason, place in zip(self._reasons.known(), self._places)
+            Drop(KINDS[refusal.kind], "unusable", refusal.sentence, refusal.records, place)
+            for refusal, place in self._refusals.values()
         ]
         drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
-        found = [Saying(*finding) for finding in findings(self.facts())]
+        found = [Saying(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
             self.alarms, found,

@@ -186,17 +186,9 @@ class _Writer:
         else:
             source = self.sources[output.kind]
             line = source.line_number(output.offset)
-            self.account.letter(output, self._place(output.kind, 0, output.offset))
-            self._write_letter(output, 0, line - 1, None, source.lines[line - 1])
+            self.dead_letter(output, 0, line - 1, None, source.lines[line - 1])
 
     def dead_letter(
-        self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None
-    ) -> None:
-        """Write an unusable record of a topic."""
-        self.account.letter(letter, self._place(letter.kind, partition, offset))
-        self._write_letter(letter, partition, offset, key, value)
-
-    def _write_letter(
         self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None
     ) -> None:
         """Write an unusable record; bytes that aren't UTF-8 are shown as U+FFFD."""

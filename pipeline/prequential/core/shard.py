@@ -42,6 +42,7 @@ from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME
 from prequential.core.plans import Plan
 from prequential.core.records import Rows
+from prequential.core.refusals import Refusals
 from prequential.core.state import ensure, new_store
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
@@ -88,6 +89,7 @@ class Shard:
         #: each reason (`prequential.core.logs`).
         self.seen = seen.new_seen()
         self.dropped: dict[int, tuple[int, int]] = {}
+        self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
         self.logs = new_logs(_LOG_ROWS)
@@ -449,8 +451,9 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        why = batch.reasons[index] if reason is None else reason
+        self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
-            why = batch.reasons[index] if reason is None else reason
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
     def _reason(self, code: int, record: Any) -> str:

@@ -29,6 +29,7 @@ from prequential.topics.specs import (
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.runner import ShardRunner
@@ -67,6 +68,7 @@ class Worker:
         self._assigned: frozenset[int] | None = None
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
+        self._findings = Findings(config)
         self.endpoint: Endpoint | None = None
         self.app = self._build_app()
 
@@ -213,11 +215,14 @@ class Worker:
         crashed = asyncio.ensure_future(self._crashed())
         watching = asyncio.ensure_future(self._watch_cluster())
         watching.add_done_callback(lambda done: self._on_done("the cluster", done))
+        judging = asyncio.ensure_future(self._look_for_findings())
+        judging.add_done_callback(lambda done: self._on_done("findings", done))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
         self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
         watching.cancel()
+        judging.cancel()
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await self.app.stop()
         self.endpoint.stop()
@@ -255,6 +260,11 @@ class Worker:
                     "`prequential worker --rebuild` begins anew with the topics as they are"
                 )
             await self._replace_stranded()
+
+    async def _look_for_findings(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._findings.look(dict(self.runners), self._origin.partitions)
 
     async def _replace_stranded(self) -> None:
         """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
@@ -309,7 +319,7 @@ class Worker:
         ]
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
-        return ready, "".join(lines) or "no shards\n"
+        return ready, ("".join(lines) or "no shards\n") + self._findings.text()
 
 
 def _create_own(kafka: KafkaConfig) -> None:
