@@ -123,10 +123,13 @@ class Stream:
         self.memories: dict[str, Memory] = {}
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
+        self.processed = 0  # records
+        self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
         """Steps 2 to 4 of the module's docstring."""
+        self.processed += 1
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
         seen = min(ts, record_time + CLOCK_LEAD)
@@ -194,7 +197,7 @@ class Stream:
                 if memory.state == "waiting":
                     self.count("unmatched_label")
                     self.unpredicted_instances += bool(memory.instance_ts)
-                del self.memories[instance_id]
+                self.forgotten.append(self.memories.pop(instance_id))
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
@@ -363,6 +366,7 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
+                "life": id(memory), "record": self.processed, "proba": chosen.proba,
             })  # fmt: skip
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,

@@ -11,7 +11,7 @@ from prequential.core.catalog import Stream
 from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.measures import INDEX
 from prequential.core.messages import State
-from prequential.core.refusals import Refusal, alike
+from prequential.core.refusals import Refusal
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
@@ -20,6 +20,7 @@ from prequential.facts import example, read_by, streams_of, triple, with_example
 from prequential.table import Row, models_table, print_wide, with_courses
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm
+from prequential.topics.reasons import kind_of, printable
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -145,7 +146,7 @@ class Account:
     ) -> None:
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
-        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kind and what is alike
+        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
         self._records = {name: Kind() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}
         self._outcomes: list[Outcomes] = []
@@ -162,7 +163,7 @@ class Account:
             self._records[name].read += read
             self._records[name].dropped += unusable
         for refusal in shard.refusals.known():
-            key = refusal.kind, alike(refusal.sentence)
+            key = refusal.kind, kind_of(refusal.sentence)
             place = self._place(refusal.kind, shard.partition, refusal.offset)
             first, where = self._refusals.get(key, (refusal._replace(records=0), place))
             self._refusals[key] = first._replace(records=first.records + refusal.records), where
@@ -336,7 +337,7 @@ def _finding(said: Saying) -> str:
 
 
 def _print(line: str, console: Console) -> None:
-    console.print(Text(line), soft_wrap=True)
+    console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _records(summary: Summary) -> Iterator[str]:

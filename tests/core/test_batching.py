@@ -433,7 +433,7 @@ class TestOtherConfigurationAfterRestore:
 
     def test_an_added_detector_is_named(self) -> None:
         _, written = self.shard_after(self.SETTINGS)
-        detectors = (DetectorConfig("error"), DetectorConfig("all"))
+        detectors = (DetectorConfig(), DetectorConfig(signal="all"))
         _, missing = self.restore(written, replace(self.SETTINGS, detectors=detectors))
         assert missing == [
             "s/m: final detector page-hinkley on error", "s/m: final detector page-hinkley on all",

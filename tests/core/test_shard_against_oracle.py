@@ -18,6 +18,7 @@ from helpers import (
     World,
     alarms_of,
     catch_up,
+    comparisons_of,
     examples,
     live,
     metrics_of,
@@ -118,7 +119,7 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     assert list(map(alarm_key, alarms)) == list(map(alarm_key, their_alarms))
     for ours, theirs in zip(alarms, their_alarms):
         assert_same_alarm(ours, theirs)
-    assert len(metrics) + len(alarms) == len(outputs), "nothing else may be put out"
+    assert len(metrics) + len(alarms) + len(comparisons_of(outputs)) == len(outputs), "and nothing else"
     return len(metrics), len(alarms)
 
 

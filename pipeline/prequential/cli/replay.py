@@ -20,7 +20,8 @@ from prequential.files import Source, read_lines, replay
 from prequential.summary import Account, Emission, Place, emission_of, show, why
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -58,6 +59,7 @@ def add_parser(subparsers: Any) -> None:
         "that the workers took; joins no group and changes nothing",
     )
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
+    parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr))
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
     try:
         return _replay(args, config, given)
     except OSError as error:
@@ -96,7 +98,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     show(summary, Console(stderr=True))  # when all that was asked for is written
     if not summary.evaluated:
-        raise WorkError(why(summary, account.facts()))
+        raise WorkError(printable(why(summary, account.facts())))
     return 0
 
 
@@ -106,7 +108,7 @@ def _from_topics(
     """Replay the cluster's topics; returns when there were metrics messages."""
     from prequential.worker.offline import replay_topics  # a broker's clients aren't needed else
 
-    metrics = args.metrics_out is not None
+    metrics = _asks_for_metrics(args)
     replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
     return emission_of(config, config) if metrics else None
 
@@ -127,13 +129,18 @@ def _from_files(
         progress.remove_task(task)
     sources = list(out.sources.values())
     task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
-    metrics = args.metrics_out is not None
+    metrics = _asks_for_metrics(args)
     shard = replay(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
         courses=Courses(),
     )  # fmt: skip
     out.account.add(shard)
     return emission_of(shard.config, config) if metrics else None
+
+
+def _asks_for_metrics(args: argparse.Namespace) -> bool:
+    """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
+    return args.metrics_out is not None or args.comparisons_out is not None
 
 
 class _Rate(ProgressColumn):
@@ -158,6 +165,7 @@ class _Writer:
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
         self._metrics = stack.enter_context(_open_output(args.metrics_out))
+        self._comparisons = stack.enter_context(_open_output(args.comparisons_out))
         self._alarms = stack.enter_context(_open_output(args.alarms_out))
         self._dead_letters = stack.enter_context(_open_output(args.dead_letters_out))
         self._kafka = config.kafka
@@ -183,6 +191,8 @@ class _Writer:
         elif isinstance(output, Alarm):
             _write(self._alarms, output)
             self.account.alarms.append(output)
+        elif isinstance(output, Comparison):
+            _write(self._comparisons, output)
         else:
             source = self.sources[output.kind]
             line = source.line_number(output.offset)
@@ -204,7 +214,7 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")
 

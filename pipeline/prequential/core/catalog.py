@@ -94,6 +94,10 @@ class Stream:
         some = (("initial",) if self.initial else ()) + (("final",) if self.final else ())
         return some + tuple(f"bin:{b}" for b in range(1, self.bins + 1))
 
+    def reports(self, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
+
     def position(self, key: int, value: str) -> int:
         """The position of a segment's value among its key's, from 1; a new one gets the next, or the last.
 
@@ -228,6 +232,7 @@ class Catalog:
         s.correction[code] = config.temporal_correction and not numbers
         s.probabilities[code] = not numbers and (
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins

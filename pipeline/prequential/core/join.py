@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.core.calendar import schedule, unschedule
-from prequential.core.completing import complete, complete_late, remember_numbers, revise
+from prequential.core.completing import complete, complete_late, remember_numbers
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
@@ -29,6 +29,8 @@ from prequential.core.logs import (
     note_dropped,
 )
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.references import refer
+from prequential.core.revisions import revise
 from prequential.core.store import (
     EXPIRED,
     LABELLED,
@@ -421,6 +423,8 @@ def _prediction(
         if instances.version[slot] == NO_VERSION:
             streams.predictions_without_instance[stream] += 1
         complete_late(registry, store, logs, i, stream, slot, row)
+        if streams.compared[stream]:
+            refer(registry, store, logs, i, stream, slot, row)
         drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
         remember_numbers(registry, store, row)
     else:

@@ -23,6 +23,7 @@ from prequential.core.measuring import Measured, cells_of, measured, pairs_of
 from prequential.core.naming import FADING
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
+from prequential.core.watch import Watch
 from prequential.topics.outputs import Alarm, Metrics, identifier, identity
 
 #: The measures that are baselines' accuracies.
@@ -413,21 +414,18 @@ class Reporter:
     # ---- alarms
 
     def alarm(
-        self, about: Subject, stage: str, outcome: int, detector: Any, statistic: float, correlation: float,
-        instance_id: str, ts: int,
+        self, about: Subject, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
+        correlation: float, instance_id: str, ts: int,
     ) -> Alarm:  # fmt: skip
         """An alarm's message."""
-        config = detector.config
-        params: dict[str, float] = {"delta": config.delta, "lambda": config.threshold}
-        if config.min_outcomes != type(config).min_outcomes:
-            params["min_outcomes"] = config.min_outcomes
+        config = watch.config
         stream = self._catalog.streams[about.stream]
         key = (
             stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
         )  # fmt: skip
         return Alarm(
-            identity(*key, config.signal, params, outcome),
-            *key, config.signal, outcome, instance_id, ts, statistic, config.threshold, params,
+            identity(*key, config.signal, watch.params, outcome),
+            *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
             msgspec.UNSET if correlation != correlation else correlation,
         )  # fmt: skip
 

@@ -1,15 +1,13 @@
-"""Why records couldn't be used, counted by what reasons have in common; with the first record for each.
+"""Why records couldn't be used, counted by kinds of reasons; with the first record for each.
 
 It is no part of the state: it says what came in the present life of a process (see `prequential.diagnosis`).
 """
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-#: What varies from record to record in a reason: what is quoted, and numbers.
-_VARYING = re.compile(r"'.*?'…?|(?<![\w`$])-?\d[\w.+-]*")
+from prequential.topics.reasons import kind_of
 
 #: Reasons that are told apart: they have names from strangers in them.
 _MOST = 100
@@ -22,15 +20,6 @@ class Refusal(NamedTuple):
     sentence: str
     offset: int
     records: int
-
-
-def alike(reason: str) -> str:
-    """What reasons have in common that differ in names and numbers only.
-
-    >>> alike("y_proba of 'a' is 70.0: expected a probability from 0 to 1")
-    'y_proba of … is …: expected a probability from … to …'
-    """
-    return _VARYING.sub("…", reason)
 
 
 class Refusals:
@@ -49,7 +38,7 @@ class Refusals:
 
     def add(self, kind: int, reason: str, offset: int) -> None:
         """Count a record that can't be used."""
-        key = kind, alike(reason)
+        key = kind, kind_of(reason)
         if key not in self._counts and len(self._counts) >= _MOST:
             key = kind, ""  # all others together
         self._first.setdefault(key, (reason, offset))

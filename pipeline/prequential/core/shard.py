@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from prequential.config import Config
 from prequential.core import coverage, latency, periods, seen, selection, snapshot
-from prequential.core.catalog import Catalog, Stream
+from prequential.core.catalog import Catalog
+from prequential.core.comparisons.pairing import Pairing
+from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
 from prequential.core.encoder import Encoder, Round
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
@@ -39,7 +41,7 @@ from prequential.core.logs import (
 from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
-from prequential.core.outcomes import OUTCOME
+from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.plans import Plan
 from prequential.core.records import Rows
 from prequential.core.refusals import Refusals
@@ -84,6 +86,8 @@ class Shard:
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
+        self.pairing = Pairing(self.catalog)
+        self.comparisons = ComparisonReporter(self.catalog, self.pairing)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.logs`).
@@ -146,6 +150,8 @@ class Shard:
             if stream.config.period is not None:
                 found = self.reporter.of_periods(stream, all_news=True)
                 self.outputs += [] if self.replaying else found
+            pairs = {pair for row in stream.subjects for pair in self.pairing.of.get(row, ())}
+            self.outputs += self.comparisons.messages(pairs, replaying=self.replaying, all_news=True)
 
     @property
     def remembered(self) -> int:
@@ -235,6 +241,7 @@ class Shard:
                 self._widen_logs(int(used[NEEDED]))
             elif why == REFUSED:
                 self.encoder.undo(row)
+                self.pairing.forget()
                 self._known = min(self._known, len(self.catalog.streams))
                 return row
         return None
@@ -277,6 +284,7 @@ class Shard:
             about = catalog.subjects[row]
             if about is None:
                 continue
+            self.pairing.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -312,17 +320,18 @@ class Shard:
             reporter.latencies = latency.update(reporter.latencies, streams, latencies)
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
+            self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
         clear(logs)
 
     def _evaluate(self, count: int, records: list[Any]) -> None:
         """Estimators and detectors read the outcome log."""
         catalog, log = self.catalog, self.logs.outcomes
-        plans = log.plan[:count]
+        plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
         found: list[tuple[tuple[int, ...], Alarm]] = []
         for number in numbers:
             plan = catalog.plans[number]
-            rows = np.flatnonzero(plans == number).astype(np.int32)
+            rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
             if "dependence" in plan.config.details and not plan.numbers:
                 self._note_labels(plan, rows)
             if self.courses is not None:
@@ -334,13 +343,14 @@ class Shard:
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
-                if not self._is_reported(catalog.streams[about.stream], stage):
+                if not catalog.streams[about.stream].reports(stage):
                     continue
                 detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
                     about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.autocorrelation[i]), records[record].instance_id, int(log.t1[row]),
+                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
+                    records[record].instance_id, int(log.t1[row]),
                 )  # fmt: skip
                 found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
         self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
@@ -361,11 +371,6 @@ class Shard:
             losses = (log.label[rows] != log.prediction[rows]).astype(np.float64)
         self.courses.update(keys, log.number[rows], losses)
 
-    @staticmethod
-    def _is_reported(stream: Stream, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake."""
-        return stage in stream.config.stages or (stage.startswith("bin:") and "bins" in stream.config.stages)
-
     def _note_labels(self, plan: Plan, rows: Ints32) -> None:
         """How labels follow each other, of each subject's outcomes: once for all of its stages."""
         log, first = self.logs.outcomes, self.catalog.columns.subjects.first
@@ -385,6 +390,7 @@ class Shard:
         subjects = self.catalog.columns.subjects
         rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
         self.outputs += self.reporter.metrics(rows, replaying=self.replaying)
+        self.outputs += self.comparisons.of_subjects(rows, replaying=self.replaying)
 
     def _tick(self, time: int) -> None:
         """Record time passed the multiples of `emit.every` before `time`."""
@@ -418,6 +424,7 @@ class Shard:
         if with_periods:
             found = self._with_due_periods(found, passed)
         self.outputs += found
+        self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
 
     def _with_due_periods(self, metrics: list[Metrics], passed: set[int]) -> list[Metrics]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.

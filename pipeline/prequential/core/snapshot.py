@@ -15,6 +15,7 @@ from prequential.config import DetectorConfig, StreamConfig
 from prequential.core import coverage, ids, latency, periods, selection
 from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
+from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
 from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
@@ -109,6 +110,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "reported": [[row, *counts] for row, counts in reporter.reported.items()],
         "worse": [[row, *key, since] for row, of in reporter.worse.items() for key, since in of.items()],
         "started_empty": [[row, list(what)] for row, what in reporter.started_empty.items()],
+        **saving.head(shard.pairing, shard.comparisons),
     }  # fmt: skip
 
 
@@ -130,6 +132,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, array in tables_of(getattr(reporter, what)).items():
             found[f"{what}|{name}"] = array.copy()
+    found |= saving.arrays(shard.pairing)
     slots = int(store.ids.counts[ids.TOP]) + 1
     found["deadline"] = store.links.deadline[:slots].copy()
     ends = dict.fromkeys(_OF_SLOTS, slots)
@@ -188,6 +191,7 @@ class _Restoring:
         for stream in self._catalog.streams:
             shard.encoder.know(stream)
         shard.make_rows()
+        self._pairs()
         self._periods()
         return self._missing
 
@@ -539,6 +543,20 @@ class _Restoring:
                     positions[i] = stream.values[new].get(value, most)
                 found[new] = old, positions
         return found
+
+    # ---- pairs
+
+    def _pairs(self) -> None:
+        """What is known of models that are compared."""
+        shard, plans = self._shard, self._head["plans"]
+        stages = {
+            row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
+            if number < len(plans)
+        }  # fmt: skip
+        self._missing += saving.restore(
+            self._catalog, shard.pairing, shard.comparisons, self._head, self._arrays, dict(self._moved),
+            stages,
+        )  # fmt: skip
 
     # ---- periods
 

@@ -15,6 +15,7 @@ from prequential.core.shard import Shard
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, never_meet
 from prequential.facts import read_by, since, streams_of, triple, with_example
 from prequential.topics.partitioning import partition_of
+from prequential.topics.reasons import printable
 from prequential.worker.runner import ShardRunner
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class Findings:
 
     def text(self) -> str:
         """The present findings, a line each."""
-        lines = [f"looks wrong: {finding}\n" for finding in self.present[:_SHOWN]]
+        lines = [f"looks wrong: {printable(str(finding))}\n" for finding in self.present[:_SHOWN]]
         if len(self.present) > _SHOWN:
             lines.append(f"… and {len(self.present) - _SHOWN} more\n")
         return "".join(lines)
@@ -101,7 +102,7 @@ class Findings:
             key = finding.code, finding.stream, finding.about
             if key not in self._said:
                 self._said.add(key)
-                log.warning("looks wrong: %s", finding)
+                log.warning("looks wrong: %s", printable(str(finding)))
 
     def _window(self, partition: int, runner: ShardRunner) -> _Window:
         window = self._windows.get(partition)

@@ -55,6 +55,36 @@ class Metrics(msgspec.Struct, gc=False):
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
+class Comparison(msgspec.Struct, gc=False):
+    """Two models on instances that both have an outcome of (`docs/semantics.md`): positive, B is better."""
+
+    id: str
+    stream: str
+    partition: int
+    model: str  # A
+    against: str  # B
+    segment: str | None
+    stage: str
+    estimator: str
+    loss: str
+    n: float
+    outcomes: int
+    ts: int
+    measures: dict[str, float]
+    undefined: dict[str, str]
+    #: Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
+    interval: tuple[float, float] | None
+    #: Of the verdicts of a stream, and the number of pairs that share it.
+    level: float
+    pairs: int
+    verdict: str
+    #: The joint outcome at which the verdict began.
+    since: int | None
+    config: str
+    #: Whether McNemar's test rejects, looked at once; where there is one.
+    significant: bool | msgspec.UnsetType = msgspec.UNSET
+
+
 class Alarm(msgspec.Struct, gc=False):
     """A detector's alarm (`docs/semantics.md`)."""
 
@@ -71,7 +101,7 @@ class Alarm(msgspec.Struct, gc=False):
     ts: int
     statistic: float
     threshold: float
-    params: dict[str, float]
+    params: dict[str, float | bool | str]
     #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -84,7 +114,7 @@ class DeadLetter(msgspec.Struct, gc=False):
     reason: str
 
 
-Output = Metrics | Alarm | DeadLetter
+Output = Metrics | Comparison | Alarm | DeadLetter
 
 
 def identity(*what: Any) -> str:
@@ -112,6 +142,6 @@ def identifier(*about: Any) -> Callable[..., str]:
     return identify
 
 
-def encode(message: Metrics | Alarm) -> bytes:
+def encode(message: Metrics | Comparison | Alarm) -> bytes:
     """A message as the JSON object that is published."""
     return _encode(message)
