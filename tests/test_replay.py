@@ -422,6 +422,19 @@ class TestCommand:
             assert wanted
         assert rows(folder / "dead-letters") == []
 
+    def test_a_terminal_sees_how_far_it_is(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """With rate and time left; what isn't a terminal sees the summary alone."""
+        assert run(folder) == 0
+        assert capfd.readouterr().err.startswith("read: 600 instances, 1,200 predictions, 600 labels;")
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+        assert run(folder) == 0
+        said = capfd.readouterr().err
+        assert "reading labels" in said
+        assert "records/s" in said
+        assert "100%" in said
+
     def test_messages_have_the_contracts_fields(self, folder: Path) -> None:
         assert run(folder) == 0
         assert list(rows(folder / "metrics")[0]) == [

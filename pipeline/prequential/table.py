@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -42,8 +43,9 @@ def models_table(
     if course is not None:
         grid.add_column(course, no_wrap=True)
     for row in rows:
+        shown = [Text(printable(name)) for name in row.names]
         bar = [] if course is None else [bars(row.course)]
-        grid.add_row(*row.names, *map(number, row.values), *bar, end_section=row.ends)
+        grid.add_row(*shown, *map(number, row.values), *bar, end_section=row.ends)
     return grid
 
 
