@@ -18,8 +18,16 @@ from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
-from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.specs import (
+    COMPARISONS,
+    DEAD_LETTERS,
+    DRIFT_ALARMS,
+    INPUTS,
+    JOURNAL,
+    METRICS,
+    SNAPSHOTS,
+)
 from prequential.worker.batches import Originals
 from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import JournalEntry, encode_entry
@@ -239,6 +247,8 @@ class Checkpoint:
         kafka = self._config.kafka
         if isinstance(output, Metrics):
             return Outgoing(kafka.topic(METRICS), output.stream.encode(), encode(output))
+        if isinstance(output, Comparison):
+            return Outgoing(kafka.topic(COMPARISONS), output.stream.encode(), encode(output))
         if isinstance(output, Alarm):
             log.warning(
                 "drift: %s/%s %s: %s on %s at outcome %d (%.1f > %g)",
