@@ -155,6 +155,8 @@ class _Reader:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+            if "every" in emit:
+                changes["emit_every_given"] = True
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)

@@ -94,6 +94,8 @@ class Reporter:
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
         self.latencies = latency.new_latencies()
+        #: By how much labels were later than the horizon; no part of the state.
+        self.late_latencies = latency.new_latencies()
         #: By subject: how the labels of its outcomes depend on each other, where a detail asks for it.
         self.labels: dict[int, LabelDependence] = {}
         #: By subject: `outcomes` and `revisions` at its last messages.
