@@ -20,7 +20,7 @@ from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, inner_allocating, kernel
-from prequential.core.measures import DEFINED, INDEX, NAMES
+from prequential.core.measures import DEFINED, INDEX, LOSSES, NAMES
 from prequential.core.measures.positive import Positives
 from prequential.core.measuring import Measured
 from prequential.core.outcomes import OUTCOME, Log, cell_of
@@ -33,9 +33,7 @@ WRONG, ABSOLUTE, SQUARED = range(3)
 LARGEST = 1e200
 
 #: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(
-    INDEX[name] for name in ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
-)
+_LOSSES = tuple(INDEX[name] for name in LOSSES)
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
 )
