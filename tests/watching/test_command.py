@@ -15,6 +15,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from prequential.cli import watch
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.watching import tail
-from prequential.watching.tail import Record
+from prequential.watching.tail import Record, Tail
 from watched import ALARM_LINE, LABELLED, METRICS_LINE, alarm, metrics
 
 #: Seconds in which the screen must show what it is asked for: the machine may be busy.
@@ -58,6 +59,7 @@ class FakeTail:
 
     def __init__(self, *_: object, **__: object) -> None:
         self.trouble = None
+        self.since: dict[str, int] = {}
         self.catching_up = False
         self._later = list(self.later)
 
@@ -151,7 +153,9 @@ def test_the_terminal_is_given_back_however_it_ends(
                 run("watch")
         else:
             assert run("watch") == status
-        said = os.read(ours, 65536).decode()
+        said = ""
+        while select.select([ours], [], [], 0)[0]:
+            said += os.read(ours, 65536).decode()
         assert termios.tcgetattr(theirs) == before
     os.close(ours)
     assert said.rfind("\x1b[?1049l") > said.rfind("\x1b[?1049h") >= 0
@@ -318,6 +322,12 @@ class TestTopics:
         monkeypatch.setattr(tail, "TAIL_RECORDS", 4)
         assert run("watch", "--once", *options(published)) == 0
         assert METRICS_LINE not in capsys.readouterr().out
+        monkeypatch.setattr(tail, "TAIL_RECORDS", 5)
+        with closing(Tail(published, ("metrics",), from_beginning=False)) as reading:
+            [cut] = [record for record in reading.to_end() if record.value == b"not JSON"]
+            assert reading.since == {"metrics": cut.time}
+        with closing(Tail(published, ("metrics",), from_beginning=True)) as reading:
+            assert (len(list(reading.to_end())), reading.since) == (4, {})
         assert run("watch", "--once", "--from-beginning", *options(published)) == 0
         assert METRICS_LINE in capsys.readouterr().out
 

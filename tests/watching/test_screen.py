@@ -93,7 +93,7 @@ class TestOverview:
         assert found[0].split()[2:4] == ["0.600", "0.500"]
         assert "accuracy" in lines[2]
         assert "12 models of 6 streams" in lines[0]
-        assert "final, window:1000" in lines[1]
+        assert lines[1] == "final, window:1000   worst first   1 of 12"
 
     def test_short_names_are_whole_and_leave_room_for_measures(self) -> None:
         measures = {"accuracy": 0.81, "kappa": 0.6, "kappa_per": -0.3, "kappa_plus": 0.25}
@@ -147,6 +147,11 @@ class TestOverview:
         state = state_of(metrics(), b"?")
         lines = [line.plain for line in Screen(state, "b").lines(80, 24, trouble="connection \x1b refused")]
         assert lines[2:4] == ["connection \ufffd refused", "1 unreadable messages"]
+
+    def test_since_when_messages_were_read_is_said_where_it_is_not_from_the_beginning(self) -> None:
+        state = state_of(metrics())
+        state.since = LABELLED - 60_000
+        assert Terminal(state).lines[1].endswith("1 of 1   heard since 22:12:20")
 
     def test_nothing_yet(self) -> None:
         assert "no metrics yet" in Terminal(State()).lines

@@ -10,6 +10,7 @@ from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
 from prequential.topics.outputs import Alarm
+from prequential.watching.text import measure_text
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -74,9 +75,9 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
             grid.add_row(
                 model if stage == STAGES[0] else "",
                 stage,
-                _number(board.measure(model, stage, WHOLE, "accuracy")),
-                _number(board.since(model, stage, server.drift_outcome)),
-                *map(_number, recent),
+                measure_text(board.measure(model, stage, WHOLE, "accuracy")),
+                measure_text(board.since(model, stage, server.drift_outcome)),
+                *map(measure_text, recent),
                 *([bars(course)] if with_course else []),
                 end_section=stage == STAGES[-1],
             )
@@ -128,7 +129,7 @@ def recent_line(board: Board) -> str:
         return "no outcomes yet"
     shown = []
     for model in board.models:
-        both = (_number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        both = (measure_text(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
         shown.append(f"{model} {' / '.join(both)}")
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
@@ -174,10 +175,3 @@ def print_table(board: Board, server: ModelServer, console: Console) -> None:
     if not console.is_terminal:
         console = Console(width=_WIDE, no_color=True, file=console.file)
     console.print(table(board, server, console))
-
-
-def _number(value: float | None) -> Text:
-    """A measure; one below zero, which is worse than the baseline, is red."""
-    if value is None:
-        return Text("-", style="dim")
-    return Text(f"{value:.3f}", style="red" if value < 0 else "")

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-#: Stands for a field that isn't there; one that is has at least a character.
-_ABSENT = msgspec.Raw()
+#: Stands for a field that isn't there.
+ABSENT = msgspec.Raw()
 
 
 class Heading(msgspec.Struct, gc=False):
@@ -23,8 +23,8 @@ class Heading(msgspec.Struct, gc=False):
     estimator: str
     #: Whose absence (from a worker before there was such a field) means the first partition.
     partition: int = 0
-    coverage: msgspec.Raw = _ABSENT
-    period: msgspec.Raw = _ABSENT
+    coverage: msgspec.Raw = ABSENT
+    period: msgspec.Raw = ABSENT
 
 
 class Reading(msgspec.Struct, gc=False):

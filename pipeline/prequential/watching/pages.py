@@ -20,7 +20,7 @@ from prequential.watching.table import (
     row_line,
     warnings,
 )
-from prequential.watching.text import printable, wrapped
+from prequential.watching.text import moment, printable, wrapped
 from rich.text import Text
 
 #: Share of the screen that recent changes take at most, below the table, and lines of them at least.
@@ -43,7 +43,8 @@ measure that you sort by. Baselines come last.
   a             all alarms, those of one change of a model in one line
   ?  q          this page; quit
 
-heard     since its newest message (without new outcomes there are none)
+heard     since its newest message (without new outcomes there are none);
+          who has said nothing since the time in the second line is not there
 alarm     since its newest alarm, of the model or of a segment
 MODEL*    has not the stage or estimator that was chosen: the nearest is shown
 STREAM[2] its records lie in several partitions, and each is evaluated apart:
@@ -63,8 +64,10 @@ def whole_table(state: State, now: int, width: int) -> list[Text]:
     """All that is known, where nobody scrolls; `now` in epoch ms."""
     rows = Ranking(state).rows(now)
     changes = newest_changes(row.model for row in rows)
+    read = [] if state.since is None else [Text(f"read since {moment(state.since, now)}", style="dim")]
     return [
         *warnings(state, None),
+        *read,
         *(table(rows, state, None, width, now) if rows else [Text("no metrics yet")]),
         *_change_lines(changes, state, now, width),
     ]
@@ -141,12 +144,14 @@ class Overview(Page):
     def __init__(self, state: State, ranking: Ranking) -> None:
         super().__init__()
         self._state, self._ranking = state, ranking
+        self._now = 0
         self._rows: list[Row] = []
         self._recent: list[tuple[Change, Model]] = []
         #: The model that the cursor stays with; None: whichever is first.
         self._chosen: ModelKey | None = None
 
     def refresh(self, now: int) -> None:
+        self._now = now
         self._rows = self._ranking.rows(now)
         changes = newest_changes(row.model for row in self._rows if row.change is not None)
         self._recent = [one for one in changes if is_recent(one[0], now)]
@@ -165,7 +170,10 @@ class Overview(Page):
         if choice.search or self.typing:
             parts.append(f"/{printable(choice.search)}{'_' if self.typing else ''}")
         place = f"{self._cursor.at + 1} of {len(self._rows):,}" if self._rows else "none"
-        return "   ".join([*parts, place])
+        parts.append(place)
+        if self._state.since is not None:
+            parts.append(f"heard since {moment(self._state.since, self._now)}")
+        return "   ".join(parts)
 
     def lines(self, width: int, height: int, now: int) -> list[Text]:
         room = max(_CHANGES, height // _CHANGES_SHARE)

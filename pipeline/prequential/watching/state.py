@@ -8,6 +8,7 @@ import msgspec
 from prequential.topics.specs import DRIFT_ALARMS, METRICS
 from prequential.watching.changes import Changes
 from prequential.watching.messages import (
+    ABSENT,
     Reading,
     decode_coverage,
     decode_heading,
@@ -59,7 +60,7 @@ class Model:
         self.changes = Changes()
         self.time = 0
         #: The newest message's field of that name, as it is.
-        self.coverage = b""
+        self.coverage = ABSENT
 
 
 class State:
@@ -79,6 +80,8 @@ class State:
         #: Measures that had a value in a message that was looked at.
         self.measures: set[str] = set()
         self.messages = 0
+        #: Who has said nothing since then (Kafka's time, epoch ms) isn't known; None where all was read.
+        self.since: int | None = None
         self.unreadable = 0
 
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
@@ -112,14 +115,14 @@ class State:
         model = self._known(heading.stream, heading.model, heading.partition, time)
         if model is None:
             return False
-        if not bytes(heading.period):  # periods are many, and don't move
+        if heading.period is ABSENT:  # periods are many, and don't move
             sequence = Sequence(heading.segment, heading.stage, heading.estimator)
             newest = model.sequences.get(sequence)
             if newest is None:
                 newest = model.sequences[sequence] = Newest()
             newest.put(value)
-            if coverage := bytes(heading.coverage):
-                model.coverage = coverage
+            if heading.coverage is not ABSENT:
+                model.coverage = heading.coverage
         return True
 
     def _alarm(self, value: bytes, time: int) -> bool:
@@ -151,6 +154,6 @@ class State:
 def coverage_of(model: Model) -> dict[str, object]:
     """What the newest messages say of what became of a model's predictions; empty without."""
     try:
-        return decode_coverage(model.coverage or b"{}")
+        return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
     except (msgspec.MsgspecError, ValueError):
         return {}

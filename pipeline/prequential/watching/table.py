@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prequential.watching.changes import Change
 from prequential.watching.ranking import Row, is_baseline, is_recent
 from prequential.watching.state import Model, ModelKey, State
-from prequential.watching.text import age, clock, count, elide, left, measure_text, printable
+from prequential.watching.text import age, count, elide, left, measure_text, moment, printable
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -113,7 +113,7 @@ def change_line(change: Change, now: int, width: int, whose: str = "") -> Text:
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
         where = [f"{len(where)} segments"]
-    alarms = f"{change.count} alarm{'s' if change.count > 1 else ''} since {since(change, now)}"
+    alarms = f"{change.count} alarm{'s' if change.count > 1 else ''} since {moment(change.began, now)}"
     of = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # Where the model as a whole is not affected, the segment is what matters.
     what = [*of, *where] if change.whole else [*where, *of]
@@ -129,18 +129,6 @@ def names_of_change(model: Model, state: State, width: int) -> str:
     name = printable(model.key.model)
     stream = elide(label(model.key, state), max(half, 2 * half - cell_len(name)))
     return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
-
-
-def since(change: Change, now: int) -> str:
-    """When a change's first alarm was (label time): the time of day, with the date if it is another day's.
-
-    >>> from prequential.watching.messages import Notice
-    >>> first = Notice("s", "m", None, "final", "page-hinkley", "error", 9, 1700000000000, 51.0, 50.0)
-    >>> since(Change(first, 0), 1700000000000), since(Change(first, 0), 1800000000000)
-    ('22:13:20', '2023-11-14 22:13')
-    """
-    date, _, time = clock(change.began).rstrip("Z").partition("T")
-    return time if clock(now).startswith(date) and time else f"{date} {time[:5]}".strip()
 
 
 def warnings(state: State, trouble: str | None) -> list[Text]:

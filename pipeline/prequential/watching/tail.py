@@ -47,6 +47,8 @@ class Tail:
         self._names = {kafka.topic(name): name for name in topics}
         counts = partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
+        #: By topic (without prefix) of which only the tail is read: since when (epoch ms) all of it.
+        self.since: dict[str, int] = {}
         with plain_errors(kafka):
             self._consumer = Consumer(
                 kafka.client(
@@ -67,19 +69,25 @@ class Tail:
                 )
             )
             places = []
+            #: Partitions that are read from somewhere in between, until their first message has come.
+            self._cut: set[tuple[str, int]] = set()
+            #: By partition that hasn't been read to what was its end in the beginning: that offset.
+            self._behind: dict[tuple[str, int], int] = {}
             for topic, count in counts.items():
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
                     low, high = self._ends(place)
                     place.offset = low if from_beginning else max(low, high - TAIL_RECORDS)
                     places.append(place)
+                    self._behind[topic, partition] = high
+                    if place.offset > low:
+                        self._cut.add((topic, partition))
             self._consumer.assign(places)
-        self._behind = {(place.topic, place.partition) for place in places}
         self._kafka = kafka
 
     @property
     def catching_up(self) -> bool:
-        """Whether the ends of some partitions haven't been reached yet."""
+        """Whether some of what was there in the beginning hasn't been read yet."""
         return bool(self._behind)
 
     def close(self) -> None:
@@ -96,6 +104,8 @@ class Tail:
         with plain_errors(self._kafka):
             for message in self._consumer.consume(_BATCH_RECORDS, seconds):
                 if message.error() is None:
+                    if self._behind:
+                        self._note_place(message)
                     taken.append(Record(names[message.topic()], message.value(), message.timestamp()[1]))
                 else:
                     self._note_error(message)
@@ -130,11 +140,24 @@ class Tail:
                     raise
                 sleep(_AGAIN_SECONDS)
 
+    def _note_place(self, message: Message) -> None:
+        """Note when a partition's tail begins, and that it was read to its former end.
+
+        While it is written to, no other end may be seen.
+        """
+        place = message.topic(), message.partition()
+        if place in self._cut:
+            self._cut.remove(place)
+            name = self._names[message.topic()]
+            self.since[name] = max(self.since.get(name, 0), message.timestamp()[1])
+        if place in self._behind and message.offset() + 1 >= self._behind[place]:
+            del self._behind[place]
+
     def _note_error(self, message: Message) -> None:
         """Note the end of a partition, or what may pass by itself; raise what doesn't."""
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            self._behind.discard((message.topic(), message.partition()))
+            self._behind.pop((message.topic(), message.partition()), None)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             pass  # librdkafka looks for the group's coordinator, which nobody here needs
         elif error.retriable():

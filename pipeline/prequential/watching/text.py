@@ -41,6 +41,16 @@ def clock(ts: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def moment(ts: int, now: int) -> str:
+    """The time of day (UTC) of `ts`, with the date if it is another day than `now`'s; both in epoch ms.
+
+    >>> moment(1700000000000, 1700000001000), moment(1700000000000, 1800000000000)
+    ('22:13:20', '2023-11-14 22:13')
+    """
+    date, _, time = clock(ts).rstrip("Z").partition("T")
+    return time if time and clock(now).startswith(date) else f"{date} {time[:5]}".strip()
+
+
 def age(ms: float) -> str:
     """A length of time in its largest unit.
 
