@@ -116,7 +116,7 @@ class TestWithoutATerminal:
             "elec2 nb final ALARM page-hinkley error",
         ]
         assert "mae=0.5000 rmse=- r2=0.2500" in said.out
-        assert said.err == "prequential: 1 unreadable messages\n"
+        assert said.err == "prequential: 1 unreadable message\n"
 
     def test_a_split_stream_is_warned_about_and_its_lines_say_which_part(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -146,12 +146,15 @@ class TestOverview:
     def test_trouble_and_unreadable_messages_stand_above(self) -> None:
         state = state_of(metrics(), b"?")
         lines = [line.plain for line in Screen(state, "b").lines(80, 24, trouble="connection \x1b refused")]
-        assert lines[2:4] == ["connection \ufffd refused", "1 unreadable messages"]
+        assert lines[2:4] == ["connection \ufffd refused", "1 unreadable message"]
 
     def test_since_when_messages_were_read_is_said_where_it_is_not_from_the_beginning(self) -> None:
         state = state_of(metrics())
         state.since = LABELLED - 60_000
         assert Terminal(state).lines[1].endswith("1 of 1   heard since 22:12:20")
+
+    def test_one_is_one(self) -> None:
+        assert Terminal(state_of(metrics())).lines[0].endswith("1 model of 1 stream")
 
     def test_nothing_yet(self) -> None:
         assert "no metrics yet" in Terminal(State()).lines

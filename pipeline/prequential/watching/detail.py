@@ -22,7 +22,7 @@ _STAGE, _ESTIMATOR, _SEGMENT = 12, 13, 27
 _COUNT, _MEASURE = 8, 10
 
 #: Columns of a measure with its name in the list of all.
-_LISTED = 38
+_LISTED = 40
 
 
 def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list[Text]:

@@ -20,7 +20,7 @@ from prequential.watching.table import (
     row_line,
     warnings,
 )
-from prequential.watching.text import moment, printable, wrapped
+from prequential.watching.text import counted, moment, printable, wrapped
 from rich.text import Text
 
 #: Share of the screen that recent changes take at most, below the table, and lines of them at least.
@@ -257,7 +257,7 @@ class AllChanges(Page):
         self._found = newest_changes(self._state.models.values())
 
     def title(self) -> str:
-        return f"{len(self._found):,} changes, the newest first"
+        return f"{counted(len(self._found), 'change')}, the newest first"
 
     def lines(self, width: int, height: int, now: int) -> list[Text]:
         if not self._found:

@@ -7,7 +7,7 @@ from prequential.watching.pages import AllChanges, Detail, Help, Overview, Page,
 from prequential.watching.ranking import Ranking
 from prequential.watching.state import State
 from prequential.watching.table import warnings
-from prequential.watching.text import clock, elide, printable, wrapped
+from prequential.watching.text import clock, counted, elide, printable, wrapped
 from rich.text import Text
 
 #: Lines that warnings take at most: what else is to be seen must be seen, too.
@@ -75,7 +75,7 @@ class Screen:
         page = self._pages[-1]
         streams = {key.stream for key in self._state.models}
         title = f"prequential watch  {elide(printable(self._cluster), 30)}  {clock(self._now)[11:19]} UTC"
-        models = f"{len(self._state.models):,} models of {len(streams):,} streams"
+        models = f"{counted(len(self._state.models), 'model')} of {counted(len(streams), 'stream')}"
         top = [_wide(title, models, width), _line(page.title(), width, "bold")]
         for warning in warnings(self._state, trouble):
             top += wrapped(warning, width)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prequential.watching.changes import Change
 from prequential.watching.ranking import Row, is_baseline, is_recent
 from prequential.watching.state import Model, ModelKey, State
-from prequential.watching.text import age, count, elide, left, measure_text, moment, printable
+from prequential.watching.text import age, count, counted, elide, left, measure_text, moment, printable
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -113,7 +113,7 @@ def change_line(change: Change, now: int, width: int, whose: str = "") -> Text:
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
         where = [f"{len(where)} segments"]
-    alarms = f"{change.count} alarm{'s' if change.count > 1 else ''} since {moment(change.began, now)}"
+    alarms = f"{counted(change.count, 'alarm')} since {moment(change.began, now)}"
     of = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # Where the model as a whole is not affected, the segment is what matters.
     what = [*of, *where] if change.whole else [*where, *of]
@@ -137,7 +137,7 @@ def warnings(state: State, trouble: str | None) -> list[Text]:
     if trouble:
         lines.append(Text(printable(trouble), style="red"))
     if state.unreadable:
-        lines.append(Text(f"{state.unreadable} unreadable messages", style="red"))
+        lines.append(Text(counted(state.unreadable, "unreadable message"), style="red"))
     if state.split:
         lines.append(Text(split_warning(state.split), style="bold red"))
     return lines
@@ -155,9 +155,9 @@ key records by stream with murmur2'
         for stream, partitions in sorted(split.items())
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    streams = "records of 1 stream lie" if len(named) == 1 else f"records of {len(named)} streams lie"
     return (
-        f"{streams} in several partitions, each evaluated apart: {', '.join(named[:_NAMED])}{more}; "
+        f"records of {counted(len(named), 'stream')} lie in several partitions, "
+        f"each evaluated apart: {', '.join(named[:_NAMED])}{more}; "
         "key records by stream with murmur2"
     )
 

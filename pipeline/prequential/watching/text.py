@@ -127,6 +127,15 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value < 1e6 else number(value)
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "stream"), counted(1000, "stream")
+    ('1 stream', '1,000 streams')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def measure_text(value: float | None, width: int = 0) -> Text:
     """A measure, at the right of its column; one below zero, which is worse than the baseline, is red."""
     if value is None:
