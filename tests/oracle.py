@@ -123,10 +123,13 @@ class Stream:
         self.memories: dict[str, Memory] = {}
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
+        self.processed = 0  # records
+        self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
         """Steps 2 to 4 of the module's docstring."""
+        self.processed += 1
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
         seen = min(ts, record_time + CLOCK_LEAD)
@@ -146,7 +149,9 @@ class Stream:
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
-            prediction = Prediction(ts, model, y_pred, proba, self.baselines())
+            version = obj.get("model_version")
+            version = None if version is None else str(version)
+            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
             self.label(instance_id, memory, ts, self.target(obj["y_true"]))
@@ -192,7 +197,7 @@ class Stream:
                 if memory.state == "waiting":
                     self.count("unmatched_label")
                     self.unpredicted_instances += bool(memory.instance_ts)
-                del self.memories[instance_id]
+                self.forgotten.append(self.memories.pop(instance_id))
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
@@ -334,6 +339,10 @@ class Stream:
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
                 self.result.alarms += evaluated.add(outcomes)
+                if evaluated is self.models[model][0]:  # stages at an age are groups of their own
+                    newest = choose("final", counting, t0, label.t1, self.settings.bins)
+                    assert newest is not None
+                    evaluated.note_version(newest)
                 every = self.settings.emit_outcomes
                 if every is not None and evaluated.count % every == 0:
                     self.emit(evaluated)
@@ -357,6 +366,7 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
+                "life": id(memory), "record": self.processed, "proba": chosen.proba,
             })  # fmt: skip
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,

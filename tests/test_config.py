@@ -92,8 +92,8 @@ class TestDefaults:
         assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
         assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 1000)
         assert defaults.detectors == (
-            DetectorConfig("error", "page-hinkley", 0.005, 50.0, 30),
-            DetectorConfig("fading:0.997/fading:0.9994", "page-hinkley", 0.1, 100.0, 30),
+            DetectorConfig("page-hinkley", "error"),
+            DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
         )
         assert defaults.measures == KNOWN_MEASURES
 
@@ -136,7 +136,9 @@ class TestDefaults:
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
-            detectors=(DetectorConfig("all:mae", "page-hinkley", 0.0, 1.0, 7),),
+            detectors=(
+                DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
+            ),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5)
@@ -311,10 +313,18 @@ WRONG = [
     ("defaults: {label_horizon: 999999999999999d}", 1, ["'999999999999999d'", "duration"]),
     ("defaults:\n  emit:\n    outcomes: 0", 3, ["defaults.emit.outcomes: 0", "an integer from 1"]),
     ("defaults: {emit: {every: 5}}", 1, ["defaults.emit.every: 5 is no duration", "1s"]),
-    ("defaults: {detectors: [{detector: adwin, signal: error}]}", 1, ["'adwin'", "page-hinkley"]),
+    ("defaults:\n  detectors:\n  - {detector: adwim}", 3, ["unknown detector 'adwim'", "known: "]),
+    ("defaults: {detectors: [{detector: [page-hinkley]}]}", 1, ["unknown detector ['page-hinkley']"]),
+    ("defaults: {detectors: [{direction: up}]}", 1, ["direction: 'up'", "increase, decrease or both"]),
+    ("defaults: {detectors: [{lambda: true}]}", 1, ["lambda: True", "a number above 0"]),
+    ("defaults: {detectors: [{min_outcomes: 2.5}]}", 1, ["min_outcomes: 2.5", "an integer from 1"]),
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
     ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: scaled_error}]}", 1,
+     ["detectors[0]: signal 'scaled_error' is of numbers", "expected error"]),
+    ("defaults: {task: regression}\nstreams:\n  a:\n    task: classification\n    detectors:\n"
+     "    - {signal: scaled_error}", 6, ["streams.a.detectors[0]: signal 'scaled_error' is of numbers"]),
     ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "at least 0"]),
     ("defaults: {detectors: [{signal: error, lambda: 0}]}", 1, ["lambda: 0", "a number above 0"]),
     ("defaults: {detectors: [{signal: error, min_outcomes: 0}]}", 1, ["min_outcomes: 0", "from 1"]),
@@ -457,7 +467,7 @@ def test_what_goes_together(file: Path, text: str) -> None:
 
 def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
     config = load(file, "defaults: {detectors: [{detector: page-hinkley, delta: 0.1, lambda: 5}]}")
-    assert config.defaults.detectors == (DetectorConfig("error", "page-hinkley", 0.1, 5.0),)
+    assert config.defaults.detectors == (DetectorConfig(params={"delta": 0.1, "lambda": 5.0}),)
 
 
 def test_all_of_the_contract_can_be_computed() -> None:

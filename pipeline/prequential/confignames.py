@@ -7,6 +7,7 @@ from typing import Any
 
 from prequential.config import AFTER, STAGES, DetectorConfig, StreamConfig, duration
 from prequential.core import naming
+from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
 from prequential.core.measures import OF_NUMBERS
 
@@ -94,27 +95,33 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a detector whose signal is a measure of the other task, and what is wrong with it."""
-    numbers = config.task == "regression"
+    """The place of a detector that can't watch its signal with the task, and what is wrong with it."""
     for place, detector in enumerate(config.detectors):
-        if _is_of_other_task(detector.signal, config):
-            known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
-            return place, (
-                f"signal {detector.signal!r} never has a value with task {config.task}: expected a measure "
-                f"among {known}"
-            )
+        if problem := _unfit(detector, config.task):
+            return place, problem
     return None
 
 
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the task."""
-    return tuple(one for one in config.detectors if not _is_of_other_task(one.signal, config))
+    return tuple(one for one in config.detectors if not _unfit(one, config.task))
 
 
-def _is_of_other_task(signal: str, config: StreamConfig) -> bool:
+def _unfit(detector: DetectorConfig, task: str) -> str:
+    """Why a detector's signal can't be watched with a task; "": it can."""
+    signal, numbers = detector.signal, task == "regression"
+    if DETECTORS[detector.detector].binary and (signal != "error" or numbers):
+        return (
+            f"detector {detector.detector} takes nothing but 0 and 1, so signal error with task "
+            f"classification; here is signal {signal!r} with task {task}"
+        )
+    if signal == naming.SCALED and not numbers:
+        return f"signal {signal!r} is of numbers: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
-    numbers = config.task == "regression"
-    return bool(estimator) and measure in MEASURES and (measure in OF_NUMBERS) != numbers
+    if estimator and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
+        known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
+        return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
+    return ""
 
 
 def _shown(milliseconds: int) -> str:

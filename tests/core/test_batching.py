@@ -433,7 +433,7 @@ class TestOtherConfigurationAfterRestore:
 
     def test_an_added_detector_is_named(self) -> None:
         _, written = self.shard_after(self.SETTINGS)
-        detectors = (DetectorConfig("error"), DetectorConfig("all"))
+        detectors = (DetectorConfig(), DetectorConfig(signal="all"))
         _, missing = self.restore(written, replace(self.SETTINGS, detectors=detectors))
         assert missing == [
             "s/m: final detector page-hinkley on error", "s/m: final detector page-hinkley on all",
@@ -606,7 +606,7 @@ def test_the_shards_have_something_in_every_table() -> None:
         if not name.startswith("Shard"):
             continue
         shard = kind.build()
-        for seed in range(6):
+        for seed in range(12):
             kind.use(shard, random.Random(seed))
         store, reporter = shard.store, shard.reporter
         for what in ("predictions", "values", "labels", "probabilities", "marks"):

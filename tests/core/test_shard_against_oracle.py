@@ -18,6 +18,7 @@ from helpers import (
     World,
     alarms_of,
     catch_up,
+    comparisons_of,
     examples,
     live,
     metrics_of,
@@ -56,7 +57,9 @@ def close(ours: Any, theirs: Any, absolute: float = 1e-12, relative: float = 1e-
 
 def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -> None:
     about = (ours, theirs)
-    for name in ("stream", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined"):
+    for name in (
+        "stream", "partition", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined",
+    ):  # fmt: skip
         assert getattr(ours, name) == theirs[name], (name, about)
     assert close(ours.n, theirs["n"]), about
     assert ours.measures.keys() == theirs["measures"].keys(), about
@@ -66,6 +69,8 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
     assert ours.config == config.stream(ours.stream).digest
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
+    version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
+    assert version == theirs["version"], about
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
@@ -114,7 +119,7 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     assert list(map(alarm_key, alarms)) == list(map(alarm_key, their_alarms))
     for ours, theirs in zip(alarms, their_alarms):
         assert_same_alarm(ours, theirs)
-    assert len(metrics) + len(alarms) == len(outputs), "nothing else may be put out"
+    assert len(metrics) + len(alarms) + len(comparisons_of(outputs)) == len(outputs), "and nothing else"
     return len(metrics), len(alarms)
 
 

@@ -70,3 +70,23 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
+    """A file to write to: None is none, `-` is standard output, `.gz` is understood.
+
+    Raises UsageError if the file can't be opened.
+    """
+    if path is None:
+        yield None
+    elif path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    else:
+        try:
+            stream: Any = gzip.open(path, "wb") if path.endswith(".gz") else Path(path).open("wb")
+        except OSError as error:
+            raise UsageError(f"can't write {path!r}: {error.strerror}") from error
+        with stream:
+            yield stream

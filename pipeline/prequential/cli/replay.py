@@ -18,7 +18,7 @@ from prequential.config import Config
 from prequential.files import Source, read_lines, replay
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
 from rich.console import Console
 from rich.progress import Progress
 
@@ -45,6 +45,7 @@ def add_parser(subparsers: Any) -> None:
         "that the workers took; joins no group and changes nothing",
     )
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
+    parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
     parser.set_defaults(run=run)
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr))
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
     try:
         return _replay(args, config, given)
     except OSError as error:
@@ -101,6 +102,7 @@ class _Writer:
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace) -> None:
         self._metrics = stack.enter_context(_open_output(args.metrics_out))
+        self._comparisons = stack.enter_context(_open_output(args.comparisons_out))
         self._alarms = stack.enter_context(_open_output(args.alarms_out))
         self._dead_letters = stack.enter_context(_open_output(args.dead_letters_out))
         self.sources: dict[int, Source] = {}
@@ -110,6 +112,8 @@ class _Writer:
             _write(self._metrics, output)
         elif isinstance(output, Alarm):
             _write(self._alarms, output)
+        elif isinstance(output, Comparison):
+            _write(self._comparisons, output)
         else:
             source = self.sources[output.kind]
             value = source.lines[source.order[output.offset]]
@@ -131,7 +135,7 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")
 

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("faust", "mode", "prequential.worker.transport"):
         logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
-    compile_loops(log.info)
+    compile_loops(log.info, config)
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()

@@ -39,8 +39,11 @@ from prequential.core.streams import (
 #: What baselines predict before the first label: a class of its own, never a label's.
 NOTHING = "@none"
 
-#: The value that all values of a key beyond the bound share.
+#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"
+
+#: Most versions of a stream's models that are told apart: some a day for years.
+MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Ages)
@@ -68,6 +71,7 @@ class Stream:
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        self.versions: dict[str, int] = {}  # codes from 1, of all models together
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
@@ -80,6 +84,10 @@ class Stream:
         """The stages that outcomes are evaluated in, in the order of their rows."""
         some = (("initial",) if self.initial else ()) + (("final",) if self.final else ())
         return some + tuple(f"bin:{b}" for b in range(1, self.bins + 1))
+
+    def reports(self, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
 
     def position(self, key: int, value: str) -> int:
         """The position of a segment's value among its key's, from 1; a new one gets the next, or the last.
@@ -95,6 +103,19 @@ class Stream:
             position = values[value] = len(values) + 1
         return position
 
+    def version(self, name: str) -> int:
+        """The code of a model's version; those beyond the bound share one."""
+        code = self.versions.get(name)
+        if code is None:
+            if len(self.versions) >= MOST_VERSIONS:
+                name = OTHER
+            code = self.versions.setdefault(name, len(self.versions) + 1)
+        return code
+
+    def version_name(self, code: int) -> str:
+        """The version that has this code."""
+        return next(name for name, known in self.versions.items() if known == code)
+
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
         value = next((name for name, at in self.values[key].items() if at == position), OTHER)
@@ -104,8 +125,10 @@ class Stream:
 class Catalog:
     """All names of a shard, and the tables that their rows are in."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0) -> None:
         self.config = config
+        #: Of the input topics; it stands in messages and in their ids.
+        self.partition = partition
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
         self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row
@@ -191,6 +214,7 @@ class Catalog:
         s.correction[code] = config.temporal_correction and not numbers
         s.probabilities[code] = not numbers and (
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins

@@ -179,6 +179,11 @@ class Encoder:
         versions = [records[i].version for i in instances]
         if any(versions):
             version[instances] = [one or 0 for one in versions]
+        told = [record.model_version for record in predictions]
+        if any(one is not None for one in told):
+            of, by_code = streams[at].tolist(), self._catalog.streams
+            version[at] = [0 if one is None else by_code[s].version(str(one)) for s, one in zip(of, told)]
+            self._catalog.registry.streams.versions[np.unique(streams[at])] = 1
         propensity = np.zeros(count)
         if self._weights and instances:
             propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.core.calendar import schedule, unschedule
-from prequential.core.completing import complete, complete_late, remember_numbers, revise
+from prequential.core.completing import complete, complete_late, remember_numbers
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
@@ -23,6 +23,8 @@ from prequential.core.logs import (
     has_capacity,
 )
 from prequential.core.records import INSTANCE, PREDICTION, Rows
+from prequential.core.references import refer
+from prequential.core.revisions import revise
 from prequential.core.store import (
     EXPIRED,
     LABELLED,
@@ -313,6 +315,7 @@ def _add_prediction(
     predictions.majority[row] = streams.majority[stream]
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
+    predictions.version[row] = rows.version[i]
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row] = rows.number[i]
@@ -403,6 +406,8 @@ def _prediction(
         if instances.version[slot] == NO_VERSION:
             streams.predictions_without_instance[stream] += 1
         complete_late(registry, store, logs, i, stream, slot, row)
+        if streams.compared[stream]:
+            refer(registry, store, logs, i, stream, slot, row)
         drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
         remember_numbers(registry, store, row)
     else:

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from prequential.config import Config
 from prequential.core import coverage, latency, periods, selection, snapshot
-from prequential.core.catalog import Catalog, Stream
+from prequential.core.catalog import Catalog
+from prequential.core.comparisons.pairing import Pairing
+from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.encoder import Encoder, Round
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
@@ -38,10 +40,12 @@ from prequential.core.logs import (
 from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
-from prequential.core.outcomes import OUTCOME
+from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.plans import Plan
+from prequential.core.records import Rows
 from prequential.core.state import ensure, new_store
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
@@ -55,10 +59,13 @@ class Shard:
 
     `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
     gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
+    Of a shard on Kafka `partitions` is how many the input topics have, so that streams that belong elsewhere
+    are noticed.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
+        self.partition, self._partitions = partition, partitions
         self.replaying = False
         self.merge = Merge()
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
@@ -67,8 +74,14 @@ class Shard:
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
-        self.catalog = Catalog(config)
+        #: Records here of streams that are another partition's, by kind, and by stream; of this process.
+        self.misplaced = [0, 0, 0]
+        self.misplaced_streams: dict[str, int] = {}
+        self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
+        self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
+        self.pairing = Pairing(self.catalog)
+        self.comparisons = ComparisonReporter(self.catalog, self.pairing)
         self.encoder = Encoder(self.catalog)
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
@@ -124,6 +137,8 @@ class Shard:
             if stream.config.period is not None:
                 found = self.reporter.of_periods(stream, all_news=True)
                 self.outputs += [] if self.replaying else found
+            pairs = {pair for row in stream.subjects for pair in self.pairing.of.get(row, ())}
+            self.outputs += self.comparisons.messages(pairs, replaying=self.replaying, all_news=True)
 
     @property
     def remembered(self) -> int:
@@ -167,6 +182,8 @@ class Shard:
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
         done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        if self._partitions is not None:
+            self._count_misplaced(encoded.rows, refused)
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(taken, int(places[unused.position]), unused.reason)
@@ -200,9 +217,29 @@ class Shard:
                 self._widen_logs(int(used[NEEDED]))
             elif why == REFUSED:
                 self.encoder.undo(row)
+                self.pairing.forget()
                 self._known = min(self._known, len(self.catalog.streams))
                 return row
         return None
+
+    def _count_misplaced(self, rows: Rows, stop: int | None) -> None:
+        """Count records of streams that belong to another partition, up to this row; not those refused."""
+        assert self._partitions is not None
+        streams = self.catalog.streams
+        for stream in streams[len(self._misplaced) :]:
+            away = partition_of(stream.name, self._partitions) != self.partition
+            self._misplaced = np.append(self._misplaced, away)
+        if not self._misplaced.any():
+            return
+        taken = rows.refused[:stop] == 0
+        of, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[of]
+        for kind in kinds[away].tolist():
+            self.misplaced[kind] += 1
+        codes, counts = np.unique(of[away], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist()):
+            name = streams[code].name
+            self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
 
     def _widen_logs(self, rows: int) -> None:
         used = self.logs.used
@@ -220,6 +257,7 @@ class Shard:
             about = catalog.subjects[row]
             if about is None:
                 continue
+            self.pairing.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -250,17 +288,18 @@ class Shard:
             )
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
+            self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
         clear(logs)
 
     def _evaluate(self, count: int, records: list[Any]) -> None:
         """Estimators and detectors read the outcome log."""
         catalog, log = self.catalog, self.logs.outcomes
-        plans = log.plan[:count]
+        plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
         found: list[tuple[tuple[int, ...], Alarm]] = []
         for number in numbers:
             plan = catalog.plans[number]
-            rows = np.flatnonzero(plans == number).astype(np.int32)
+            rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
             if "dependence" in plan.config.details and not plan.numbers:
                 self._note_labels(plan, rows)
             alarms = plan.consume(log, rows, catalog.positives(plan))
@@ -270,21 +309,17 @@ class Shard:
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
-                if not self._is_reported(catalog.streams[about.stream], stage):
+                if not catalog.streams[about.stream].reports(stage):
                     continue
                 detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
                     about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.autocorrelation[i]), records[record].instance_id, int(log.t1[row]),
+                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
+                    records[record].instance_id, int(log.t1[row]),
                 )  # fmt: skip
                 found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
         self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
-
-    @staticmethod
-    def _is_reported(stream: Stream, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake."""
-        return stage in stream.config.stages or (stage.startswith("bin:") and "bins" in stream.config.stages)
 
     def _note_labels(self, plan: Plan, rows: Ints32) -> None:
         """How labels follow each other, of each subject's outcomes: once for all of its stages."""
@@ -305,6 +340,7 @@ class Shard:
         subjects = self.catalog.columns.subjects
         rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
         self.outputs += self.reporter.metrics(rows, replaying=self.replaying)
+        self.outputs += self.comparisons.of_subjects(rows, replaying=self.replaying)
 
     def _tick(self, time: int) -> None:
         """Record time passed the multiples of `emit.every` before `time`."""
@@ -338,6 +374,7 @@ class Shard:
         if with_periods:
             found = self._with_due_periods(found, passed)
         self.outputs += found
+        self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
 
     def _with_due_periods(self, metrics: list[Metrics], passed: set[int]) -> list[Metrics]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.

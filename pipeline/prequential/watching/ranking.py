@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from prequential.core.measures import LOSSES, NAMES
+from prequential.core.measures import LESS_IS_BETTER, NAMES
 from prequential.core.naming import BASELINE, RANDOM_SUFFIX
 from prequential.watching.changes import Change
 from prequential.watching.messages import Reading
@@ -155,7 +155,7 @@ def _goodness(measure: str, value: float) -> float:
     """A measure's value, turned so that it falls when the model gets worse."""
     if measure == "bias":
         return -abs(value)
-    return -value if measure in LOSSES else value
+    return -value if measure in LESS_IS_BETTER else value
 
 
 #: Measures by what a reader asks for first; where there are models of both tasks, in turns.

@@ -55,7 +55,7 @@ def replay_topics(
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
     for partition in range(origin.partitions):
-        _ShardReplay(config, partition, put, dead_letter, progress).run(origin)
+        _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress).run(origin)
 
 
 class _ShardReplay:
@@ -65,6 +65,7 @@ class _ShardReplay:
         self,
         config: Config,
         partition: int,
+        partitions: int,
         put: Callable[[Output], None],
         dead_letter: DeadLetterWriter,
         progress: Progress,
@@ -74,7 +75,7 @@ class _ShardReplay:
         self._put = put
         self._dead_letter = dead_letter
         self._progress = progress
-        self._shard = Shard(config)
+        self._shard = Shard(config, partition, partitions)
         self._originals = Originals()
         self._decoder = Decoder()
         self._cuts: deque[Cut] = deque()

@@ -63,7 +63,7 @@ class ShardRunner:
         on_lost: Callable[[int, str], None],
     ) -> None:
         self.partition = partition
-        self.shard = Shard(config)
+        self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
         self.recovering = True
         self.progress = "waiting"

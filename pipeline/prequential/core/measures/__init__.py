@@ -29,7 +29,7 @@ OF_PROBABILITIES = ("log_loss", "brier", "ece", "auc")
 OF_WEIGHTS = ("ipw_accuracy", "ipw_n")
 
 #: Measures of which less is better; of `bias`, what is nearer to 0; of the others, more.
-LOSSES = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
+LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
 
 #: Measure to column.
 INDEX: dict[str, int] = {name: column for column, name in enumerate(NAMES)}
