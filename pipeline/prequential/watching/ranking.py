@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from prequential.core.measures import LESS_IS_BETTER, NAMES
-from prequential.core.naming import BASELINE, RANDOM_SUFFIX
+from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.watching.changes import Change
 from prequential.watching.messages import Reading
 from prequential.watching.state import Model, ModelKey, Sequence, State
@@ -137,7 +137,7 @@ def is_baseline(model: str) -> bool:
     >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
     (True, True, False, False)
     """
-    return model.startswith(BASELINE) or model.endswith(RANDOM_SUFFIX)
+    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
 
 
 def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
