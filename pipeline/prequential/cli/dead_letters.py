@@ -23,14 +23,13 @@ from prequential.topics.dead_letters import (
     clock,
     from_line,
     from_message,
-    kind_of,
-    printable,
     to_line,
 )
 from prequential.topics.decoding import decode
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
+from prequential.topics.reasons import kind_of, printable
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from rich.console import Console
 from rich.progress import Progress

@@ -6,7 +6,7 @@ evaluated of it: a model, and beside it what the configuration asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,9 @@ NOTHING = "@none"
 #: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"
 
+#: Keys of segments that are remembered though they aren't configured: they come from strangers.
+MOST_OTHER_KEYS = 20
+
 #: Most versions of a stream's models that are told apart: some a day for years.
 MOST_VERSIONS = 10_000
 
@@ -71,6 +74,9 @@ class Stream:
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
+        self.unseen_keys = set(config.segments)
+        self.other_keys: list[str] = []
         self.versions: dict[str, int] = {}  # codes from 1, of all models together
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
@@ -102,6 +108,15 @@ class Stream:
                 return most + 1
             position = values[value] = len(values) + 1
         return position
+
+    def note_keys(self, given: Mapping[str, str]) -> None:
+        """A record carries segments under these keys."""
+        self.unseen_keys -= given.keys()
+        for key in given:
+            if key not in self.config.segments and key not in self.other_keys:
+                if len(self.other_keys) >= MOST_OTHER_KEYS:
+                    return
+                self.other_keys.append(key)
 
     def version(self, name: str) -> int:
         """The code of a model's version; those beyond the bound share one."""

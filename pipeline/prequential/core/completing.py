@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from prequential.core.events import MET
 from prequential.core.kernel import inlined, inner
-from prequential.core.logs import DUE, LATENCIES, OUTCOMES, Logs, add_event, add_segment_event
+from prequential.core.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
 from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.scoring import score
 from prequential.core.store import NO_CLASS, Predictions, Store
@@ -386,10 +386,8 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     """
     predictions = store.predictions
     label = store.instances.label[slot]
-    latency = logs.used[LATENCIES]
-    logs.used[LATENCIES] = latency + 1
-    logs.latencies.stream[latency] = stream
-    logs.latencies.latency[latency] = max(0, store.labels.t1[label] - store.labels.t0[label])
+    clock = registry.streams.clock[stream]
+    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
     registry.streams.completed[stream] += 1
     store.labels.completed[label] = registry.streams.completed[stream]
     first = store.instances.first[slot]

@@ -81,6 +81,7 @@ class Encoder:
     def know(self, stream: Stream) -> None:
         """A stream is in the catalog, with its models and classes."""
         self._streams[stream.name] = stream.code
+        stream.unseen_keys -= {key for key, values in zip(stream.config.segments, stream.values) if values}
         self._models[stream.name] = dict(stream.models)
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
@@ -225,6 +226,8 @@ class Encoder:
             given = getattr(record, "segments", None)
             if given:
                 stream = by_code[code]
+                if stream.unseen_keys:
+                    stream.note_keys(given)
                 for key, name in enumerate(stream.config.segments):
                     if name in given:
                         segments[i, key] = stream.position(key, given[name])

@@ -94,6 +94,8 @@ class Reporter:
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
         self.latencies = latency.new_latencies()
+        #: By how much labels were later than the horizon; no part of the state.
+        self.late_latencies = latency.new_latencies()
         #: By subject: how the labels of its outcomes depend on each other, where a detail asks for it.
         self.labels: dict[int, LabelDependence] = {}
         #: By subject: `outcomes` and `revisions` at its last messages.
@@ -332,6 +334,7 @@ class Reporter:
             "oldest_waiting_ms": coverage_of.oldest(self.coverage, model, clock),
             "labelled": coverage_of.labelled(self.coverage, model, clock),
             "label_latency_ms": latency.quantiles(self.latencies, at),
+            "recent_label_latency_ms": latency.recent_quantiles(self.latencies, at),
             "unpredicted_labels": int(streams.unmatched_label[at]),
             "instances_without_predictions": int(streams.instances_without_predictions[at]),
             "predictions_without_instance": int(streams.predictions_without_instance[at]),

@@ -46,7 +46,7 @@ REFERENCE = 100
 LARGEST = 1e200
 
 #: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER)
+_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
 )

@@ -128,7 +128,7 @@ def warm_consumers() -> None:
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
-    reporter.latencies = latency.update(reporter.latencies, nothing, np.zeros(0, np.int64))
+    reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:

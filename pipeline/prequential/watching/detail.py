@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from prequential.core.measures import NAMES
+from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.messages import Notice, Reading
 from prequential.watching.ranking import Row, measures_shown
 from prequential.watching.state import Model, State, coverage_of
 from prequential.watching.table import change_line
-from prequential.watching.text import age, clock, count, duration, left, measure_text, number, printable
+from prequential.watching.text import age, clock, count, duration, left, measure_text, number
 from rich.text import Text
 
 #: Columns of the names of stages, estimators and segments: the longest usual ones, `intermediate` and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from prequential.topics.reasons import printable
 from prequential.topics.specs import DRIFT_ALARMS
 from prequential.watching.messages import (
     Heading,
@@ -14,7 +15,7 @@ from prequential.watching.messages import (
     decode_reading,
 )
 from prequential.watching.state import State
-from prequential.watching.text import clock, printable
+from prequential.watching.text import clock
 
 #: Measures of a line, in order: of classes, and of numbers.
 _OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.detail import detail
 from prequential.watching.ranking import OTHER_WAYS, Ranking, Row, is_recent, measures_shown
@@ -20,7 +21,7 @@ from prequential.watching.table import (
     row_line,
     warnings,
 )
-from prequential.watching.text import counted, moment, printable, wrapped
+from prequential.watching.text import counted, moment, wrapped
 from rich.text import Text
 
 #: Share of the screen that recent changes take at most, below the table, and lines of them at least.

@@ -153,9 +153,7 @@ def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
 
 def _goodness(measure: str, value: float) -> float:
     """A measure's value, turned so that it falls when the model gets worse."""
-    if measure == "bias":
-        return -abs(value)
-    return -value if measure in LESS_IS_BETTER else value
+    return -abs(value) if measure in LESS_IS_BETTER else value
 
 
 #: Measures by what a reader asks for first; where there are models of both tasks, in turns.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from prequential.topics.reasons import printable
 from prequential.watching.keyboard import CLOSED
 from prequential.watching.pages import AllChanges, Detail, Help, Overview, Page, Picker, picker
 from prequential.watching.ranking import Ranking
 from prequential.watching.state import State
 from prequential.watching.table import warnings
-from prequential.watching.text import clock, counted, elide, printable, wrapped
+from prequential.watching.text import clock, counted, elide, wrapped
 from rich.text import Text
 
 #: Lines that warnings take at most: what else is to be seen must be seen, too.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.ranking import Row, is_baseline, is_recent
 from prequential.watching.state import Model, ModelKey, State
-from prequential.watching.text import age, count, counted, elide, left, measure_text, moment, printable
+from prequential.watching.text import age, count, counted, elide, left, measure_text, moment
 from rich.cells import cell_len
 from rich.text import Text
 

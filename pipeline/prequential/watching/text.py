@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-
+from prequential.topics.dead_letters import clock as exact_clock
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 #: Units of an age, in ms, the largest first.
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
@@ -19,26 +16,13 @@ _INDENT = 4
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def printable(text: str) -> str:
-    """Names come from outside: no control characters may reach the terminal.
-
-    >>> printable("a\\x1b[31mb")
-    'a\\ufffd[31mb'
-    """
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
 def clock(ts: int) -> str:
     """Epoch milliseconds as UTC to the second; as a number outside of the years 1 to 9999.
 
-    >>> clock(1700000000000)
+    >>> clock(1700000000123)
     '2023-11-14T22:13:20Z'
     """
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ts)
-    except OverflowError:
-        return str(ts)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return exact_clock(ts - ts % 1000)
 
 
 def moment(ts: int, now: int) -> str:

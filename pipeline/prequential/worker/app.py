@@ -29,6 +29,7 @@ from prequential.topics.specs import INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.rejected import rejected, say, tell
@@ -68,6 +69,7 @@ class Worker:
         self._assigned: frozenset[int] | None = None
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
+        self._findings = Findings(config)
         self._unseen: set[str] = set()  # topics whose settings may not be seen
         self.endpoint: Endpoint | None = None
         self.app = self._build_app()
@@ -228,12 +230,15 @@ class Worker:
         crashed = asyncio.ensure_future(self._crashed())
         watching = asyncio.ensure_future(self._watch_cluster())
         watching.add_done_callback(lambda done: self._on_done("the cluster", done))
+        judging = asyncio.ensure_future(self._look_for_findings())
+        judging.add_done_callback(lambda done: self._on_done("findings", done))
         telling = asyncio.ensure_future(tell())
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
         self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
         watching.cancel()
+        judging.cancel()
         telling.cancel()
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         say(rejected.rest())
@@ -277,6 +282,11 @@ class Worker:
                     "`prequential worker --rebuild` begins anew with the topics as they are"
                 )
             await self._replace_stranded()
+
+    async def _look_for_findings(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._findings.look(dict(self.runners), self._origin.partitions)
 
     async def _replace_stranded(self) -> None:
         """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
@@ -331,7 +341,7 @@ class Worker:
         ]
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
-        return ready, "".join(lines) or "no shards\n"
+        return ready, ("".join(lines) or "no shards\n") + self._findings.text()
 
 
 def _create_own(kafka: KafkaConfig) -> None:

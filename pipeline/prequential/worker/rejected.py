@@ -6,7 +6,7 @@ import asyncio
 import logging
 from time import monotonic
 
-from prequential.topics.dead_letters import kind_of, printable
+from prequential.topics.reasons import kind_of, printable
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
@@ -21,26 +20,10 @@ _ERROR, _TOPIC, _PARTITION, _OFFSET = "error", "topic", "partition", "offset"
 #: A field of a JSON line that holds bytes which are no text.
 _BASE64 = "base64"
 
-#: Characters of a reason that are looked at: ours have fewer, but others may write into the topic.
-_LONGEST_REASON = 1_000
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
-
-#: Text that quotes an offender: as `repr` has it, perhaps cut off. (An apostrophe within a word is none.)
-_QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")…?""")
-
-#: The part of a reason before its expectation: up to the first ": " outside of what it quotes.
-_OFFENCE = re.compile(rf"(?:{_QUOTED.pattern}|(?!: ).)*", re.DOTALL)
-
-#: A number by itself: not the 8 of UTF-8, or of a name such as `p99`.
-_NUMBER = re.compile(r"(?<![\w.+-])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)(?![\w.])")
-
-#: Where in a record something is: different in each of them, although it is the same fault.
-_PLACE = re.compile(r"\(byte \d+\)|\b0x[0-9a-f]+\b")
-
 
 class Letter(NamedTuple):
     """A dead letter; `topic` (with prefix), `partition` and `offset` say where the original stands.
@@ -149,34 +132,6 @@ def from_line(line: bytes) -> tuple[str, bytes]:
     raise ValueError("expected the record in `value`: a string, an object, or base64 in an object")
 
 
-def kind_of(reason: str) -> str:
-    """What is wrong, without which one: reasons of the same kind are the same.
-
-    What a reason quotes, its numbers before what was expected, and places in a record are taken out; limits
-    and types that were expected stay.
-
-    >>> kind_of("class 'cat: 7' is one too many: limits.classes_per_stream is 256")
-    "class '…' is one too many: limits.classes_per_stream is 256"
-    >>> kind_of("y_proba of 'UP' is -0.25: expected a probability from 0 to 1")
-    "y_proba of '…' is N: expected a probability from 0 to 1"
-    >>> kind_of("not UTF-8: byte 0xff can't be decoded")
-    "not UTF-8: byte … can't be decoded"
-    >>> kind_of("JSON is malformed: expected ':' (byte 17)")
-    "JSON is malformed: expected ':' (byte …)"
-    >>> kind_of("expected `str` of length <= 256 - at `$.stream`")
-    'expected `str` of length <= 256 - at `$.stream`'
-    """
-    reason = reason[:_LONGEST_REASON]
-    offence = _OFFENCE.match(reason)
-    assert offence is not None  # it matches nothing at all, too
-    offender, expectation = reason[: offence.end()], reason[offence.end() :]
-    if expectation:
-        offender = "'…'".join(_NUMBER.sub("N", part) for part in _QUOTED.split(offender))
-    else:
-        offender = _QUOTED.sub("'…'", offender)
-    return _PLACE.sub(lambda place: "(byte …)" if place[0].startswith("(") else "…", offender + expectation)
-
-
 def clock(ts: int) -> str:
     """Epoch milliseconds as RFC 3339; as a number outside of the years 1 to 9999.
 
@@ -188,15 +143,6 @@ def clock(ts: int) -> str:
     except OverflowError:
         return str(ts)
     return moment.isoformat(timespec="milliseconds" if ts % 1000 else "seconds").replace("+00:00", "Z")
-
-
-def printable(text: str) -> str:
-    """Text from outside for a terminal or a log: no control characters may reach it.
-
-    >>> printable("a\\x1b[31mb")
-    'a\\ufffd[31mb'
-    """
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _as_json(content: bytes | None) -> Any:

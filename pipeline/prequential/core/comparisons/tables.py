@@ -29,7 +29,7 @@ from prequential.core.comparisons.updating import (
     update_window,
 )
 from prequential.core.estimators.estimator import new_cells
-from prequential.core.kernel import Floats, Ints, Ints32, columns_of, grown
+from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown
 from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
@@ -60,6 +60,8 @@ class Side:
         self.rows = 0
         self._free: list[tuple[int, int]] = []
         self.sequences = confidence_sequence.new_table(16)
+        #: The same, column by column: a table of records takes its time to find one by name.
+        self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.times = new_times(16)
         self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
 
@@ -92,7 +94,9 @@ class Side:
 
     def ensure(self, rows: int) -> None:
         """Have capacity for so many rows."""
-        self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+        if rows > len(self.times.newest):
+            self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+            self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.memories = [grown(table, rows) for table in self.memories]
 
     def tables(self) -> Iterator[Any]:
