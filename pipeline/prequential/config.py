@@ -198,14 +198,14 @@ class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
     streams_per_shard: int = 10_000
-    #: Of models with each other; beyond it they aren't compared.
-    pairs_per_stream: int = 10
     models_per_stream: int = 200
     classes_per_stream: int = 256
     #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.
     instances_per_shard: int = 10_000_000
     #: Predictions that wait for one label (all models together).
     predictions_per_instance: int = 1_000
+    #: Pairs of models with each other; those that come later aren't compared.
+    pairs_per_stream: int = 10
 
 
 @dataclass(frozen=True)
