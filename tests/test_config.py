@@ -363,6 +363,19 @@ WRONG = [
     ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 65535"]),
     ("worker: {group: null}", 1, ["worker.group: None", "a string"]),
     ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
+    # Comparisons
+    ("defaults: {compare: some}", 1, ["defaults.compare", "'some'", "all, champion or off"]),
+    ("defaults:\n  compare: champion", 2, ["champion needs defaults.champion"]),
+    ("defaults: {compare_losses: [hinge]}", 1, ["'hinge'", "log_loss"]),
+    ("defaults: {compare_losses: []}", 1, ["compare_losses"]),
+    (
+        "defaults:\n  compare_losses: [error, squared]", 2,
+        ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"],
+    ),
+    ("streams: {a: {task: regression, compare_losses: [brier]}}", 1, ["'brier'", "error, absolute, squared"]),
+    ("defaults: {compare_level: 0}", 1, ["compare_level", "0"]),
+    ("defaults: {mcnemar_level: 0.7}", 1, ["mcnemar_level", "0.7"]),
+    ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
     # Not YAML, or more than this needs
     ("defaults: [", 1, ["not YAML"]),
     ("a: 1\n\tb: 2", 2, ["not YAML"]),
