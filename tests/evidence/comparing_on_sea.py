@@ -254,7 +254,7 @@ def draw(of: Stream, found: dict[str, Series], folder: Path) -> None:
         for name in ("window:1000", "window:100", "fading:0.999", "fading:0.99")
     ]
     history = [
-        Panel("error rate, window of 1,000", errors),
+        Panel("error rate, window of 1,000", errors, low=0.0, high=0.3),
         Panel("signed McNemar, all history", {"": found["all"].mcnemar}, (THRESHOLD,)),
     ]
     for name, panels in (("q", q_panels), ("mcnemar-all", history), ("mcnemar-forgetting", m_panels)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from prequential.core.kernel import Floats
 
 _WIDTH, _HEIGHT = 860, 150  # of a panel, in pixels
-_LEFT, _RIGHT, _TOP, _GAP = 70, 15, 30, 34
+_LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34
 
 #: Points of a curve: of all values that fall on one pixel the lowest and the highest are drawn.
 _COLUMNS = _WIDTH - _LEFT - _RIGHT
@@ -59,8 +60,8 @@ def _panel(panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Seque
         f'<rect x="{_LEFT}" y="{top}" width="{_COLUMNS}" height="{_HEIGHT}" fill="none" stroke="#999"/>',
         f'<text x="{_LEFT}" y="{top - 6}" font-weight="bold">{escape(panel.title)}</text>',
     ]
-    for value in (low, (low + high) / 2, high):
-        parts.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+    for value in _ticks(low, high):
+        parts.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.4g}</text>')
     for share in range(5):
         outcome = n * share // 4
         parts.append(
@@ -88,6 +89,14 @@ def _panel(panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Seque
                 f'fill="{colour}">{escape(name)}</text>'
             )
     return parts
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Some three round numbers within."""
+    least = (high - low) / 4
+    ten = 10.0 ** math.floor(math.log10(least))
+    step = next(ten * factor for factor in (1, 2, 5, 10) if ten * factor >= least)
+    return [step * at for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _thinned(curve: Floats) -> list[tuple[int, float]]:

@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import math
 import sys
 from collections.abc import Callable
+from itertools import combinations, islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.kernel import Bytes, Floats
+from river import linear_model, naive_bayes, preprocessing, tree
 from scipy import optimize, special
 
 LEVEL = 0.05
 
 #: χ²(1) is exceeded with probability 0.05 by this.
 _CHI_SQUARED = 3.841458820694124
+
+_ELEC2 = Path(__file__).resolve().parents[1] / "data" / "elec2.csv.gz"
 
 #: Days, after each of which somebody looks at a test.
 _LOOKS = 30
@@ -291,7 +298,37 @@ def false_verdicts(streams: int = 10_000, outcomes: int = 10_000) -> list[str]:
     return lines
 
 
+def correlations(outcomes: int = 20_000) -> list[str]:
+    """Correlation r of neighbouring differences in a real stream: Elec2, test-then-train, models of river."""
+    models = {
+        "naive Bayes": naive_bayes.GaussianNB(),
+        "Hoeffding tree": tree.HoeffdingTreeClassifier(),
+        "logistic regression": preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    }
+    wrong: dict[str, list[int]] = {name: [] for name in (*models, "persistent")}
+    latest = None
+    with gzip.open(_ELEC2, "rt") as file:
+        for record in islice(csv.DictReader(file), outcomes):
+            label = record.pop("class") == "UP"
+            x = {name: float(value) for name, value in record.items()}
+            for name, model in models.items():
+                wrong[name].append(model.predict_one(x) != label)
+                model.learn_one(x, label)
+            wrong["persistent"].append(latest != label)
+            latest = label
+    lines = ["| A | B | difference | disagree | r |", "| --- " * 5 + "|"]
+    for a, b in combinations(wrong, 2):
+        d = np.array(wrong[a], float) - np.array(wrong[b], float)
+        table = sequence.new_table(1)
+        sequence.declare(table, 0, 1.0, LEVEL)
+        run(table, 0, d, np.zeros(len(d), np.uint8))
+        f = sequence.inflation(table, 0)
+        shares = (f"{100 * share:.1f} %" for share in (d.mean(), np.abs(d).mean()))
+        lines.append(f"| {a} | {b} | {' | '.join(shares)} | {(f - 1) / (f + 1):.2f} |")
+    return lines
+
+
 if __name__ == "__main__":
-    for table in (widths, detections, false_verdicts):
+    for table in (widths, detections, false_verdicts, correlations):
         print(f"{table.__doc__}\n", *table(), "", sep="\n")
         sys.stdout.flush()
