@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +64,22 @@ class Signal:
         if long > 0 and self.seen >= self.min_outcomes:
             return short / long
         return None
+
+
+class ScaledError:
+    """`scaled_error`: x/(x + s), s the median of the losses above 0 among the first hundred outcomes."""
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+
+    def add(self, loss: float) -> float | None:
+        """The signal after this outcome; None for the first hundred."""
+        if len(self.first) < 100:
+            self.first.append(loss)
+            return None
+        above = [x for x in self.first if x > 0]
+        scale = statistics.median(above) if above else 0.0
+        return loss / (loss + scale) if loss > 0 else 0.0
 
 
 class MeasureSignal:
@@ -132,8 +149,10 @@ class Detector:
         min_outcomes = int(config.get("min_outcomes", DEFAULT_MIN_OUTCOMES))
         self.params = {"delta": delta, "lambda": threshold}
         estimator, _, measure = self.signal_name.rpartition(":")
-        self.signal: Signal | MeasureSignal
-        if estimator and measure in (*ALL_MEASURES, *WEIGHTED):
+        self.signal: Signal | ScaledError | MeasureSignal
+        if self.signal_name == "scaled_error":
+            self.signal = ScaledError()
+        elif estimator and measure in (*ALL_MEASURES, *WEIGHTED):
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)

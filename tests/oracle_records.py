@@ -38,16 +38,22 @@ DEFAULTS: dict[str, Any] = {  # contract, section 5
     "alpha": 2.0,
     "label_horizon": "7d",
     "settle": "5m",
-    "detectors": [
-        {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 50},
+    "detectors": None,  # those of the task
+    "emit": {"outcomes": 1000, "every": "1s"},
+}
+
+
+DETECTORS: dict[str, list[dict[str, Any]]] = {
+    task: [
+        {"detector": "page-hinkley", "signal": signal, "delta": 0.005, "lambda": 50},
         {
             "detector": "page-hinkley",
             "signal": "fading:0.997/fading:0.9994",
             "delta": 0.1,
             "lambda": 100,
         },
-    ],
-    "emit": {"outcomes": 1000, "every": "1s"},
+    ]
+    for task, signal in (("classification", "error"), ("regression", "scaled_error"))
 }
 
 
@@ -93,7 +99,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         alpha=float(merged["alpha"]),
         stages=list(merged["stages"]),
         estimators=list(merged["estimators"]),
-        detectors=list(merged["detectors"]),
+        detectors=DETECTORS[merged["task"]] if merged["detectors"] is None else list(merged["detectors"]),
         horizon=duration(merged["label_horizon"]),
         settle=duration(merged["settle"]),
         emit_outcomes=merged["emit"]["outcomes"],

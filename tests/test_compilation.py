@@ -35,9 +35,12 @@ def later() -> list[str]:
     from helpers import catch_up, live, small_logs
     from numba.core.dispatcher import Dispatcher
     from prequential.compilation import compile_loops
+    from prequential.config import Config, DetectorConfig, StreamConfig
+    from prequential.core.detectors import DETECTORS
     from worlds import extreme_world, paced_world, random_world
 
-    compile_loops(lambda notice: None)
+    every = tuple(DetectorConfig(name) for name in DETECTORS)
+    compile_loops(lambda notice: None, Config(defaults=StreamConfig(detectors=every)))
     found: list[str] = []
     compile_one: Any = Dispatcher.compile
 

@@ -19,6 +19,7 @@ from prequential.config import (
     DetectorConfig,
     HttpConfig,
     Limits,
+    Objective,
     StreamConfig,
     WorkerConfig,
     duration,
@@ -92,8 +93,8 @@ class TestDefaults:
         assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
         assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 1000)
         assert defaults.detectors == (
-            DetectorConfig("error", "page-hinkley", 0.005, 50.0, 30),
-            DetectorConfig("fading:0.997/fading:0.9994", "page-hinkley", 0.1, 100.0, 30),
+            DetectorConfig("page-hinkley", "error"),
+            DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
         )
         assert defaults.measures == KNOWN_MEASURES
 
@@ -114,7 +115,8 @@ class TestDefaults:
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       measures: [kappa], details: [intervals], dependence_order: 9, coverage: false,
+                       objective: {mae: 2, tolerance: 0.5, level: 0.05},
+                       measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5,
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3,
@@ -132,11 +134,14 @@ class TestDefaults:
         assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
-            measures=("kappa",), details=("intervals",), dependence_order=9, coverage=False,
+            objective=Objective({"mae": 2.0}, 0.5, 0.05),
+            measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
-            detectors=(DetectorConfig("all:mae", "page-hinkley", 0.0, 1.0, 7),),
+            detectors=(
+                DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
+            ),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5)
@@ -214,6 +219,20 @@ WRONG = [
     ("worker: {x: 1}", 1, ["'x' in worker", "session_timeout"]),
     ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: error, lamda: 5}", 4,
      ["'lamda' in defaults.detectors[1]", "did you mean lambda?"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    tolerence: 0.1", 4,
+     ["'tolerence' in defaults.objective", "did you mean tolerance?"]),
+    ("defaults: {objective: {p_per: 0.9}}", 1, ["'p_per' in defaults.objective", "known: error, accuracy"]),
+    # Objectives
+    ("defaults: {objective: 0.9}", 1, ["defaults.objective is 0.9", "keys and values"]),
+    ("defaults:\n  objective: {tolerance: 0.1}", 2, ["names no measure", "expected e.g. accuracy: 0.9"]),
+    ("defaults:\n  objective:\n    accuracy: high", 3, ["defaults.objective.accuracy", "'high'", "a number"]),
+    ("defaults:\n  objective:\n    accuracy: .nan", 3, ["defaults.objective.accuracy", "nan", "a number"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    tolerance: -1", 4, ["-1", "a number from 0"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    level: 2", 4, ["2", "a share above 0"]),
+    ("streams:\n  a:\n    objective:\n      kappa: 0.1\n      mae: 3", 5,
+     ["streams.a.objective.mae", "never has a value", "expected one of error, accuracy"]),
+    ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
+     ["streams.a.objective.f1", "expected one of kappa"]),
     # Twice
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),
     ("streams:\n  a: {}\n  a: {}", 3, ["streams has the key 'a' twice"]),
@@ -311,10 +330,18 @@ WRONG = [
     ("defaults: {label_horizon: 999999999999999d}", 1, ["'999999999999999d'", "duration"]),
     ("defaults:\n  emit:\n    outcomes: 0", 3, ["defaults.emit.outcomes: 0", "an integer from 1"]),
     ("defaults: {emit: {every: 5}}", 1, ["defaults.emit.every: 5 is no duration", "1s"]),
-    ("defaults: {detectors: [{detector: adwin, signal: error}]}", 1, ["'adwin'", "page-hinkley"]),
+    ("defaults:\n  detectors:\n  - {detector: adwim}", 3, ["unknown detector 'adwim'", "known: "]),
+    ("defaults: {detectors: [{detector: [page-hinkley]}]}", 1, ["unknown detector ['page-hinkley']"]),
+    ("defaults: {detectors: [{direction: up}]}", 1, ["direction: 'up'", "increase, decrease or both"]),
+    ("defaults: {detectors: [{lambda: true}]}", 1, ["lambda: True", "a number above 0"]),
+    ("defaults: {detectors: [{min_outcomes: 2.5}]}", 1, ["min_outcomes: 2.5", "an integer from 1"]),
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
     ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: scaled_error}]}", 1,
+     ["detectors[0]: signal 'scaled_error' is of numbers", "expected error"]),
+    ("defaults: {task: regression}\nstreams:\n  a:\n    task: classification\n    detectors:\n"
+     "    - {signal: scaled_error}", 6, ["streams.a.detectors[0]: signal 'scaled_error' is of numbers"]),
     ("defaults: {detectors: [{signal: error, delta: -1}]}", 1, ["delta: -1", "at least 0"]),
     ("defaults: {detectors: [{signal: error, lambda: 0}]}", 1, ["lambda: 0", "a number above 0"]),
     ("defaults: {detectors: [{signal: error, min_outcomes: 0}]}", 1, ["min_outcomes: 0", "from 1"]),
@@ -416,6 +443,24 @@ def test_a_stream_of_the_other_task_takes_over_the_detectors_that_it_can_have(fi
     assert [one.signal for one in config.streams["s"].detectors] == ["error"]
 
 
+def test_an_objective_of_the_defaults_is_that_of_streams_as_far_as_they_have_its_measures(file: Path) -> None:
+    config = load(
+        file,
+        """
+        defaults: {objective: {accuracy: 0.9, kappa: 0, tolerance: 0.1}}
+        streams:
+          narrow: {measures: [kappa]}
+          numbers: {task: regression}
+          own: {objective: {f1: 0.5}}
+          none: {objective: null}
+        """,
+    )
+    assert config.defaults.objective == Objective({"accuracy": 0.9, "kappa": 0.0}, 0.1)
+    assert config.stream("narrow").objective == Objective({"kappa": 0.0}, 0.1)
+    assert config.stream("own").objective == Objective({"f1": 0.5})
+    assert config.stream("numbers").objective is config.stream("none").objective is None
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_a_measure_is_a_signal_where_its_task_can_have_it(file: Path, task: str, measure: str) -> None:
@@ -457,7 +502,7 @@ def test_what_goes_together(file: Path, text: str) -> None:
 
 def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
     config = load(file, "defaults: {detectors: [{detector: page-hinkley, delta: 0.1, lambda: 5}]}")
-    assert config.defaults.detectors == (DetectorConfig("error", "page-hinkley", 0.1, 5.0),)
+    assert config.defaults.detectors == (DetectorConfig(params={"delta": 0.1, "lambda": 5.0}),)
 
 
 def test_all_of_the_contract_can_be_computed() -> None:

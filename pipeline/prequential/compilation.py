@@ -8,15 +8,18 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from prequential.config import Config
+
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
 
 _HELPER = "from prequential.core.warmup import warm_consumers; warm_consumers()"
 
 
-def compile_loops(tell: Callable[[str], None]) -> None:
-    """Have all loops compiled; `tell` is called with a sentence if there is something to compile.
+def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> None:
+    """Have all loops compiled that a configuration (None: the default one) can have use of.
 
-    numba keeps what it has compiled: see `prequential.loopcache`.
+    Of detectors these are those that it names. `tell` is called with a sentence if there is something to
+    compile. numba keeps what it has compiled: see `prequential.loopcache`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
@@ -39,7 +42,7 @@ def compile_loops(tell: Callable[[str], None]) -> None:
     listener = FirstCompilation()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        warm_up()
+        warm_up(config or Config())
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
         if listener.helper is not None:

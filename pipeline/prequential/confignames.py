@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from prequential.config import AFTER, STAGES, DetectorConfig, StreamConfig, duration
+from prequential.config import AFTER, STAGES, DetectorConfig, Objective, StreamConfig, duration
 from prequential.core import naming
+from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures import NOT_QUALITY, OF_NUMBERS
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
@@ -94,27 +96,61 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a detector whose signal is a measure of the other task, and what is wrong with it."""
-    numbers = config.task == "regression"
+    """The place of a detector that can't watch its signal with the task, and what is wrong with it."""
     for place, detector in enumerate(config.detectors):
-        if _is_of_other_task(detector.signal, config):
-            known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
-            return place, (
-                f"signal {detector.signal!r} never has a value with task {config.task}: expected a measure "
-                f"among {known}"
-            )
+        if problem := _unfit(detector, config.task):
+            return place, problem
     return None
 
 
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the task."""
-    return tuple(one for one in config.detectors if not _is_of_other_task(one.signal, config))
+    return tuple(one for one in config.detectors if not _unfit(one, config.task))
 
 
-def _is_of_other_task(signal: str, config: StreamConfig) -> bool:
+def objective_of(config: StreamConfig) -> Objective | None:
+    """What is left of an objective of `defaults` for a stream: bounds of measures that it has."""
+    if config.objective is None:
+        return None
+    bounds = {name: value for name, value in config.objective.bounds.items() if _has(config, name)}
+    return replace(config.objective, bounds=bounds) if bounds else None
+
+
+def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
+    """A measure of the objective that the stream never has a value of, and what is wrong with it.
+
+    >>> config = StreamConfig(measures=("accuracy", "kappa"), objective=Objective({"mae": 2.0}))
+    >>> objective_without_value(config)
+    ('mae', 'it never has a value with this task and these measures: expected one of accuracy, kappa')
+    """
+    for name in config.objective.bounds if config.objective else ():
+        if not _has(config, name):
+            known = [one for one in MEASURES if _has(config, one) and one not in NOT_QUALITY]
+            return name, (
+                f"it never has a value with this task and these measures: expected one of {', '.join(known)}"
+            )
+    return None
+
+
+def _has(config: StreamConfig, measure: str) -> bool:
+    return measure in config.measures and (measure in OF_NUMBERS) == (config.task == "regression")
+
+
+def _unfit(detector: DetectorConfig, task: str) -> str:
+    """Why a detector's signal can't be watched with a task; "": it can."""
+    signal, numbers = detector.signal, task == "regression"
+    if DETECTORS[detector.detector].binary and (signal != "error" or numbers):
+        return (
+            f"detector {detector.detector} takes nothing but 0 and 1, so signal error with task "
+            f"classification; here is signal {signal!r} with task {task}"
+        )
+    if signal == naming.SCALED and not numbers:
+        return f"signal {signal!r} is of numbers: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
-    numbers = config.task == "regression"
-    return bool(estimator) and measure in MEASURES and (measure in OF_NUMBERS) != numbers
+    if estimator and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
+        known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
+        return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
+    return ""
 
 
 def _shown(milliseconds: int) -> str:

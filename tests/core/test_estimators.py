@@ -7,7 +7,6 @@ import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -474,7 +473,7 @@ class PageHinkley:
         self._settings = self._of.configured(
             {"delta": delta, "lambda": threshold, "min_outcomes": min_outcomes}
         )
-        self._table = self._of.new_table(1)
+        self._table = self._of.new_table(1, self._settings)
 
     def update(self, x: Floats) -> list[tuple[int, float]]:
         """Feed values; returns (place in `x`, statistic) of each alarm."""
@@ -562,7 +561,9 @@ class TestDetection:
             for place, statistic in plain_page_hinkley([v for _, v in fed], 0.1, 3.0011, 5)
         ]
         assert len(expected) >= 2
-        config = DetectorConfig(name, delta=0.1, threshold=3.0011, min_outcomes=5)
+        config = DetectorConfig(
+            signal=name, params={"delta": 0.1, "lambda": 3.0011, "min_outcomes": 5}
+        )
         sequence = Outcomes(StreamConfig(estimators=("all",), detectors=(config,)), 2)
         alarms = []
         for piece in cut(rng, len(outcomes), (1, 10, 100)):
@@ -575,14 +576,14 @@ class TestDetection:
         assert watch.table.alarms[0] == len(expected)
 
     def test_params_name_what_is_not_the_default(self) -> None:
-        config = DetectorConfig("error", delta=0.1, threshold=7)
+        config = DetectorConfig(params={"delta": 0.1, "lambda": 7})
         assert params_of(config) == {"delta": 0.1, "lambda": 7}
-        other = replace(config, min_outcomes=5)
+        other = DetectorConfig(params={**config.params, "min_outcomes": 5})
         assert params_of(other) == {"delta": 0.1, "lambda": 7, "min_outcomes": 5}
 
     def test_a_sequence_names_detector_and_place(self) -> None:
         detectors = (
-            DetectorConfig("error", threshold=10.01), DetectorConfig("all", threshold=10.01),
+            DetectorConfig(params={"lambda": 10.01}), DetectorConfig(signal="all", params={"lambda": 10.01}),
         )  # fmt: skip
         sequence = Outcomes(StreamConfig(detectors=detectors), 2)
         errors = drifting(1, 2000, 0.1, 0.6)
@@ -591,7 +592,7 @@ class TestDetection:
         raised += [alarm._replace(place=700 + alarm.place) for alarm in sequence.update(outcomes[700:])]
         wanted = {
             config: plain_page_hinkley(
-                plain_fast(config.signal, errors), config.delta, config.threshold, 30
+                plain_fast(config.signal, errors), 0.005, 10.01, 30
             )
             for config in detectors
         }
@@ -601,7 +602,7 @@ class TestDetection:
         assert sequence.measured("all").n == 2000
 
 
-def params_of(config: DetectorConfig) -> dict[str, float]:
+def params_of(config: DetectorConfig) -> dict[str, Any]:
     """The parameters that an alarm names, of a model that is right at first and then always wrong."""
     settings = StreamConfig(detectors=(config,), stages=("final",), emit_every=None)
     shard = Shard(Config(defaults=settings))
@@ -812,7 +813,8 @@ class Latencies:
     def update(self, values: Sequence[int]) -> None:
         """Add latencies in ms."""
         of = np.zeros(len(values), dtype=np.int32)
-        self._of = latency.update(self._of, of, np.array(values, dtype=np.int64))
+        clocks = np.zeros(len(values), dtype=np.int64)
+        self._of = latency.update(self._of, of, np.array(values, dtype=np.int64), clocks)
 
     @property
     def counts(self) -> list[int]:

@@ -47,7 +47,7 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
         rows[0].append((i, {**about, "label_propensity": 0.5}))
         rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
         rows[2].append((i, {**about, "y_true": y}))
-    detector = DetectorConfig(signal=f"window:50:{measure}", delta=0.01, threshold=8.0)
+    detector = DetectorConfig(signal=f"window:50:{measure}", params={"delta": 0.01, "lambda": 8.0})
     config = StreamConfig(
         task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None
     )

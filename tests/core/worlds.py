@@ -27,7 +27,7 @@ OF_CLASSES = (
     "window:5:balanced_accuracy", "fading:0.99:kappa_plus", "all:log_loss", "window:20:brier",
     "fading:0.9:ece",
 )  # fmt: skip
-OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse")
+OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse", "scaled_error")
 
 #: Bounds of the bins of confidence, and the extremes: denormal numbers, what rounds to 1, a negative 0.
 PROBABILITIES = (
@@ -116,6 +116,9 @@ def random_world(
             guess = truth if rng.random() < (0.9 if 2 * number < size else 0.2) else None
             obj["model"] = rng.choice(models)
             obj["y_pred"] = rng.choice(guess or rng.choice(classes))
+            if rng.random() < 0.7:  # a roll-out in the middle, and one model that goes back and forth
+                rolled_out = 1 + number * 2 // size
+                obj["model_version"] = rng.choice(["1", 2]) if obj["model"] == "m1" else rolled_out
             if sort.probable and rng.random() < 0.7:
                 obj["y_proba"] = _random_probabilities(rng, classes)
                 if unusable and rng.random() < 0.1:
@@ -177,6 +180,11 @@ def _random_settings(
     }
     if sort.regression:
         defaults["positive_class"] = None
+    of_task = ["absolute", "squared"] if sort.regression else ["log_loss", "brier"]
+    if rng.random() < 0.5:
+        defaults["compare_losses"] = rng.choice([["error", *of_task], of_task[:1], [of_task[1], "error"]])
+    if rng.random() < 0.2:
+        defaults |= rng.choice([{"compare": "champion", "champion": "m1"}, {"compare": "off"}])
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
@@ -338,7 +346,8 @@ def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
     ]
     ratio = f"{rng.choice(_ESTIMATORS)}/{rng.choice(_ESTIMATORS)}"
-    return list(dict.fromkeys(["error", rng.choice(_ESTIMATORS), ratio, *of_measures]))
+    of_losses = ["error", *(["scaled_error"] if regression else [])]
+    return list(dict.fromkeys([*of_losses, rng.choice(_ESTIMATORS), ratio, *of_measures]))
 
 
 def _some(rng: random.Random, values: Sequence[str], most: int) -> list[str]:

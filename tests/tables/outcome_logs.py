@@ -126,7 +126,7 @@ class Consumers:
         self.detector = DETECTORS["page-hinkley"]
         self.settings = self.detector.configured({"lambda": 3, "min_outcomes": 10})
         for name in ("error", "window error", "ratio", "window auc"):
-            self.tables[f"detector {name}"] = self.detector.new_table(sequences)
+            self.tables[f"detector {name}"] = self.detector.new_table(sequences, self.settings)
         self.values: dict[str, list[tuple[int, float]]] = {}  # (row, value) by signal
         self.alarms: list[tuple[int, int, float, float]] = []  # (row, detector, statistic, autocorrelation)
 

@@ -45,7 +45,7 @@ def test_alarms_are_where_the_definition_has_them(seed: int) -> None:
     log = new_log(n)
     log.sequence[:] = random.integers(0, sequences, n)
     settings = PAGE_HINKLEY.configured({"delta": 0.05, "lambda": 4, "min_outcomes": 20})
-    table = PAGE_HINKLEY.new_table(sequences)
+    table = PAGE_HINKLEY.new_table(sequences, settings)
     found = []
     edges = sorted([0, n, *random.integers(0, n, 10).tolist()])
     for start, stop in pairwise(edges):
@@ -71,7 +71,7 @@ def test_the_first_alarm_may_come_at_the_least_number_of_outcomes() -> None:
     for least, expected in ((5, 1), (6, 0)):
         settings = PAGE_HINKLEY.configured({"lambda": 5.0, "min_outcomes": least})
         alarms = new_alarms(5)
-        table = PAGE_HINKLEY.new_table(1)
+        table = PAGE_HINKLEY.new_table(1, settings)
         PAGE_HINKLEY.run(table, settings, new_log(5), rows, values, np.ones(5, np.uint8), 0, alarms)
         assert alarms.raised[0] == expected
 
@@ -82,16 +82,15 @@ def test_a_fall_is_no_alarm() -> None:
     alarms = new_alarms(400)
     settings = PAGE_HINKLEY.configured({"lambda": 5.0})
     rows = np.arange(400, dtype=np.int32)
-    PAGE_HINKLEY.run(
-        PAGE_HINKLEY.new_table(1), settings, log, rows, values, np.ones(400, np.uint8), 0, alarms
-    )
+    table = PAGE_HINKLEY.new_table(1, settings)
+    PAGE_HINKLEY.run(table, settings, log, rows, values, np.ones(400, np.uint8), 0, alarms)
     assert alarms.raised[0] == 0
 
 
 def test_parameters_have_the_declared_types_and_defaults() -> None:
-    assert PAGE_HINKLEY.configured({}) == (0.005, 50.0, 30)
+    assert PAGE_HINKLEY.configured({}) == (0.005, 50.0, 30, 0)
     settings = PAGE_HINKLEY.configured({"lambda": 20, "min_outcomes": 5})
-    assert [type(value) for value in settings] == [float, float, int]
+    assert [type(value) for value in settings] == [float, float, int, int]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +98,7 @@ def test_parameters_have_the_declared_types_and_defaults() -> None:
 )
 def test_parameters_have_bounds(name: str, good: float, bad: float) -> None:
     (parameter,) = [parameter for parameter in PAGE_HINKLEY.parameters if parameter.name == name]
-    assert parameter.accepts(good)
-    assert not parameter.accepts(bad)
-    assert not parameter.accepts(float("nan"))
+    assert parameter.parse(good) == good
+    for wrong in (bad, float("nan"), "1", True, None):
+        with pytest.raises(ValueError, match=f"{wrong!r}: expected (a number|an integer)"):
+            parameter.parse(wrong)

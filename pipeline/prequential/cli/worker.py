@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     config = load(args)
     if args.http is not None:
-        config = replace(config, http=_address(args.http))
+        address = _address(args.http)
+        config = replace(config, http=replace(config.http, host=address.host, port=address.port))
     logging.basicConfig(
         level=_LEVELS[args.log_level],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("faust", "mode", "prequential.worker.transport"):
         logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
-    compile_loops(log.info)
+    compile_loops(log.info, config)
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()

@@ -157,6 +157,21 @@ def records(schema: type[Table], rows: int) -> Table:
     return cast(Table, np.zeros(rows, dtype=dtype).view(np.recarray))
 
 
+def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
+    """A table of zeros with the schema's columns as arrays; `widths`: columns that have so many in a row.
+
+    >>> from typing import NamedTuple
+    >>> class Lists(NamedTuple):
+    ...     of: Floats
+    ...     count: Ints
+    >>> zeros(Lists, 1, of=3)
+    Lists(of=array([[0., 0., 0.]]), count=array([0]))
+    """
+    elements = {name: _ELEMENTS[_name(kind)] for name, kind in schema.__annotations__.items()}
+    shapes = {name: (rows, widths[name]) if name in widths else (rows,) for name in elements}
+    return schema(*(np.zeros(shapes[name], elements[name]) for name in elements))
+
+
 def _name(annotation: Any) -> str:
     return str(getattr(annotation, "__forward_arg__", annotation))
 

@@ -10,6 +10,10 @@ from prequential.core.measures import INDEX
 #: Kinds of estimators.
 ALL, WINDOW, FADING = range(3)
 
+#: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
+#: are corrected by the labels before, and of random predictions with its distribution.
+BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
+
 #: Fading factors below it forget everything at once.
 _SMALLEST = 1e-30
 
@@ -43,6 +47,10 @@ def parse_estimator(name: str) -> tuple[int, float]:
     raise ValueError(f"estimator {name!r}: expected all, window:W (W >= 1) or fading:A (0 < A <= 1)")
 
 
+#: The signal of a number's loss that is free of its unit.
+SCALED = "scaled_error"
+
+
 class SignalName(NamedTuple):
     """What a signal is made of: nothing but the outcome's own loss, errors of estimators, or a measure."""
 
@@ -51,6 +59,8 @@ class SignalName(NamedTuple):
     #: … or the estimator and its measure.
     estimator: str = ""
     measure: str = ""
+    #: … or whether it is the loss against its usual size.
+    scaled: bool = False
 
 
 def parse_signal(name: str) -> SignalName:
@@ -58,15 +68,17 @@ def parse_signal(name: str) -> SignalName:
 
     >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa")[1:]
     (('fading:0.9', 'all'), ('window:9', 'kappa'))
-    >>> parse_signal("error").errors
-    ()
+    >>> parse_signal("error").errors, parse_signal("scaled_error").scaled
+    ((), True)
     >>> parse_signal("kappa")
     Traceback (most recent call last):
     ...
-    ValueError: signal 'kappa': expected error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+    ValueError: signal 'kappa': expected error, scaled_error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
+    if name == SCALED:
+        return SignalName(scaled=True)
     estimator, _, measure = name.rpartition(":")
     if name.count("/") == 1:
         parts = tuple(name.split("/"))
@@ -80,6 +92,6 @@ def parse_signal(name: str) -> SignalName:
         parse_estimator(name)
     except ValueError:
         raise ValueError(
-            f"signal {name!r}: expected error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE"
+            f"signal {name!r}: expected error, scaled_error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE"
         ) from None
     return SignalName((name,))

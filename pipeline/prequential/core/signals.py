@@ -19,8 +19,18 @@ from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, inner_allocating, kernel
-from prequential.core.measures import DEFINED, INDEX, NAMES
+from prequential.core.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    allocating,
+    inner,
+    inner_allocating,
+    kernel,
+    zeros,
+)
+from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES
 from prequential.core.measures.positive import Positives
 from prequential.core.measuring import Measured
 from prequential.core.outcomes import OUTCOME, Log, cell_of
@@ -29,13 +39,14 @@ from prequential.core.outcomes import OUTCOME, Log, cell_of
 #: label.
 WRONG, ABSOLUTE, SQUARED = range(3)
 
+#: First outcomes of a sequence that say how large its losses are: their median is then known to some 12 %.
+REFERENCE = 100
+
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
 
 #: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(
-    INDEX[name] for name in ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
-)
+_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
 )
@@ -80,6 +91,15 @@ class FadingError(NamedTuple):
     n: Floats  # N
 
 
+class ScaledError(NamedTuple):
+    """By sequence: the usual size of its losses."""
+
+    reference: Floats  # (sequences, `REFERENCE`): losses above 0 of its first outcomes, the smallest first
+    above: Ints  # how many they are
+    n: Ints  # outcomes seen
+    scale: Floats  # their median, when there are `REFERENCE` outcomes; 0: none of these was above 0
+
+
 class Ratio(NamedTuple):
     """By sequence: outcomes seen."""
 
@@ -100,6 +120,11 @@ def new_window_error(rows: int, size: int, loss: int) -> WindowError:
 def new_fading_error(rows: int) -> FadingError:
     """No losses."""
     return FadingError(np.zeros(rows), np.zeros(rows))
+
+
+def new_scaled_error(rows: int) -> ScaledError:
+    """No losses."""
+    return zeros(ScaledError, rows, reference=REFERENCE)
 
 
 def new_ratio(rows: int) -> Ratio:
@@ -163,6 +188,44 @@ def fading_error(
             table.total[q] = losses[i] + factor * table.total[q]
             table.n[q] = 1.0 + factor * table.n[q]
             values[i] = table.total[q] / table.n[q]
+
+
+@inner
+def _note(table: ScaledError, q: int, loss: float) -> None:
+    """One of the first outcomes of sequence `q`: a loss above 0 goes to its place by size."""
+    table.n[q] += 1
+    reference, count = table.reference[q], table.above[q]
+    if loss > 0.0:
+        place = count
+        while place > 0 and reference[place - 1] > loss:
+            reference[place] = reference[place - 1]
+            place -= 1
+        reference[place] = loss
+        count += 1
+        table.above[q] = count
+    if table.n[q] == REFERENCE and count > 0:
+        table.scale[q] = 0.5 * (reference[(count - 1) // 2] + reference[count // 2])
+
+
+@kernel
+def scaled_error(
+    table: ScaledError, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, values: Floats, fed: Bytes
+) -> None:
+    """`scaled_error`: x/(x + s) of a loss x, from 0 to 1 and 1/2 where x = s; `losses`, `outcome` as `error`.
+
+    s is the median of the losses above 0 among the sequence's first `REFERENCE` outcomes; none of these is
+    fed. Where all were 0, so is s.
+    """
+    for i in range(len(rows)):
+        fed[i] = 0
+        if outcome[i]:
+            q = log.sequence[rows[i]]
+            if table.n[q] < REFERENCE:
+                _note(table, q, losses[i])
+            else:
+                table.n[q] += 1
+                fed[i] = 1
+                values[i] = losses[i] / (losses[i] + table.scale[q]) if losses[i] > 0.0 else 0.0
 
 
 @kernel

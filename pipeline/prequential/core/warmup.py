@@ -1,12 +1,14 @@
 """All loops, called once: so that none is compiled in the middle of a stream.
 
+Of detectors those that a configuration names, and the default ones: most streams have no use of the others.
+
 numba compiles a loop when it is first called, and keeps the result on disk. A worker that met a loop for the
 first time under load would stand still for seconds, and its group might take its shards away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +22,11 @@ from prequential.config import (
     StreamConfig,
 )
 from prequential.core import coverage, latency, periods, picture, selection
+from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.declaration import new_alarms
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.merge import Batch
+from prequential.core.outcomes import new_log
 from prequential.core.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
@@ -42,11 +47,14 @@ _CLASSES = StreamConfig(
     emit_outcomes=7,
     emit_every=1_000,
     period=2_000,
+    compare_losses=("error", "log_loss"),
     detectors=(
-        DetectorConfig("error", threshold=0.5, min_outcomes=2),
-        *(DetectorConfig(f"{estimator}:log_loss") for estimator in ("all", "window:5", "fading:0.9")),
-        DetectorConfig("window:5/all"),
-        DetectorConfig("fading:0.9/fading:0.99"),
+        DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
+        *(
+            DetectorConfig(signal=f"{estimator}:log_loss") for estimator in ("all", "window:5", "fading:0.9")
+        ),
+        DetectorConfig(signal="window:5/all"),
+        DetectorConfig(signal="fading:0.9/fading:0.99"),
     ),
 )
 _NUMBERS = replace(
@@ -57,7 +65,11 @@ _NUMBERS = replace(
     details=(),
     temporal_correction=False,
     baselines=("persistent",),
-    detectors=(DetectorConfig("error", threshold=0.5, min_outcomes=2), DetectorConfig("window:5/all")),
+    compare_losses=("error", "squared"),
+    detectors=(
+        DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}), DetectorConfig(signal="window:5/all"),
+        DetectorConfig(signal="scaled_error"),
+    ),
 )
 CONFIG = Config(defaults=_CLASSES, streams={"numbers": _NUMBERS, "plain": StreamConfig()})
 
@@ -67,8 +79,9 @@ _INSTANCES = 24
 _STEP = 300
 
 
-def warm_up() -> None:
-    """Compile every loop of the engine, or fetch it from numba's cache (`NUMBA_CACHE_DIR`)."""
+def warm_up(config: Config) -> None:
+    """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
+    warm_up_detectors({one.detector for some in _settings(config) for one in some.detectors})
     shard = Shard(CONFIG)
     _feed(shard, 0)
     parts = list(shard.snapshot())
@@ -79,6 +92,21 @@ def warm_up() -> None:
         copied = picture.take(shard.catalog, shard.reporter, part, scored=True)
         list(copied.reporter.estimates(part.subjects.tolist()))
     shard.last_set()
+
+
+def _settings(config: Config) -> list[StreamConfig]:
+    return [config.defaults, *config.streams.values()]
+
+
+def warm_up_detectors(names: Iterable[str]) -> None:
+    """Compile the loops of these detectors."""
+    nothing = np.zeros(0, dtype=np.int32)
+    log, values, fed = new_log(1), np.zeros(0), np.zeros(0, dtype=np.uint8)
+    for name in sorted(names):
+        detector = DETECTORS[name]
+        settings = detector.configured({})
+        table = detector.new_table(1, settings)
+        detector.run(table, settings, log, nothing, values, fed, 0, new_alarms(1))
 
 
 def warm_consumers() -> None:
@@ -100,7 +128,7 @@ def warm_consumers() -> None:
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
-    reporter.latencies = latency.update(reporter.latencies, nothing, np.zeros(0, np.int64))
+    reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from prequential.config import DetectorConfig
 from prequential.core import signals
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import Alarms
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
 from prequential.core.measures import INDEX
@@ -59,6 +59,7 @@ class Signal:
         says = parse_signal(name)
         self._errors = [ErrorOf(estimator, rows, loss) for estimator in says.errors]
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
+        self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
         if says.measure:
             self._measure = INDEX[says.measure]
@@ -73,6 +74,10 @@ class Signal:
         """The value after each of the rows, and whether it is fed."""
         if self._estimator is not None:
             return self._measures(self._estimator, log, rows, positives)
+        if self._scaled is not None:
+            values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+            signals.scaled_error(self._scaled, log, rows, losses, outcome, values, fed)
+            return values, fed
         if not self._errors:
             return losses, outcome
         short, *longer = [one.update(log, rows, losses, outcome) for one in self._errors]
@@ -103,6 +108,8 @@ class Signal:
         """Have rows for so many sequences."""
         for one in self._errors:
             one.table = grown(one.table, rows)
+        if self._scaled is not None:
+            self._scaled = grown(self._scaled, rows)
         if self._ratio is not None:
             self._ratio = grown(self._ratio, rows)
         if self._estimator is not None:
@@ -112,6 +119,8 @@ class Signal:
         """All tables that have a row for each sequence."""
         for one in self._errors:
             yield one.table
+        if self._scaled is not None:
+            yield self._scaled
         if self._ratio is not None:
             yield self._ratio
         if self._estimator is not None:
@@ -134,18 +143,19 @@ class Watch:
         self.config = config
         detector = DETECTORS[config.detector]
         self._run = detector.run
-        self._settings = detector.configured(
-            {"delta": config.delta, "lambda": config.threshold, "min_outcomes": config.min_outcomes}
-        )
-        self.signal = Signal(config.signal, config.min_outcomes, rows, capacity, loss)
-        self.table: Any = detector.new_table(rows)
+        self._settings = detector.configured(config.params)
+        #: What alarms say of the parameters.
+        self.params = detector.params(config.params)
+        self._changed = detector.changed(config.params)
+        min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss)
+        self.table: Any = detector.new_table(rows, self._settings)
 
     @property
     def key(self) -> str:
         """What it is, for snapshots: the same for equal ones."""
-        config = self.config
-        settings = f"{config.delta!r} {config.threshold!r} {config.min_outcomes}"
-        return f"{config.detector} {config.signal} {settings}"
+        changed = " ".join(f"{name}={value!r}" for name, value in self._changed.items())
+        return f"{self.config.detector} {self.config.signal} {changed}"
 
     def run(
         self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,

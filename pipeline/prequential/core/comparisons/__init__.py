@@ -8,9 +8,9 @@ the code of the reason why it has none.
 from __future__ import annotations
 
 #: Reasons by code; code 0: there is a value.
-REASONS: tuple[str, ...] = ("", "zero_loss", "no_discordant")
+REASONS: tuple[str, ...] = ("", "zero_loss", "no_discordant", "empty")
 
-DEFINED, ZERO_LOSS, NO_DISCORDANT = range(len(REASONS))
+DEFINED, ZERO_LOSS, NO_DISCORDANT, EMPTY = range(len(REASONS))
 
 #: Verdicts by code.
 VERDICTS: tuple[str, ...] = ("undecided", "a_better", "b_better")

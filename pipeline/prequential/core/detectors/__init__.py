@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from prequential.core.detectors import page_hinkley
+from prequential.core.detectors import adwin, ddm, eddm, hddm_a, hddm_w, page_hinkley
 from prequential.core.detectors.declaration import Detector
 
 DETECTORS: dict[str, Detector] = {
     "page-hinkley": page_hinkley.DETECTOR,
+    "adwin": adwin.DETECTOR,
+    "ddm": ddm.DETECTOR,
+    "eddm": eddm.DETECTOR,
+    "hddm-a": hddm_a.DETECTOR,
+    "hddm-w": hddm_w.DETECTOR,
 }

@@ -2,34 +2,91 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.config import Value
 from prequential.core.kernel import Floats, Ints, Ints32, inner
+
+#: Largest number that a parameter may be: none makes sense near it.
+_LARGEST = 1e15
+
+#: Longest memory, in values, that a detector may have for each sequence.
+LONGEST = 1_000_000
+
+#: Values beyond it, up or down, count as it in detectors that square them: sums of squares stay finite.
+LARGEST_SQUARED = 1e100
+
+#: Outcomes to be seen before a ratio is fed to a detector that has no `min_outcomes` (contract's default).
+MIN_OUTCOMES = 30
 
 
 class Parameter(NamedTuple):
     """A parameter by its name in the configuration and in alarms; its type is that of the default.
 
-    Values are finite and in [least, most]; `above`: `least` itself is refused.
+    Numbers are in [least, most], without the bounds themselves where `above` and `below`; strings are one of
+    `among`.
     """
 
     name: str
-    default: float
-    least: float
-    most: float = sys.float_info.max
+    default: Value
+    #: What it is, for the docs.
+    says: str
+    least: float = 0
+    most: float = _LARGEST
     above: bool = False
+    below: bool = False
+    among: tuple[str, ...] = ()
+    #: Whether alarms always name it, or only where it isn't the default. Alarms' ids depend on it.
+    always: bool = True
 
-    def accepts(self, value: float) -> bool:
-        """Whether the value is within the bounds, and whole where the default is.
+    def parse(self, value: Any) -> Value:
+        """The value, as it stands in a configuration; raises ValueError quoting it.
 
-        >>> Parameter("delta", 0.005, 0.0).accepts(-1), Parameter("window", 30, 1).accepts(2.5)
-        (False, False)
+        >>> Parameter("delta", 0.005, "").parse(1)
+        1.0
+        >>> Parameter("window", 30, "", least=1, most=100).parse(2.5)
+        Traceback (most recent call last):
+        ...
+        ValueError: 2.5: expected an integer from 1 to 100
         """
-        whole = isinstance(self.default, float) or float(value).is_integer()
-        return whole and self.least <= value <= self.most and not (self.above and value == self.least)
+        if self._accepts(value):
+            return type(self.default)(value)
+        raise ValueError(f"{value!r}: expected {self.expected}")
+
+    def _accepts(self, value: Any) -> bool:
+        kind = type(self.default)
+        if kind in (bool, str) or isinstance(value, (bool, str)):
+            return type(value) is kind and (kind is bool or value in self.among)
+        if not isinstance(value, (int,) if kind is int else (int, float)):
+            return False
+        at_a_bound = (self.above and value == self.least) or (self.below and value == self.most)
+        return self.least <= value <= self.most and not at_a_bound
+
+    @property
+    def expected(self) -> str:
+        """What a value must be.
+
+        >>> Parameter("delta", 0.002, "", most=1, above=True, below=True).expected
+        'a number above 0 and below 1'
+        >>> Parameter("direction", "both", "", among=("increase", "decrease", "both")).expected
+        'increase, decrease or both'
+        """
+        if isinstance(self.default, bool):
+            return "true or false"
+        if isinstance(self.default, str):
+            return f"{', '.join(self.among[:-1])} or {self.among[-1]}"
+        if isinstance(self.default, int):
+            return f"an integer from {self.least:.0f} to {self.most:.0f}"
+        least = f"a number {'above' if self.above else 'of at least'} {self.least:g}"
+        if self.most == _LARGEST:
+            return least
+        return f"{least} and {'below' if self.below else 'of at most'} {self.most:g}"
+
+    def encoded(self, value: Value) -> float | int | bool:
+        """The value as loops have it: a string is its place among those that are allowed."""
+        return self.among.index(value) if isinstance(value, str) else value
 
 
 class Alarms(NamedTuple):
@@ -38,6 +95,7 @@ class Alarms(NamedTuple):
     place: Ints32  # among the rows that the detectors ran over
     detector: Ints32  # its place in the configuration
     statistic: Floats
+    threshold: Floats
     autocorrelation: Floats  # of errors up to there; NaN: it has no value
     raised: Ints  # (1,), how many
 
@@ -45,31 +103,67 @@ class Alarms(NamedTuple):
 def new_alarms(room: int) -> Alarms:
     """Room for so many alarms: at most one for each row and detector is raised."""
     places, detectors = np.zeros(room, np.int32), np.zeros(room, np.int32)
-    return Alarms(places, detectors, np.zeros(room), np.full(room, np.nan), np.zeros(1, np.int64))
+    numbers = np.zeros(room), np.zeros(room), np.full(room, np.nan)
+    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64))
 
 
 @inner
-def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float) -> None:
+def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, threshold: float) -> None:
     """Add an alarm."""
     at = alarms.raised[0]
-    alarms.place[at], alarms.detector[at], alarms.statistic[at] = place, detector, statistic
+    alarms.place[at], alarms.detector[at] = place, detector
+    alarms.statistic[at], alarms.threshold[at] = statistic, threshold
     alarms.raised[0] = at + 1
+
+
+@inner
+def bounded(x: float) -> float:
+    """The value, or what it counts as where it is squared.
+
+    >>> bounded(-0.5), bounded(1e200)
+    (-0.5, 1e+100)
+    """
+    return min(max(x, -LARGEST_SQUARED), LARGEST_SQUARED)
 
 
 class Detector(NamedTuple):
     """A detector as the registry has it."""
 
     parameters: tuple[Parameter, ...]
-    #: The NamedTuple of the parameters' values, in that order.
+    #: The NamedTuple of the parameters' values, in that order, as loops have them.
     settings: Callable[..., tuple[Any, ...]]
-    #: Its table for so many sequences; the column `alarms` counts alarms.
-    new_table: Callable[[int], tuple[Any, ...]]
+    #: new_table(rows, settings): its table for so many sequences, all zeros where none has begun; the column
+    #: `alarms` counts alarms.
+    new_table: Callable[[int, Any], tuple[Any, ...]]
     #: run(table, settings, log, rows, values, fed, detector, alarms): feed it `values[i]` where `fed[i]`.
     run: Callable[..., None]
+    #: Whether it is made for losses of 0 and 1 alone, so for the signal `error` of classification.
+    binary: bool = False
+    #: What is wrong with values, by name, that don't go together: a sentence, or "".
+    problem: Callable[[Mapping[str, Any]], str] = lambda values: ""
 
-    def configured(self, values: Mapping[str, float]) -> tuple[Any, ...]:
+    def complete(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """The values of all parameters by name, of those that differ from the defaults."""
+        return {one.name: one.parse(given.get(one.name, one.default)) for one in self.parameters}
+
+    def changed(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """The values that differ from the defaults."""
+        complete = self.complete(given)
+        return {one.name: complete[one.name] for one in self.parameters if complete[one.name] != one.default}
+
+    def configured(self, given: Mapping[str, Value]) -> tuple[Any, ...]:
         """Settings from the values that differ from the defaults.
 
         Of the declared types: a loop is compiled anew for other ones.
         """
-        return self.settings(*(type(p.default)(values.get(p.name, p.default)) for p in self.parameters))
+        complete = self.complete(given)
+        return self.settings(*(one.encoded(complete[one.name]) for one in self.parameters))
+
+    def params(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """What alarms say of the parameters."""
+        complete = self.complete(given)
+        return {
+            one.name: complete[one.name]
+            for one in self.parameters
+            if one.always or complete[one.name] != one.default
+        }
