@@ -5,9 +5,9 @@ is naive Bayes, B the same with DDM: it begins anew when a drift is detected (an
 on). `python -m tests.evidence.comparing_on_sea` prints the tables of docs/papers.md, and with `--figures
 FOLDER` draws the plots, in about a minute.
 
-The statistics are those of the core's formulas, fed by plain loops. `--files FOLDER` writes what `prequential
-replay` needs to compute them by itself: predictions, labels and a configuration; with `--comparisons FILE`
-they are read from what it wrote (`--comparisons-out`), at the outcomes that are there.
+The statistics are those of the core's formulas, fed by plain loops. With `--comparisons FILE` they are those
+of `prequential replay`, at every 20th outcome: `--files FOLDER` writes what it reads (predictions, labels and
+a configuration), and its `--comparisons-out` is that file.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def write_files(of: Stream, folder: Path) -> None:
     estimators = ", ".join(f'"{estimator}"' for estimator in ESTIMATORS)
     (folder / "config.yaml").write_text(
         f"defaults:\n  estimators: [{estimators}]\n  stages: [final]\n  detectors: []\n"
-        "  emit: {outcomes: 1, every: null}\n"
+        "  emit: {outcomes: 20, every: null}\n"
     )
 
 

@@ -94,20 +94,22 @@ def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
             np.testing.assert_array_equal(read[estimator][column], series[column][::250])
 
 
-def test_replay_takes_the_files_and_counts_the_same_errors(tmp_path: Path) -> None:
-    of, wrong_a, wrong_b, _ = small()
-    few = Stream(of.labels[-300:], of.of_a[-300:], of.of_b[-300:], [])
+def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
+    of = small()[0]
+    few = Stream(of.labels[-2000:], of.of_a[-2000:], of.of_b[-2000:], [])
     write_files(few, tmp_path)
-    out = tmp_path / "metrics.jsonl"
+    out = tmp_path / "comparisons.jsonl"
     files = [f"--{name}={tmp_path / name}.jsonl" for name in ("predictions", "labels")]
-    arguments = [f"--config={tmp_path / 'config.yaml'}", *files, f"--metrics-out={out}"]
-    main(["replay", *arguments, f"--alarms-out={tmp_path / 'alarms.jsonl'}"])
-    messages = [json.loads(line) for line in out.read_text().splitlines()]
-    for model, wrong in ((A, wrong_a[-300:]), (B, wrong_b[-300:])):
-        of_all = [m for m in messages if m["model"] == model and m["estimator"] == "all"]
-        errors = {m["outcomes"]: m["measures"]["error"] for m in of_all}
-        for n in (1, 50, 300):
-            assert errors[n] == pytest.approx(sum(wrong[:n]) / n)
+    assert main(["replay", f"--config={tmp_path / 'config.yaml'}", *files, f"--comparisons-out={out}"]) == 0
+    wrong_a, wrong_b = ([said != label for said, label in zip(column, few.labels)] for column in few[1:3])
+    told = by_replay(out.read_text().splitlines())
+    for estimator, series in by_formulas(wrong_a, wrong_b).items():
+        assert len(told[estimator].outcomes) == 100
+        places = told[estimator].outcomes.astype(int) - 1
+        np.testing.assert_allclose(told[estimator].q, series.q[places], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(told[estimator].mcnemar, series.mcnemar[places], rtol=1e-9, atol=1e-9)
+    (*_, last) = map(json.loads, out.read_text().splitlines())
+    assert (last["since"], last["verdict"]) == verdicts(wrong_a, wrong_b)[-1] == (last["since"], "b_better")
 
 
 def test_plots_are_svg(tmp_path: Path) -> None:
