@@ -152,7 +152,9 @@ class Stream:
         if kind == "instances":
             self.instance(memory, ts, obj.get("version"), obj.get("label_propensity"))
         elif kind == "predictions":
-            model = identifier(obj["model"])
+            model, version = identifier(obj["model"]), obj.get("model_version")
+            if version is not None and self.settings.versions == "separate":
+                model, version = f"{model}:{version}", None
             if model not in self.models:
                 self.accounts[model] = Account(self.settings.horizon)
                 self.result.accounts[self.name, model] = self.accounts[model]
@@ -162,7 +164,6 @@ class Stream:
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
-            version = obj.get("model_version")
             version = None if version is None else str(version)
             prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
             self.prediction(instance_id, memory, prediction)

@@ -41,6 +41,8 @@ def joint_outcomes(
     result: Result, stream: str, stage: str, pair: tuple[str, str], loss: str, settings: Settings
 ) -> list[Joint]:  # fmt: skip
     """In the order in which the later of the two came; both by the label as it was then."""
+    if "/" in stage:
+        return _stages(result, stream, stage, pair[0], loss, settings)
     found: list[Joint] = []
     lives: dict[Any, dict[str, Any]] = {}
     for outcome, meeting in zip(result.outcomes, result.meetings):
@@ -56,6 +58,29 @@ def joint_outcomes(
             )
             if a is not None and b is not None:
                 found.append(Joint(a, b, outcome["ts"]))
+    return found
+
+
+def _stages(
+    result: Result, stream: str, stages: str, model: str, loss: str, settings: Settings
+) -> list[Joint]:
+    """Two stages of one model, such as `initial/final`."""
+    found: list[Joint] = []
+    a, b = (
+        [
+            (outcome, meeting)
+            for outcome, meeting in zip(result.outcomes, result.meetings)
+            if (outcome["stream"], outcome["stage"], outcome["model"]) == (stream, stage, model)
+        ]
+        for stage in stages.split("/")
+    )
+    for (one, met), (other, also) in zip(a, b, strict=True):
+        losses = [
+            loss_of(loss, settings, outcome, meeting.proba, one["y_true"], True)
+            for outcome, meeting in ((one, met), (other, also))
+        ]
+        if losses[0] is not None and losses[1] is not None:
+            found.append(Joint(losses[0], losses[1], one["ts"]))
     return found
 
 

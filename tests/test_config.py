@@ -121,7 +121,8 @@ class TestDefaults:
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3, compare: champion, champion: nb,
                        compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
-                       stages: [final], bins: 3, alpha: 0.5,
+                       compare_stages: [final/initial], versions: separate,
+                       stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
@@ -140,7 +141,8 @@ class TestDefaults:
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
-            mcnemar_level=0.05, stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
+            mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
+            stages=("final", "initial"), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
@@ -375,6 +377,12 @@ WRONG = [
     ("streams: {a: {task: regression, compare_losses: [brier]}}", 1, ["'brier'", "error, absolute, squared"]),
     ("defaults: {compare_level: 0}", 1, ["compare_level", "0"]),
     ("defaults: {mcnemar_level: 0.7}", 1, ["mcnemar_level", "0.7"]),
+    ("defaults: {compare_stages: [initial]}", 1, ["'initial'", "initial/final"]),
+    ("defaults:\n  compare_stages: [initial/bin:1]", 2, ["'bin:1' isn't evaluated", "initial, final"]),
+    (
+        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}", 2,
+        ["'bin:2' isn't evaluated"],
+    ),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
     # Not YAML, or more than this needs
     ("defaults: [", 1, ["not YAML"]),

@@ -144,6 +144,36 @@ def test_the_champion_against_each_other_one() -> None:
     assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("y", "x"), ("y", "z")]
 
 
+def test_stages_of_a_model() -> None:
+    """What is waiting worth? The first prediction is wrong, the last one right."""
+    lives = Lives(compare_stages=("initial/final",), emit_outcomes=5, versions="separate")
+    records = []
+    for i in range(5):
+        records += [pred(i, 10 * i, "b"), pred(i, 10 * i + 1, "a"), lab(i, 10 * i + 2, "a")]
+    (found,) = comparisons_of(lives.go(*records))
+    assert (found.model, found.against, found.stage) == ("m", "m", "initial/final")
+    assert (found.measures["difference"], found.measures["n01"], found.pairs) == (1, 5, 1)
+    lives.next(compare_stages=("initial/final",), emit_outcomes=5)
+    records = [pred(i, 10 * i, "a") for i in range(5, 10)] + [lab(i, 10 * i, "a") for i in range(5, 10)]
+    (found,) = comparisons_of(lives.go(*records))
+    assert (found.outcomes, found.measures["n01"]) == (10, 5)
+
+
+def test_versions_apart_make_a_roll_out_a_comparison() -> None:
+    lives = Lives(stages=("final",), versions="separate")
+    records = [
+        record
+        for i in range(3)
+        for record in (
+            pred(i, i, "b", model_version=1), pred(i, i, "a", model_version="2"), pred(i, i, "a", model="n"),
+            lab(i, i, "a"),
+        )
+    ]  # fmt: skip
+    found = comparisons_of(lives.go(*records))
+    assert pairs_of(found) == [("m:1", "m:2"), ("m:1", "n"), ("m:2", "n")]
+    assert found[-3].measures["difference"] == 1
+
+
 def test_nobody_is_compared_where_it_is_off() -> None:
     assert go(Lives(compare="off"), 3, x="a", y="b") == []
 
