@@ -380,8 +380,8 @@ WRONG = [
     ("defaults: {compare_stages: [initial]}", 1, ["'initial'", "initial/final"]),
     ("defaults:\n  compare_stages: [initial/bin:1]", 2, ["'bin:1' isn't evaluated", "initial, final"]),
     (
-        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}", 2,
-        ["'bin:2' isn't evaluated"],
+        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
+        2, ["'bin:2' isn't evaluated"],
     ),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
     # Not YAML, or more than this needs

@@ -36,7 +36,7 @@ from prequential.config import Config, Limits, StreamConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
 from worlds import extreme_settings, extreme_world
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -216,6 +216,13 @@ def check_sound(outputs: Sequence[Output]) -> None:
                 assert -1e-9 <= output.measures[name] <= 1 + 1e-9, (name, output)
         elif isinstance(output, Alarm):
             assert output.statistic > output.threshold, output
+        elif isinstance(output, Comparison):
+            assert output.measures.keys().isdisjoint(output.undefined), output
+            assert 0 < output.n <= output.outcomes, output
+            if output.interval is not None:
+                low, high = output.interval
+                assert low <= high, output
+                assert (output.verdict == "undecided") == (low <= 0 <= high), output
         else:
             assert output.reason.strip(), output
             assert "\n" not in output.reason, output
