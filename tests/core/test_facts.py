@@ -1,4 +1,4 @@
-"""What a shard knows of its records beside its state: counts, times, lateness, keys, the first that was dropped."""
+"""What a shard knows beside its state: counts and times of records, lateness, keys, what it has dropped."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_the_first_record_that_was_dropped_for_each_reason() -> None:
     topics = (
         [inst(0, "a"), inst(5, "a"), inst(6, "a")],
         [
-            pred(1, "a", "X"), pred(1, "a", "X"), pred(20, "b", "X"), pred(21, "b", "X"), pred(3 * HOUR, "c", "X"),
-            pred(5 * HOUR, "c", "X", ts=3 * HOUR),
+            pred(1, "a", "X"), pred(1, "a", "X"), pred(20, "b", "X"), pred(21, "b", "X"),
+            pred(3 * HOUR, "c", "X"), pred(5 * HOUR, "c", "X", ts=3 * HOUR),
         ],
         [
             lab(10, "a", "X"), lab(11, "a", "X"), lab(12, "b", "X"), lab(3 * HOUR + 1, "z", "X"),
