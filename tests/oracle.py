@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle_coverage import Account, quantiles
+from oracle_coverage import Account, Latest, quantiles
 from oracle_estimators import Outcome
 from oracle_records import (
     RANK,
@@ -123,6 +123,7 @@ class Stream:
         self.memories: dict[str, Memory] = {}
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
+        self.latest = Latest()
         self.processed = 0  # records
         self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
@@ -314,6 +315,7 @@ class Stream:
             memory.arrival = memory.t0()
             assert memory.arrival is not None, "a prediction has come"
             self.latencies.append(max(0, label.t1 - memory.arrival))
+            self.latest.add(self.latencies[-1], self.clock)
         t0 = memory.arrival
         assert t0 is not None
         for prediction in counting:
@@ -386,6 +388,7 @@ class Stream:
                 "oldest_waiting_ms": account.oldest(self.clock),
                 "labelled": dict(account.labelled(self.clock)),
                 "label_latency_ms": quantiles(self.latencies),
+                "recent_label_latency_ms": quantiles(self.latest.latencies()),
                 "unpredicted_labels": counts[self.name, None]["unmatched_label"],
                 "instances_without_predictions": self.unpredicted_instances,
                 "predictions_without_instance": self.predictions_without_instance,

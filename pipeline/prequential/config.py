@@ -116,6 +116,18 @@ OF_TASK: Any = None
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float] = field(hash=False)
+    #: What a measure may be worse than its bound.
+    tolerance: float = 0.0
+    #: Share of false alarms that is accepted where keeping it is tested.
+    level: float = 0.01
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated."""
 
@@ -157,6 +169,8 @@ class StreamConfig:
     compare_level: float = 0.05
     #: … and of single looks at McNemar's statistic that may find one.
     mcnemar_level: float = 0.01
+    #: What the models are to keep; None: nothing is said of it.
+    objective: Objective | None = None
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.

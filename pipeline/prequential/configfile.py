@@ -26,6 +26,7 @@ from prequential.config import (
     DetectorConfig,
     HttpConfig,
     Limits,
+    Objective,
     StreamConfig,
     WorkerConfig,
     duration,
@@ -33,6 +34,8 @@ from prequential.config import (
 from prequential.confignames import (
     canonical,
     detectors_of_task,
+    objective_of,
+    objective_without_value,
     parse_estimator,
     parse_signal,
     parse_stage,
@@ -42,6 +45,7 @@ from prequential.confignames import (
 )
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import NOT_QUALITY
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -54,6 +58,9 @@ _LONGEST = 1000 * 366 * 86_400_000
 #: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
 #: enough.
 _ALPHAS = 1e-6, 1e6
+
+#: Largest number in a configuration: no bound of a measure makes sense near it.
+_LARGEST = 1e15
 
 Parser = Callable[[Any], Any]
 
@@ -132,7 +139,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -150,7 +157,11 @@ class _Reader:
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
+        if "objective" in children:
+            changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
+        if "objective" not in children:
+            config = replace(config, objective=objective_of(config))
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
         of_task = COMPARE_LOSSES[config.task]
@@ -185,6 +196,11 @@ class _Reader:
             entry, problem = wrong
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
+        missing = objective_without_value(config)
+        if "objective" in children and missing:
+            name, problem = missing
+            [node] = (key for key, _ in children["objective"].value if key.value == name)
+            self._fail(node, f"{where}.objective.{name}: {problem}")
 
     def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
         assert config.period is not None
@@ -208,6 +224,19 @@ class _Reader:
                 self._fail(child, f"{where} has the detector on {detector.signal} twice")
             detectors.append(detector)
         return tuple(detectors)
+
+    def _objective(self, node: yaml.Node, where: str) -> Objective | None:
+        children = self._mapping(node, where, (*_OBJECTIVE_MEASURES, *_OBJECTIVE))
+        if not children:
+            return None
+        values = {
+            key: self._value(child, f"{where}.{key}", _OBJECTIVE.get(key, _number(-_LARGEST)))
+            for key, child in children.items()
+        }
+        settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
+        if not values:
+            self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
+        return Objective(values, **settings)
 
     def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""
@@ -303,6 +332,16 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise _expected(value, f"an integer from {least} to {most}")
         return value
+
+    return parse
+
+
+def _number(least: float) -> Parser:
+    def parse(value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not least <= value <= _LARGEST:
+            raise _expected(value, f"a number from {least:g} to {_LARGEST:g}")
+        return float(value)
 
     return parse
 
@@ -470,3 +509,8 @@ _STREAM: dict[str, Parser] = {
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
+
+#: What can be asked of a model.
+_OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

@@ -381,7 +381,7 @@ def _pairs(shard: Shard) -> dict[str, Any]:
     for pair in {pair for own in pairing.of.values() for pair in own}:
         a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
         sides = pairing.tables[pairing.pairs.plan[pair]].sides
-        found[f"pair {a} {b}"] = [int(pairing.pairs.newest_ts[pair])]
+        found[f"pair {a} {b}"] = []
         for place, (_, _, side, row) in enumerate(pairing.sequences(pair)):
             for table in sides[side].tables():
                 found[f"pair {a} {b}"] += [place, _content(table, row)]

@@ -199,16 +199,19 @@ def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
     found: dict[str, Counter[Labels]] = defaultdict(Counter)
     for last in replay.last:
         stream, model, counts = last["stream"], last["model"], last["counts"]
-        one = about(stream=stream, model=model)
+        where = about(stream=stream, partition=str(last["partition"]))
+        one = where | about(model=model)
         found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
         found["late_predictions"][one] = counts["late"]
         found["expired_predictions"][one] = counts["expired"]
-        found["late_labels"][about(stream=stream)] = counts["late_label"]
-        found["unmatched_labels"][about(stream=stream)] = counts["unmatched_label"]
-        found["revisions"][about(stream=stream)] = counts["revisions"]
+        found["late_labels"][where] = counts["late_label"]
+        found["unmatched_labels"][where] = counts["unmatched_label"]
+        found["revisions"][where] = counts["revisions"]
     for (stream, model), messages in replay.alarms.items():
         for alarm in map(json.loads, messages):
-            rest = {name: alarm[name] for name in ("stage", "detector", "signal")}
+            rest = {name: str(alarm[name]) for name in ("partition", "stage", "detector", "signal")}
+            if alarm["segment"] is not None:
+                rest["segment"] = alarm["segment"]
             found["drift_alarms"][about(stream=stream, model=model, **rest)] += 1
     for topic, partition, _ in replay.letters:
         found["dead_letters"][about(topic=kafka.prefix + topic, partition=str(partition))] += 1
@@ -295,9 +298,9 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         elif name == "counts":
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
         elif name == "coverage":
-            theirs_too = expected["label_latency_ms"]
             rounded: dict[str, Any] = {
-                "label_latency_ms": {k: pytest.approx(v, rel=0.0101, abs=0.5) for k, v in theirs_too.items()}
+                name: {k: pytest.approx(v, rel=accuracy, abs=0.5) for k, v in expected[name].items()}
+                for name, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401))
             }
             if expected.get("prediction_psi") is not None:
                 rounded["prediction_psi"] = pytest.approx(expected["prediction_psi"], rel=1e-9, abs=1e-12)

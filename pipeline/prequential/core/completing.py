@@ -386,7 +386,8 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     """
     predictions = store.predictions
     label = store.instances.label[slot]
-    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), 0)
+    clock = registry.streams.clock[stream]
+    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
     registry.streams.completed[stream] += 1
     store.labels.completed[label] = registry.streams.completed[stream]
     first = store.instances.first[slot]

@@ -288,7 +288,8 @@ def _label_was_late(
 ) -> None:
     """A waiting label turned out to be later than the horizon: the instance waits without it."""
     registry.streams.late_label[stream] += 1
-    add_latency(logs, stream, store.labels.t1[store.instances.label[slot]] - deadline, 1)
+    beyond = store.labels.t1[store.instances.label[slot]] - deadline
+    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
     registry.streams.waiting_labels[stream] -= 1
     drop_label(store, slot)
     store.instances.state[slot] = WAITING
@@ -471,7 +472,7 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
     if state == EXPIRED:
         streams.late_label[stream] += 1
         deadline = instances.version[slot] + streams.horizon[stream]
-        add_latency(logs, stream, rows.ts[i] - deadline, 1)
+        add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)
         return
     label = instances.label[slot]
@@ -497,7 +498,7 @@ def _first_label(
     t0 = store.links.deadline[slot] - horizon if waited else t1
     if t1 - t0 > horizon:
         streams.late_label[stream] += 1
-        add_latency(logs, stream, t1 - t0 - horizon, 1)
+        add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)
         return
     label = take_row(store.pools, LABELS, labels.next)

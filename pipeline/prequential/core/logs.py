@@ -35,6 +35,7 @@ class Latencies(NamedTuple):
     stream: Ints32
     latency: Ints  # t1 - t0; of a late label, what of it is beyond the horizon
     late: Bytes
+    clock: Ints  # the stream's, ms
 
 
 class Logs(NamedTuple):
@@ -94,11 +95,13 @@ def note_dropped(logs: Logs, reason: int, row: int) -> None:
 
 
 @inlined
-def add_latency(logs: Logs, stream: int, latency: int, late: int) -> None:
+def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) -> None:
     """A row in the log of latencies."""
     row = logs.used[LATENCIES]
     logs.used[LATENCIES] = row + 1
-    logs.latencies.stream[row], logs.latencies.latency[row], logs.latencies.late[row] = stream, latency, late
+    latencies = logs.latencies
+    latencies.stream[row], latencies.latency[row], latencies.late[row] = stream, latency, late
+    latencies.clock[row] = clock
 
 
 @inlined

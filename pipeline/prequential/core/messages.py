@@ -334,6 +334,7 @@ class Reporter:
             "oldest_waiting_ms": coverage_of.oldest(self.coverage, model, clock),
             "labelled": coverage_of.labelled(self.coverage, model, clock),
             "label_latency_ms": latency.quantiles(self.latencies, at),
+            "recent_label_latency_ms": latency.recent_quantiles(self.latencies, at),
             "unpredicted_labels": int(streams.unmatched_label[at]),
             "instances_without_predictions": int(streams.instances_without_predictions[at]),
             "predictions_without_instance": int(streams.predictions_without_instance[at]),

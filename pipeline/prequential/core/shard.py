@@ -310,14 +310,15 @@ class Shard:
             selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         count = int(used[LATENCIES])
         if count:
-            streams, latencies = logs.latencies.stream[:count], logs.latencies.latency[:count]
-            late = logs.latencies.late[:count] > 0
+            log = logs.latencies
+            streams, latencies, clocks = log.stream[:count], log.latency[:count], log.clock[:count]
+            late = log.late[:count] > 0
             if late.any():
                 reporter.late_latencies = latency.update(
-                    reporter.late_latencies, streams[late], latencies[late]
+                    reporter.late_latencies, streams[late], latencies[late], clocks[late]
                 )
-                streams, latencies = streams[~late], latencies[~late]
-            reporter.latencies = latency.update(reporter.latencies, streams, latencies)
+                streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
+            reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
             self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))

@@ -250,9 +250,10 @@ class Checkpoint:
         if isinstance(output, Comparison):
             return Outgoing(kafka.topic(COMPARISONS), output.stream.encode(), encode(output))
         if isinstance(output, Alarm):
+            segment = f" {output.segment}" if output.segment else ""
             log.warning(
-                "drift: %s/%s %s: %s on %s at outcome %d (%.1f > %g)",
-                output.stream, output.model, output.stage, output.detector, output.signal,
+                "drift: %s/%s%s %s: %s on %s at outcome %d (%.1f > %g)",
+                output.stream, output.model, segment, output.stage, output.detector, output.signal,
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))

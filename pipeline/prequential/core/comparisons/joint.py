@@ -36,7 +36,6 @@ class Pairs(NamedTuple):
     losses: Ints32  # those that are added up, as bits 1 << code
     counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
     scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
-    newest_ts: Ints  # label time of the newest joint outcome, ms
 
 
 class Seen(NamedTuple):
@@ -54,6 +53,7 @@ class Joint(NamedTuple):
     code: Bytes  # 2·(A is wrong) + (B is wrong); or OF_LOSSES
     a: Floats  # losses
     b: Floats
+    t1: Ints  # label time, ms
 
 
 def new_joint(rows: int) -> Joint:
@@ -105,6 +105,7 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
             joint.sequence[at] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
+            joint.t1[at] = log.t1[first]
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -113,11 +114,11 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
+                    joint.t1[at] = log.t1[first]
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
     used[WRITTEN] = at
-    pairs.newest_ts[pair] = log.t1[row]
 
 
 @kernel

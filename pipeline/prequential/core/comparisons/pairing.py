@@ -49,6 +49,8 @@ class Pairing:
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
         self._used = np.zeros(3, dtype=np.int64)
+        #: By pair: A and B.
+        self.ends: dict[int, tuple[int, int]] = {}
         #: By subject: its pairs.
         self.of: dict[int, list[int]] = {}
         self._free: list[int] = []
@@ -95,9 +97,9 @@ class Pairing:
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
         self.pairs = pairs = grown(self.pairs, self.count)
-        pairs.a[pair], pairs.b[pair] = a.row, b.row
+        pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
         pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
-        pairs.plan[pair], pairs.stages[pair], pairs.newest_ts[pair] = tables.number, stages, 0
+        pairs.plan[pair], pairs.stages[pair] = tables.number, stages
         pairs.losses[pair] = sum(1 << code for code in tables.added)
         pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
         more = len(tables.added) * stages
@@ -207,6 +209,7 @@ class Pairing:
             self.heads[a] = pairs.next[pair]
         for row in (a, b):
             self.of[row].remove(pair)
+        del self.ends[pair]
         self._free.append(pair)
 
     # ---- joint outcomes

@@ -21,8 +21,7 @@ def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
     active = sorted({pair for own in pairing.of.values() for pair in own})
     return {
         "pairs": [
-            [int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored, p.newest_ts)]
-            for pair in active
+            [int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)] for pair in active
         ],
         "comparisons": [
             [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
@@ -64,7 +63,6 @@ def restore(
             missing += _described(catalog, a, b, "comparison")
             continue
         tables_then, stages = former[one[2]], stages_of[one[0]]
-        pairing.pairs.newest_ts[pair] = one[5]
         rows = _rows(tables_then, one[3], one[4], stages)
         present = catalog.plans[catalog.registry.subjects.plan[a]].stages
         new: dict[str, None] = {}

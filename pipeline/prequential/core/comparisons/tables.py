@@ -20,6 +20,8 @@ from prequential.core.comparisons.measuring import (
     from_sums,
 )
 from prequential.core.comparisons.updating import (
+    new_times,
+    note_times,
     step_counted,
     step_losses,
     update_all,
@@ -27,7 +29,7 @@ from prequential.core.comparisons.updating import (
     update_window,
 )
 from prequential.core.estimators.estimator import new_cells
-from prequential.core.kernel import Floats, Ints, Ints32, columns_of, grown
+from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown
 from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
@@ -58,6 +60,9 @@ class Side:
         self.rows = 0
         self._free: list[tuple[int, int]] = []
         self.sequences = confidence_sequence.new_table(16)
+        #: The same, column by column: a table of records takes its time to find one by name.
+        self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.times = new_times(16)
         self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
 
     def _new(self, kind: int, parameter: float) -> Any:
@@ -89,12 +94,15 @@ class Side:
 
     def ensure(self, rows: int) -> None:
         """Have capacity for so many rows."""
-        self.sequences = grown(self.sequences, rows)
+        if rows > len(self.times.newest):
+            self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+            self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.memories = [grown(table, rows) for table in self.memories]
 
     def tables(self) -> Iterator[Any]:
         """All of them."""
         yield self.sequences
+        yield self.times
         yield from self.memories
 
     # ---- joint outcomes
@@ -102,6 +110,7 @@ class Side:
     def consume(self, joint: Joint, rows: Ints32) -> None:
         """Take over these rows of the log."""
         (step_counted if self.counted else step_losses)(self.sequences, joint, rows)
+        note_times(self.times, joint, rows)
         for (kind, parameter), table in zip(self.kinds, self.memories):
             if self.counted:
                 update: Any = (update_all, update_window, update_fading)[kind]
@@ -136,7 +145,7 @@ class Side:
 
     def dump(self) -> Iterator[tuple[str, Any]]:
         """Arrays of the rows in use, by name."""
-        for name, table in zip(("verdict", *self.names), self.tables()):
+        for name, table in zip(("verdict", "times", *self.names), self.tables()):
             for field, column in columns_of(table).items():
                 yield f"{name}|{field}", column[: self.rows].copy()
 
@@ -144,7 +153,7 @@ class Side:
         """Become what was dumped."""
         self.rows = rows
         self.ensure(rows)
-        for name, table in zip(("verdict", *self.names), self.tables()):
+        for name, table in zip(("verdict", "times", *self.names), self.tables()):
             for field, column in columns_of(table).items():
                 column[:rows] = arrays[f"{prefix}{name}|{field}"]
 
@@ -152,7 +161,7 @@ class Side:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
         missing = []
         former = dict(zip(other.names, other.memories))
-        copies = [(other.sequences, self.sequences)]
+        copies: list[tuple[Any, Any]] = [(other.sequences, self.sequences), (other.times, self.times)]
         for name, table in zip(self.names, self.memories):
             if name in former:
                 copies.append((former[name], table))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
@@ -9,7 +11,7 @@ from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Ints32, kernel
+from prequential.core.kernel import Ints, Ints32, kernel
 
 
 @kernel
@@ -31,6 +33,24 @@ def update_fading(table: Fading, joint: Joint, rows: Ints32, factor: float) -> N
     """Count these rows of the log."""
     for row in rows:
         fading.add(table, joint.sequence[row], joint.code[row], factor)
+
+
+class Times(NamedTuple):
+    """By sequence."""
+
+    newest: Ints  # label time of the newest joint outcome, ms
+
+
+def new_times(rows: int) -> Times:
+    """Sequences without outcomes."""
+    return Times(np.zeros(rows, np.int64))
+
+
+@kernel
+def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
+    """Note when the newest of these rows of the log were."""
+    for row in rows:
+        table.newest[joint.sequence[row]] = joint.t1[row]
 
 
 @kernel
