@@ -189,6 +189,7 @@ def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: fl
             "id": "",
             "ts": 0,
             "stream": STREAM,
+            "partition": 0,
             "model": model,
             "segment": None,
             "stage": stage,
