@@ -28,7 +28,7 @@ from prequential.emission import every_for
 from prequential.files import Source, read_lines, replay
 from prequential.files import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
 
 ELEC2 = Path(__file__).parent / "data" / "elec2.csv.gz"
 
@@ -234,7 +234,7 @@ class TestElec2:
             mine = [m.outcomes for m in metrics if (m.model, m.stage, m.estimator) == key]
             assert mine == places
         assert len({m.id for m in metrics}) == len(metrics)
-        assert len(metrics) + sum(isinstance(a, Alarm) for a in outputs) == len(outputs)
+        assert len(metrics) + sum(isinstance(o, (Alarm, Comparison)) for o in outputs) == len(outputs)
         zero = dict.fromkeys(metrics[0].counts, 0)
         assert all(m.counts == zero for m in metrics)
 
@@ -242,7 +242,7 @@ class TestElec2:
         config = Config(defaults=StreamConfig(emit_every=None, coverage=False))
         at_once, later = (outputs_of(config, lines_of(elec2()[:3000], delay)) for delay in (0, 1))
         for output in later:
-            assert isinstance(output, (Metrics, Alarm))
+            assert isinstance(output, (Metrics, Alarm, Comparison))
             output.ts -= 1
         assert later == at_once
 

@@ -378,8 +378,7 @@ def _subject(shard: Shard, row: int) -> dict[str, Any]:
 def _pairs(shard: Shard) -> dict[str, Any]:
     """What is kept of pairs of models."""
     pairing, found = shard.pairing, {}
-    for pair in {pair for own in pairing.of.values() for pair in own}:
-        a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
+    for pair, (a, b) in pairing.ends.items():
         sides = pairing.tables[pairing.pairs.plan[pair]].sides
         found[f"pair {a} {b}"] = []
         for place, (_, _, side, row) in enumerate(pairing.sequences(pair)):

@@ -239,6 +239,32 @@ class TestSeries:
         assert streams == {None, 'a"\\b\nc'}
 
 
+    def test_a_split_stream_is_several_series_that_add_up(self) -> None:
+        """Two thirds of a stream's instances lie in partition 0, the others in partition 1."""
+        world = steady(90)
+        parts: list[Any] = [([], [], []), ([], [], [])]
+        for kind, rows in enumerate(world.topics):
+            for at, said in rows:
+                parts[int(said["instance_id"]) % 3 == 2][kind].append((at, said))  # type: ignore[index]
+        shards = [lived(World(world.settings, topics), number)[0] for number, topics in enumerate(parts)]
+        runners = {}
+        for number, shard in enumerate(shards):
+            runner: Any = SimpleNamespace(
+                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+            )
+            runners[number] = runner
+        fetcher: Any = SimpleNamespace(ends={})
+        found = samples(Exporter(world.config, fetcher, runners).text(at_once))
+        outcomes = {
+            dict(labels)["partition"]: n
+            for (name, labels), n in found.items()
+            if name == "prequential_outcomes_total"
+            and {("model", "m0"), ("stage", "final")} <= labels
+        }
+        assert outcomes == {"0": 60, "1": 30}
+        names = [{name for name, _ in labels} for _, labels in found]
+        assert [labels for labels in names if "stream" in labels and "partition" not in labels] == []
+
     def test_alarms_of_segments(self) -> None:
         """Three instances in a hundred are of a country whose model breaks: its alarms are series."""
         shard, outputs = lived(one_segment_breaks())

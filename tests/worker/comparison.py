@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from prequential.config import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
-from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, METRICS
 from processes import (
     HANGS,
     Journals,
@@ -61,6 +61,7 @@ class Replay(NamedTuple):
     """What `prequential replay --from-topics` says."""
 
     metrics: Sequences  # without the last set
+    comparisons: Sequences  # likewise
     alarms: Sequences
     last: list[dict[str, Any]]  # the metrics' last set
     letters: dict[Origin, Letter]
@@ -68,13 +69,14 @@ class Replay(NamedTuple):
 
 def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
     """Run the replay, which must end within `seconds`."""
-    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "alarms", "letters")]
-    options = ("--metrics-out", paths[0], "--alarms-out", paths[1], "--dead-letters-out", paths[2])
+    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")]
+    names = ("--metrics-out", "--comparisons-out", "--alarms-out", "--dead-letters-out")
+    options = [option for pair in zip(names, paths) for option in pair]
     done = prequential(
         "replay", "--from-topics", "--config", config, *options, cwd=config.parent, seconds=seconds
     )
     assert done.returncode == 0, done.stderr
-    metrics, alarms, letters = (path.read_bytes().splitlines() for path in paths)
+    metrics, comparisons, alarms, letters = (path.read_bytes().splitlines() for path in paths)
     found = sequences(metrics)
     settings = load_config(str(config))
     last: list[dict[str, Any]] = []
@@ -85,16 +87,30 @@ def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
         del messages[-count:]
     return Replay(
         {about: messages for about, messages in found.items() if messages},
+        _without_last_set(sequences(comparisons)),
         sequences(alarms),
         last,
         dict(_as_letter(json.loads(line)) for line in letters),
     )
 
 
+def _without_last_set(comparisons: Sequences) -> Sequences:
+    """The last set has each pair once more, in each stage, by each estimator and loss."""
+    found = {}
+    keys = ("against", "segment", "stage", "estimator", "loss")
+    for about, messages in comparisons.items():
+        each = {tuple(map(json.loads(message).__getitem__, keys)) for message in messages}
+        if before := messages[: -len(each)]:
+            found[about] = before
+    return found
+
+
 def assert_as_replayed(kafka: KafkaConfig, config: Path, seconds: float = 3 * HANGS) -> Replay:
     """All outputs were each published once, and are what the replay says, digit for digit."""
     replay = replayed(config, seconds)
-    for topic, expected in ((METRICS, replay.metrics), (DRIFT_ALARMS, replay.alarms)):
+    for topic, expected in (
+        (METRICS, replay.metrics), (COMPARISONS, replay.comparisons), (DRIFT_ALARMS, replay.alarms),
+    ):  # fmt: skip
         found = published(kafka, topic)
         assert found.keys() == expected.keys(), topic
         for about, messages in found.items():
@@ -129,7 +145,7 @@ def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Let
 def assert_published_once(kafka: KafkaConfig) -> int:
     """A read_committed reader finds each id of metrics and alarms once; returns how many."""
     count = 0
-    for topic in (METRICS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
         messages = outputs(kafka, topic)
         assert repeated(messages) == {}, topic
         count += len(messages)
@@ -139,7 +155,7 @@ def assert_published_once(kafka: KafkaConfig) -> int:
 def assert_plain_repeats_are_copies(kafka: KafkaConfig) -> int:
     """A read_uncommitted reader finds an id twice at most with the same content; returns how many."""
     again = 0
-    for topic in (METRICS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
         contents: dict[str, bytes] = {}
         for message in read_topic(kafka, topic, "read_uncommitted"):
             value = message.value()
@@ -237,6 +253,12 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path) -> None:
     for partition, cuts in enumerate(journals.cuts):
         shard = [[m for m in messages if m.partition() == partition] for messages in inputs]
         result = oracle.run(settings, _in_order(shard, cuts), final=False)
+        for message in result.metrics:
+            version = message.pop("version")
+            if version is not None:
+                message["model_version"], message["version_since"] = version
+        for message in (*result.metrics, *result.alarms):
+            message["partition"] = partition
         metrics += result.metrics
         alarms += result.alarms
     for topic, theirs in ((METRICS, metrics), (DRIFT_ALARMS, alarms)):

@@ -252,6 +252,18 @@ class TestPrometheus:
             there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
             assert asked - there == set()
 
+    def test_every_rule_can_be_evaluated(self, prometheus: str) -> None:
+        """Of the series of two workers: matching them has no ambiguity."""
+
+        def rules() -> list[dict[str, Any]]:
+            with urlopen(f"{prometheus}/api/v1/rules", timeout=HANGS) as response:
+                groups = json.load(response)["data"]["groups"]
+            return [rule for group in groups for rule in group["rules"]]
+
+        eventually("all are evaluated", lambda: all(rule["health"] != "unknown" for rule in rules()))
+        assert {rule["name"]: rule.get("lastError") for rule in rules() if rule["health"] != "ok"} == {}
+        assert len(rules()) > 20
+
     def test_the_dashboard_asks_for_what_is_important(self) -> None:
         asked = {found[0] for q in dashboard_queries(**SHOWN) for found in IMPORTANT.finditer(q)}
         assert len(asked) >= 8, asked
@@ -270,7 +282,8 @@ def prometheus_of(workers: tuple[WorkerProcess, ...], folder: Path) -> Iterator[
     targets = [f"127.0.0.1:{worker.port}" for worker in workers]
     scrape = {"job_name": "prequential", "static_configs": [{"targets": targets}]}
     content = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(DEPLOY / "prometheus" / "alerts.yml")],
         "scrape_configs": [scrape],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -84,7 +84,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     )  # fmt: skip
     everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
     sender = Sender(cluster)
-    parts = 4
+    parts, log = 4, ""
     for part in range(parts):
         sender.send(_slice(everything, part, parts))
         sender.flush()
@@ -94,6 +94,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
                 worker.kill()
             else:
                 assert worker.stop() == 0, worker.log
+            log += worker.log
     assert assert_published_once(cluster) > 500
     out = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")}
     done = prequential(
@@ -113,6 +114,13 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
         assert {id: theirs[id] for id in ours} == ours
         # What a replay has beyond it is its last set.
         assert name != "alarms" or ours.keys() == theirs.keys()
+    alarms = [json.loads(message.value()) for message in read_topic(cluster, "drift-alarms")]
+    assert {alarm["segment"] for alarm in alarms} >= {None, "arm=A", "arm=B"}
+    for alarm in alarms:
+        segment = f" {alarm['segment']}" if alarm["segment"] else ""
+        about = f"{alarm['stream']}/{alarm['model']}{segment} {alarm['stage']}"
+        says = f"{alarm['detector']} on {alarm['signal']} at outcome {alarm['outcome']} ("
+        assert f"drift: {about}: {says}" in log, alarm
     found = [json.loads(message.value()) for message in read_topic(cluster, "metrics")]
     models = {message["model"] for message in found}
     assert {"nb", "nb+temporal", "nb@random", "@persistent", "@majority", "m"} <= models

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.producer import RecordProducer
+from prequential.topics.producer import RecordProducer, StreamProducer
 from prequential.worker.rejected import Rejected
-from processes import WorkerProcess, await_published, await_ready, write_config
+from processes import WorkerProcess, await_published, await_ready, outputs, write_config
 
 
 def test_a_flood_is_a_line_a_minute_whose_counts_add_up() -> None:
@@ -68,3 +69,25 @@ def test_a_worker_tells_by_reason_with_the_first_place(cluster: KafkaConfig, tmp
     for reason in ("object missing required field `y_true`", "ts is '…': expected epoch milliseconds or .*"):
         assert re.search(rf"\d+ of {name}: {reason} {first}", lines[0][0]), lines
     assert lines[0][0].endswith("; `prequential dead-letters` shows them")
+
+
+@pytest.mark.kafka
+def test_a_record_that_is_repaired_and_put_back_is_evaluated(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """The way that the documentation shows, with a worker at both ends."""
+    with StreamProducer(cluster) as producer:
+        for i in range(20):
+            producer.prediction("s", "nb", i, "UP", ts=1_000 + i)
+            wrong = b'{"stream":"s","instance_id":%d,"y":"UP","ts":%d}' % (i, 2_000 + i)
+            producer.send("labels", b"s", wrong)
+    place = ["--bootstrap-servers", cluster.bootstrap_servers, "--prefix", cluster.prefix]
+    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 20, "every": None}})
+    letters = tmp_path / "letters.jsonl"
+    with WorkerProcess(config) as worker:
+        await_ready(worker)
+        await_published(cluster, worker)
+        assert outputs(cluster, "metrics") == []
+        assert main(["dead-letters", "--reason", "y_true", "--out", str(letters), *place]) == 0
+        letters.write_bytes(letters.read_bytes().replace(rb'\"y\":', rb'\"y_true\":'))
+        assert main(["dead-letters", "--put-back", str(letters), *place]) == 0
+        await_published(cluster, worker)
+    assert {(m["outcomes"], m["measures"]["accuracy"]) for m in outputs(cluster, "metrics")} == {(20, 1.0)}

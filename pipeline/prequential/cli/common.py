@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -59,6 +60,16 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             raise UsageError(f"can't read {path!r}: {error.strerror}") from error
         lines: Any = stack.enter_context(gzip.open(raw)) if path.endswith(".gz") else raw
         yield lines, raw
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM end the program as Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 @contextmanager

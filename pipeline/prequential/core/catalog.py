@@ -15,6 +15,7 @@ from prequential.core.errors import Unusable
 from prequential.core.kernel import as_columns, grown, records
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.plans import Plan
 from prequential.core.store import NO_CLASS
 from prequential.core.streams import (
@@ -37,10 +38,6 @@ from prequential.core.streams import (
 
 #: What baselines predict before the first label: a class of its own, never a label's.
 NOTHING = "@none"
-
-#: Behind a model's name, where its predictions are corrected by the labels before; and of random predictions
-#: with its distribution.
-CORRECTED_SUFFIX, RANDOM_SUFFIX = "+temporal", "@random"
 
 #: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from prequential.core import coverage as coverage_of
 from prequential.core import latency, periods, selection
-from prequential.core.catalog import RANDOM_SUFFIX, Catalog, Stream, Subject
+from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.details import details_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.label_dependence import LabelDependence
@@ -20,7 +20,7 @@ from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.measuring import Measured, cells_of, measured, pairs_of
-from prequential.core.naming import FADING
+from prequential.core.naming import FADING, RANDOM_SUFFIX
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
 from prequential.core.watch import Watch

@@ -10,6 +10,10 @@ from prequential.core.measures import INDEX
 #: Kinds of estimators.
 ALL, WINDOW, FADING = range(3)
 
+#: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
+#: are corrected by the labels before, and of random predictions with its distribution.
+BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
+
 #: Fading factors below it forget everything at once.
 _SMALLEST = 1e-30
 

@@ -127,7 +127,7 @@ class Worker:
             _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
     def _look_at_times(self, batch: Fetched) -> None:
-        """Say once of a topic whose settings may not be seen that its records carry producers' times."""
+        """Say once of a topic whose settings can't be seen that its records carry producers' times."""
         if batch.messages and batch.messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME:
             topic = self.config.kafka.topic(INPUTS[batch.kind])
             if topic in self._unseen:
@@ -258,7 +258,7 @@ class Worker:
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
-        misfits = check(kafka, specs, as_far_as_allowed=True)
+        misfits = check(kafka, specs, as_far_as_possible=True)
         for error in misfits.errors:
             log.warning("%s", error)
         self._unseen = set(misfits.unseen)

@@ -48,10 +48,6 @@ _CONSEQUENCES: Mapping[tuple[Role, str], str] = {
     ("input", "message.timestamp.type"): PRODUCERS_TIMES,
 }
 
-#: The answers to somebody who may not see a topic's settings.
-_FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-
-
 @dataclass(frozen=True)
 class TopicFound:
     """An existing topic: number of partitions, replicas of each at least, and all settings in force."""
@@ -59,7 +55,7 @@ class TopicFound:
     partitions: int
     configs: Mapping[str, str]
     replicas: int | None = None  # not known: not judged
-    seen: bool = True  # whether we may see its settings
+    seen: bool = True  # whether we can see its settings
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Misfits:
 
     `errors`: a worker refuses to start, or what it evaluates can be wrong, or data can be lost.
     `remarks`: all works, but something is otherwise than in topics that `create` makes. `unseen`: names of
-    topics whose settings may not be seen, and aren't judged.
+    topics whose settings can't be seen, and aren't judged.
     """
 
     errors: tuple[str, ...] = ()
@@ -126,15 +122,15 @@ def check(
     specs: Sequence[TopicSpec],
     timeout: float = REACH_SECONDS,
     *,
-    as_far_as_allowed: bool = False,
+    as_far_as_possible: bool = False,
 ) -> Misfits:
     """Every way in which the cluster's topics don't fit.
 
-    `as_far_as_allowed`: settings that may not be seen aren't judged. Raises WorkError if no broker answers
+    `as_far_as_possible`: settings that can't be seen aren't judged. Raises WorkError if no broker answers
     within `timeout` seconds, or refuses.
     """
     names = [spec.name for spec in specs]
-    return misfits(specs, find(kafka, connect(kafka, timeout), names, as_far_as_allowed=as_far_as_allowed))
+    return misfits(specs, find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible))
 
 
 class TopicIdentity(NamedTuple):
@@ -170,11 +166,11 @@ def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]
 
 
 def find(
-    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], *, as_far_as_allowed: bool = False
+    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], *, as_far_as_possible: bool = False
 ) -> dict[str, TopicFound]:
     """Those of the topics that exist, by full name.
 
-    `as_far_as_allowed`: settings that may not be seen are left out, which is no error then.
+    `as_far_as_possible`: settings that can't be seen, for want of a permission as a rule, are left out.
     """
     topics = _described(kafka, admin, names)
     if not topics:
@@ -187,8 +183,8 @@ def find(
         for resource, answer in answers.items():
             try:
                 configs[resource.name] = answer.result()
-            except KafkaException as error:
-                if not as_far_as_allowed or error.args[0].code() not in _FORBIDDEN:
+            except KafkaException:
+                if not as_far_as_possible:
                     raise
     return {
         name: TopicFound(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from prequential.config import StreamConfig
-from prequential.core.catalog import CORRECTED_SUFFIX, Catalog, Stream, Subject
+from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     ERROR,
@@ -26,6 +26,7 @@ from prequential.core.comparisons.joint import (
 )
 from prequential.core.comparisons.tables import Comparisons, codes_of
 from prequential.core.kernel import capacity_for, grown, records
+from prequential.core.naming import CORRECTED_SUFFIX
 from prequential.core.outcomes import Log
 from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 

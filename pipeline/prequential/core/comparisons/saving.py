@@ -18,20 +18,18 @@ _SIDES = ("counted", "scored")
 def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
     """Pairs by their subjects and rows, the tables that these are in, and what was reported."""
     p = pairing.pairs
-    active = sorted({pair for own in pairing.of.values() for pair in own})
     return {
         "pairs": [
-            [int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)] for pair in active
+            [int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)]
+            for pair in sorted(pairing.ends)
         ],
         "comparisons": [
             [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
             for one in pairing.tables
         ],
-        "compared": [
-            [int(p.a[pair]), int(p.b[pair]), *state]
-            for pair, state in sorted(reporter.reported.items())
-            if pair in active
-        ],
+        "compared": sorted(
+            [*pairing.ends[pair], *state] for pair, state in reporter.reported.items() if pair in pairing.ends
+        ),
     }
 
 
@@ -55,7 +53,7 @@ def restore(
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1])): one for one in saved["pairs"]}
     reported = {(moved.get(a, a), moved.get(b, b)): tuple(state) for a, b, *state in saved["compared"]}
     missing: list[str] = []
-    for pair in sorted({pair for own in pairing.of.values() for pair in own}):
+    for pair in sorted(pairing.ends):
         a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
         tables = pairing.tables[pairing.pairs.plan[pair]]
         one = known.get((a, b))
