@@ -190,7 +190,6 @@ def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: fl
             "ts": 0,
             "partition": 0,
             "stream": STREAM,
-            "partition": 0,
             "model": model,
             "segment": None,
             "stage": stage,
