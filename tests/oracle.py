@@ -55,12 +55,24 @@ class Counts(dict[tuple[str, str | None], Counter[str]]):
 
 
 @dataclass
+class Meeting:
+    """Which life of an instance an outcome is of, which of its stream's records completed it, and how sure
+    the model was.
+    """
+
+    life: int
+    record: int
+    proba: Mapping[str, float]
+
+
+@dataclass
 class Result:
     """All that came of a run, each list in order of emission."""
 
     metrics: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[dict[str, Any]] = field(default_factory=list)  # as they were when they came
+    meetings: list[Meeting] = field(default_factory=list)  # of each outcome, more about it
     counts: Counts = field(default_factory=Counts)
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
 
@@ -368,8 +380,8 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
-                "life": id(memory), "record": self.processed, "proba": chosen.proba,
             })  # fmt: skip
+            self.result.meetings.append(Meeting(id(memory), self.processed, chosen.proba))
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,

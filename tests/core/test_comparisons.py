@@ -40,12 +40,12 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         settings = settings_of(world.settings, message.stream)
         key = (message.stream, message.stage, (message.model, message.against), message.loss)
         if key not in known:
-            known[key] = joint_outcomes(expected.outcomes, *key, settings)
+            known[key] = joint_outcomes(expected, *key, settings)
         compare(message, known[key][: message.outcomes], settings.task == "classification")
         last[(*key, message.estimator)] = message.outcomes
     for (*key, _), outcomes in last.items():
         assert outcomes == len(known[tuple(key)])
-    for keys, estimators in pairs_that_meet(world, expected.outcomes):
+    for keys, estimators in pairs_that_meet(world, expected):
         assert any(all((*key, estimator) in last for estimator in estimators) for key in keys), keys
     return len(found)
 
@@ -71,9 +71,9 @@ def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
         assert message.significant is msgspec.UNSET
 
 
-def pairs_that_meet(world: World, outcomes: list[dict[str, Any]]) -> list[Any]:
+def pairs_that_meet(world: World, expected: oracle.Result) -> list[Any]:
     """What there must be messages about in the end: keys, either of which, and estimators."""
-    found = []
+    found, outcomes = [], expected.outcomes
     streams = {outcome["stream"]: None for outcome in outcomes}
     for stream in streams:
         settings, config = settings_of(world.settings, stream), world.config.stream(stream)
@@ -87,7 +87,7 @@ def pairs_that_meet(world: World, outcomes: list[dict[str, Any]]) -> list[Any]:
                     orders = [
                         (x, y) for x, y in ((a, b), (b, a)) if config.compare == "all" or x == config.champion
                     ]
-                    if joint_outcomes(outcomes, stream, stage, (a, b), loss, settings):
+                    if joint_outcomes(expected, stream, stage, (a, b), loss, settings):
                         keys = [(stream, stage, order, loss) for order in orders]
                         found.append((keys, config.estimators))
     return found

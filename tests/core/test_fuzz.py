@@ -175,8 +175,11 @@ def check(seed: int) -> tuple[int, int, int]:
 
 # ---- what is well formed, however extreme
 
-#: What may be null: a segment is the whole stream, and shares that nothing is known of.
-_NULLABLE = (("segment",), ("coverage", "prediction_psi"), ("period", "expected_share"))
+#: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; and shares that
+#: nothing is known of.
+_NULLABLE = (
+    ("segment",), ("since",), ("interval",), ("coverage", "prediction_psi"), ("period", "expected_share"),
+)  # fmt: skip
 
 #: Measures that are shares, whatever they are made of.
 _SHARES = (
