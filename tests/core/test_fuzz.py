@@ -218,7 +218,7 @@ def check_sound(outputs: Sequence[Output]) -> None:
             assert output.statistic > output.threshold, output
         elif isinstance(output, Comparison):
             assert output.measures.keys().isdisjoint(output.undefined), output
-            assert 0 < output.n <= output.outcomes, output
+            assert 0 <= output.n <= output.outcomes, output
             if output.interval is not None:
                 low, high = output.interval
                 assert low <= high, output
