@@ -51,13 +51,17 @@ def new_table(rows: int, settings: Settings) -> Kswin:
 def _draw(table: Kswin, settings: Settings, q: int, sample: Floats) -> None:
     """Fill the sample from the older values, each set of them alike (Knuth's algorithm S)."""
     size = settings.window_size
-    first, older, wanted = table.n[q] % size, size - settings.stat_size, settings.stat_size
+    at, older, wanted = table.n[q] % size, size - settings.stat_size, settings.stat_size
     r = table.random[q] if table.random[q] else 1 + table.seed[q] % (_MODULUS - 1)
-    for i in range(older):
-        r = r * _MULTIPLIER % _MODULUS
-        if r * (older - i) < wanted * _MODULUS:
+    for left in range(older, 0, -1):
+        r *= _MULTIPLIER
+        r = (r & _MODULUS) + (r >> 31)  # the remainder, since the modulus is 2^31 - 1
+        if r >= _MODULUS:
+            r -= _MODULUS
+        if r * left < wanted * _MODULUS:
             wanted -= 1
-            sample[wanted] = table.ring[q, (first + i) % size]
+            sample[wanted] = table.ring[q, at]
+        at = at + 1 if at + 1 < size else 0
     table.random[q] = r
 
 
@@ -120,8 +124,10 @@ def step(
     if table.n[q] < size:
         return False, 1.0
     _draw(table, settings, q, sample)
+    at = (table.n[q] - 1) % size
     for i in range(count):
-        newest[i] = table.ring[q, (table.n[q] - 1 - i) % size]
+        newest[i] = table.ring[q, at]
+        at = at - 1 if at > 0 else size - 1
     _sort(sample)
     _sort(newest)
     apart = _apart(sample, newest)
