@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle_coverage import Account, quantiles
+from oracle_coverage import Account, Latest, quantiles
 from oracle_estimators import Outcome
 from oracle_records import (
     RANK,
@@ -123,10 +123,14 @@ class Stream:
         self.memories: dict[str, Memory] = {}
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
+        self.latest = Latest()
+        self.processed = 0  # records
+        self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
 
     def process(self, kind: str, obj: dict[str, Any], record_time: int) -> None:
         """Steps 2 to 4 of the module's docstring."""
+        self.processed += 1
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
         seen = min(ts, record_time + CLOCK_LEAD)
@@ -146,7 +150,9 @@ class Stream:
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
-            prediction = Prediction(ts, model, y_pred, proba, self.baselines())
+            version = obj.get("model_version")
+            version = None if version is None else str(version)
+            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
             self.label(instance_id, memory, ts, self.target(obj["y_true"]))
@@ -192,7 +198,7 @@ class Stream:
                 if memory.state == "waiting":
                     self.count("unmatched_label")
                     self.unpredicted_instances += bool(memory.instance_ts)
-                del self.memories[instance_id]
+                self.forgotten.append(self.memories.pop(instance_id))
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
@@ -309,6 +315,7 @@ class Stream:
             memory.arrival = memory.t0()
             assert memory.arrival is not None, "a prediction has come"
             self.latencies.append(max(0, label.t1 - memory.arrival))
+            self.latest.add(self.latencies[-1], self.clock)
         t0 = memory.arrival
         assert t0 is not None
         for prediction in counting:
@@ -334,6 +341,10 @@ class Stream:
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
                 self.result.alarms += evaluated.add(outcomes)
+                if evaluated is self.models[model][0]:  # stages at an age are groups of their own
+                    newest = choose("final", counting, t0, label.t1, self.settings.bins)
+                    assert newest is not None
+                    evaluated.note_version(newest)
                 every = self.settings.emit_outcomes
                 if every is not None and evaluated.count % every == 0:
                     self.emit(evaluated)
@@ -357,6 +368,7 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
+                "life": id(memory), "record": self.processed, "proba": chosen.proba,
             })  # fmt: skip
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
@@ -376,6 +388,7 @@ class Stream:
                 "oldest_waiting_ms": account.oldest(self.clock),
                 "labelled": dict(account.labelled(self.clock)),
                 "label_latency_ms": quantiles(self.latencies),
+                "recent_label_latency_ms": quantiles(self.latest.latencies()),
                 "unpredicted_labels": counts[self.name, None]["unmatched_label"],
                 "instances_without_predictions": self.unpredicted_instances,
                 "predictions_without_instance": self.predictions_without_instance,

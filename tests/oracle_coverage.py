@@ -72,6 +72,29 @@ class Account:
         return {"labelled_by_class": shares, "prediction_psi": index}
 
 
+class Latest:
+    """The latencies of the latest labels, in two generations.
+
+    A generation ends when it has 100 labels and is five minutes old by the stream's clock: then the one
+    before it is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.older: list[int] = []
+        self.newer: list[int] = []
+        self.began = 0
+
+    def add(self, latency: int, clock: int) -> None:
+        if len(self.newer) >= 100 and clock - self.began >= 5 * 60_000:
+            self.older, self.newer = self.newer, []
+        if not self.newer:
+            self.began = clock
+        self.newer.append(latency)
+
+    def latencies(self) -> list[int]:
+        return self.older + self.newer
+
+
 def quantiles(latencies: Sequence[int]) -> dict[str, Any]:
     """Exactly, in ms."""
     ordered = sorted(latencies)

@@ -27,6 +27,7 @@ class Prediction:
     y_pred: Target
     proba: Mapping[str, float]
     baselines: Classes
+    version: str | None = None  # of the model
     fate: str = "waiting"  # then met, late or expired
     t1: int | None = None  # of the label that it met
     outcome: Outcome | None = None  # its own, whatever the stage
@@ -142,6 +143,8 @@ class Model:
         }
         self.count = 0  # outcomes so far, the same number in every stage
         self.dirty = False  # outcomes or revisions since the last messages
+        self.version: tuple[str, int] | None = None  # of its newest evaluated prediction, and since when
+        self.version_ts = 0
 
     def add(self, outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
         """Take an instance's outcome of each stage; the alarms, in order of stage and detector."""
@@ -150,12 +153,20 @@ class Model:
         raised = {stage: self.sequences[stage].add(outcome) for stage, outcome in outcomes.items()}
         return [
             {
-                "stream": self.stream, "model": self.name, "segment": None, "stage": stage,
+                "stream": self.stream, "partition": 0, "model": self.name, "segment": None, "stage": stage,
                 "outcome": self.count, "instance_id": outcomes[stage].instance_id,
                 "ts": outcomes[stage].ts, **alarm,
             }
             for stage in told_stages(self.settings) for alarm in raised.get(stage, [])
         ]  # fmt: skip
+
+    def note_version(self, newest: Prediction) -> None:
+        """Its newest prediction of the outcome that was just added says which version it has."""
+        if newest.version is None or (self.version is not None and newest.ts < self.version_ts):
+            return
+        self.version_ts = newest.ts
+        if self.version is None or newest.version != self.version[0]:
+            self.version = newest.version, self.count
 
     def messages(self, counts: dict[str, int]) -> list[dict[str, Any]]:
         """One metrics message for each stage and estimator, with the state as it is now."""
@@ -175,11 +186,11 @@ class Model:
                     values, undefined = states[stage, place]
                 wanted = self.settings.measures or ALL_MEASURES
                 found.append({
-                    "stream": self.stream, "model": self.name, "segment": None, "stage": stage,
-                    "estimator": estimator.text, "n": estimator.n, "outcomes": self.count,
+                    "stream": self.stream, "partition": 0, "model": self.name, "segment": None,
+                    "stage": stage, "estimator": estimator.text, "n": estimator.n, "outcomes": self.count,
                     "ts": sequence.outcomes[-1].ts,
                     "measures": {name: values[name] for name in wanted if name in values},
                     "undefined": {name: undefined[name] for name in wanted if name in undefined},
-                    "counts": dict(counts),
+                    "counts": dict(counts), "version": self.version,
                 })  # fmt: skip
         return found

@@ -19,6 +19,7 @@ from prequential.config import (
     DetectorConfig,
     HttpConfig,
     Limits,
+    Objective,
     StreamConfig,
     WorkerConfig,
     duration,
@@ -114,7 +115,8 @@ class TestDefaults:
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       measures: [kappa], details: [intervals], dependence_order: 9, coverage: false,
+                       objective: {mae: 2, tolerance: 0.5, level: 0.05},
+                       measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5,
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3,
@@ -132,7 +134,8 @@ class TestDefaults:
         assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
-            measures=("kappa",), details=("intervals",), dependence_order=9, coverage=False,
+            objective=Objective({"mae": 2.0}, 0.5, 0.05),
+            measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
@@ -216,6 +219,20 @@ WRONG = [
     ("worker: {x: 1}", 1, ["'x' in worker", "session_timeout"]),
     ("defaults:\n  detectors:\n  - {signal: error}\n  - {signal: error, lamda: 5}", 4,
      ["'lamda' in defaults.detectors[1]", "did you mean lambda?"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    tolerence: 0.1", 4,
+     ["'tolerence' in defaults.objective", "did you mean tolerance?"]),
+    ("defaults: {objective: {p_per: 0.9}}", 1, ["'p_per' in defaults.objective", "known: error, accuracy"]),
+    # Objectives
+    ("defaults: {objective: 0.9}", 1, ["defaults.objective is 0.9", "keys and values"]),
+    ("defaults:\n  objective: {tolerance: 0.1}", 2, ["names no measure", "expected e.g. accuracy: 0.9"]),
+    ("defaults:\n  objective:\n    accuracy: high", 3, ["defaults.objective.accuracy", "'high'", "a number"]),
+    ("defaults:\n  objective:\n    accuracy: .nan", 3, ["defaults.objective.accuracy", "nan", "a number"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    tolerance: -1", 4, ["-1", "a number from 0"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    level: 2", 4, ["2", "a share above 0"]),
+    ("streams:\n  a:\n    objective:\n      kappa: 0.1\n      mae: 3", 5,
+     ["streams.a.objective.mae", "never has a value", "expected one of error, accuracy"]),
+    ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
+     ["streams.a.objective.f1", "expected one of kappa"]),
     # Twice
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),
     ("streams:\n  a: {}\n  a: {}", 3, ["streams has the key 'a' twice"]),
@@ -424,6 +441,24 @@ def test_a_stream_of_the_other_task_takes_over_the_detectors_that_it_can_have(fi
     config = load(file, text)
     assert [one.signal for one in config.defaults.detectors] == ["window:50:log_loss", "error"]
     assert [one.signal for one in config.streams["s"].detectors] == ["error"]
+
+
+def test_an_objective_of_the_defaults_is_that_of_streams_as_far_as_they_have_its_measures(file: Path) -> None:
+    config = load(
+        file,
+        """
+        defaults: {objective: {accuracy: 0.9, kappa: 0, tolerance: 0.1}}
+        streams:
+          narrow: {measures: [kappa]}
+          numbers: {task: regression}
+          own: {objective: {f1: 0.5}}
+          none: {objective: null}
+        """,
+    )
+    assert config.defaults.objective == Objective({"accuracy": 0.9, "kappa": 0.0}, 0.1)
+    assert config.stream("narrow").objective == Objective({"kappa": 0.0}, 0.1)
+    assert config.stream("own").objective == Objective({"f1": 0.5})
+    assert config.stream("numbers").objective is config.stream("none").objective is None
 
 
 @pytest.mark.parametrize("measure", MEASURES)

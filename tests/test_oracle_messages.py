@@ -32,8 +32,8 @@ class TestEmission:
     def test_message(self) -> None:
         result = evaluate(pred(1, 0, "a"), pred(1, 0, "a"), lab(1, 7, "b"), stages=["final"])
         assert result.metrics == [{
-            "stream": "s", "model": "m", "segment": None, "stage": "final", "estimator": "all",
-            "n": 1, "outcomes": 1, "ts": 7,
+            "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "final",
+            "estimator": "all", "n": 1, "outcomes": 1, "ts": 7,
             "measures": {
                 "error": 1.0, "accuracy": 0.0, "kappa": 0.0, "kappa_se": 0.0, "p_per": 0.0,
                 "kappa_per": 0.0, "p_maj": 0.0, "kappa_maj": 0.0, "kappa_plus": 0.0,
@@ -46,7 +46,7 @@ class TestEmission:
                 **dict.fromkeys(("log_loss", "brier", "ece"), "no_probabilities"),
                 **dict.fromkeys(("mae", "mse", "rmse", "r2"), "not_regression"),
             },
-            "counts": {"duplicate": 1},
+            "counts": {"duplicate": 1}, "version": None,
         }]  # fmt: skip
 
     def test_counts_are_the_streams_and_the_models_and_no_other_models(self) -> None:

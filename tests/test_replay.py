@@ -9,6 +9,7 @@ import io
 import json
 import random
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +24,11 @@ import oracle_detection
 import pytest
 from prequential.cli.main import main
 from prequential.config import Config, StreamConfig, load_config
+from prequential.emission import every_for
 from prequential.files import Source, read_lines, replay
+from prequential.files import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
 
 ELEC2 = Path(__file__).parent / "data" / "elec2.csv.gz"
 
@@ -231,7 +234,7 @@ class TestElec2:
             mine = [m.outcomes for m in metrics if (m.model, m.stage, m.estimator) == key]
             assert mine == places
         assert len({m.id for m in metrics}) == len(metrics)
-        assert len(metrics) + sum(isinstance(a, Alarm) for a in outputs) == len(outputs)
+        assert len(metrics) + sum(isinstance(o, (Alarm, Comparison)) for o in outputs) == len(outputs)
         zero = dict.fromkeys(metrics[0].counts, 0)
         assert all(m.counts == zero for m in metrics)
 
@@ -239,7 +242,7 @@ class TestElec2:
         config = Config(defaults=StreamConfig(emit_every=None, coverage=False))
         at_once, later = (outputs_of(config, lines_of(elec2()[:3000], delay)) for delay in (0, 1))
         for output in later:
-            assert isinstance(output, (Metrics, Alarm))
+            assert isinstance(output, (Metrics, Alarm, Comparison))
             output.ts -= 1
         assert later == at_once
 
@@ -366,6 +369,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def loaded(text: str) -> Config:
+    """A configuration as it is read."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        return load_config(file.name)
+
+
 def rows(path: Path) -> list[Any]:
     content = path.read_bytes()
     content = gzip.decompress(content) if path.suffix == ".gz" else content
@@ -411,10 +422,23 @@ class TestCommand:
             assert wanted
         assert rows(folder / "dead-letters") == []
 
+    def test_a_terminal_sees_how_far_it_is(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """With rate and time left; what isn't a terminal sees the summary alone."""
+        assert run(folder) == 0
+        assert capfd.readouterr().err.startswith("read: 600 instances, 1,200 predictions, 600 labels;")
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+        assert run(folder) == 0
+        said = capfd.readouterr().err
+        assert "reading labels" in said
+        assert "records/s" in said
+        assert "100%" in said
+
     def test_messages_have_the_contracts_fields(self, folder: Path) -> None:
         assert run(folder) == 0
         assert list(rows(folder / "metrics")[0]) == [
-            "id", "stream", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
+            "id", "stream", "partition", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
             "measures", "undefined", "counts", "config",
         ]  # fmt: skip
 
@@ -504,6 +528,96 @@ class TestCommand:
             "class 0.5 is a fraction: expected a string, an integer or a boolean"
         }
         assert all(x["key"] is None and x["partition"] == 0 and x["error"] for x in letters)
+
+
+#: ms between two instances of `served`, and how many there are of two models: some 83 days.
+STEP, SERVED = 360_000, 20_000
+
+
+@cache
+def served() -> Lines:
+    """Predictions of two models and labels with real times: an instance each six minutes."""
+    files: Lines = {"predictions": [], "labels": []}
+    for i in range(SERVED):
+        about = f'{{"stream":"s","instance_id":{i},"ts":{START + i * STEP}'
+        files["predictions"] += [f'{about},"model":"{model}","y_pred":"a"}}'.encode() for model in "mn"]
+        files["labels"].append(f'{about},"y_true":"{"ab"[i % 7 == 0]}"}}'.encode())
+    return files
+
+
+class TestEmission:
+    """Files by default say something as often as a curve needs; whoever asks for more gets it."""
+
+    @pytest.fixture
+    def files(self) -> Lines:
+        return served()
+
+    @staticmethod
+    def counts(outputs: list[Output]) -> Counter[tuple[str, str, str]]:
+        return Counter((m.model, m.stage, m.estimator) for m in outputs if isinstance(m, Metrics))
+
+    def test_by_default_a_sequence_has_at_most_a_thousand_points(self, files: Lines) -> None:
+        outputs = outputs_of(Config(), files)
+        found = self.counts(outputs)
+        assert len(found) == 12
+        # 2,000 hours: every three hours, every thousandth outcome (6 of which coincide), and the last set.
+        assert set(found.values()) == {666 + 20 - 6 + 1}
+        assert max(found.values()) <= 1000
+
+    def test_what_is_configured_is_kept(self) -> None:
+        """Also where it is what a worker does by default."""
+        count = 1_500
+        sizes = {"predictions": 2 * count, "labels": count}
+        short = {kind: lines[: sizes[kind]] for kind, lines in served().items()}
+
+        def points(config: str) -> int:
+            (found,) = set(self.counts(outputs_of(loaded(config), short)).values())
+            return found
+
+        assert points("defaults: {emit: {every: 1s}}") == count  # after each but the last, and the last set
+        assert points("{streams: {s: {emit: {every: 1s}}}, defaults: {settle: 1m}}") == count
+        assert points("defaults: {emit: {every: null}}") == 2
+        assert points("defaults: {emit: {outcomes: null}}") == 900  # 150 hours: every ten minutes
+
+    def test_a_worker_and_its_replay_keep_a_second(self) -> None:
+        assert StreamConfig().emit_every == 1_000
+        assert files_config(loaded("{}"), []).defaults.emit_every == 1_000
+
+    def test_the_digest_doesnt_know(self, files: Lines) -> None:
+        """It says how outcomes are evaluated, not how often somebody is told."""
+        (digest,) = {m.config for m in outputs_of(Config(), files) if isinstance(m, Metrics)}
+        assert digest == StreamConfig().digest == StreamConfig(emit_outcomes=7, emit_every=None).digest
+
+    def test_without_metrics_alarms_are_the_same(self, files: Lines) -> None:
+        wanted = [x for x in outputs_of(Config(), files) if isinstance(x, Alarm)]
+        outputs: list[Output] = []
+        sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
+        shard = replay(Config(), sources, outputs.append, metrics=False)
+        assert outputs == wanted
+        assert shard.next_tick > START + SERVED * STEP, "no tick is ever due"
+
+    def test_the_summary_says_how_often(
+        self, folder: Path, files: Lines, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        for kind, lines in files.items():
+            (folder / kind).write_bytes(b"\n".join(lines))
+        (folder / "c.yaml").write_text("")
+        assert run(folder, instances=None, summary=folder / "s") == 0
+        assert (
+            "metrics: every 1,000 outcomes and every 3h of record time "
+            "(emit.every isn't configured: at most 1,000 points a sequence)\n"
+        ) in capfd.readouterr().err
+        assert json.loads((folder / "s").read_bytes())["emission"] == [
+            {"stream": None, "outcomes": 1000, "every_ms": 10_800_000, "by_default": True}
+        ]
+
+    @pytest.mark.parametrize("points", [500, 980, 999])
+    @pytest.mark.parametrize("span", [0, 1, 999_000, 86_400_000, 10**9, 10**12, 10**16])
+    def test_never_more_points_than_asked_for(self, span: int, points: int) -> None:
+        every = every_for(span, points)
+        starts = (0, 1, every - 1, every // 2)
+        assert all((start + span) // every - start // every <= points for start in starts)
+        assert every == 1000 or span // (every / 2.5) + 1 > points, "and not far fewer"
 
 
 class TestExitStatus:

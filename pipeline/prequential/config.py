@@ -42,6 +42,12 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
 
+#: Which models are compared, and losses: those of classes, and those of numbers.
+COMPARE = ("all", "champion", "off")
+COMPARE_LOSSES = {
+    "classification": ("error", "log_loss", "brier"), "regression": ("error", "absolute", "squared"),
+}  # fmt: skip
+
 STAGES = ("initial", "final", "bins", "intermediate")
 
 #: How the names of stages at an age begin: `after:10m`.
@@ -60,6 +66,26 @@ def duration(text: str | int) -> int:
     if match is None:
         raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
     return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def shown_duration(milliseconds: int) -> str:
+    """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
+
+    >>> shown_duration(604_800_000), shown_duration(606_570_000), shown_duration(90_500), shown_duration(250)
+    ('7d', '7d 30m', '1m 31s', '250ms')
+    >>> shown_duration(3_600_000), shown_duration(1_500), shown_duration(0)
+    ('1h', '1s 500ms', '0ms')
+    """
+    for least, step in ((3_600_000, 60_000), (60_000, 1_000)):
+        if milliseconds >= least:
+            milliseconds = (milliseconds + step // 2) // step * step
+            break
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0ms"
 
 
 #: A detector's parameter.
@@ -87,6 +113,18 @@ DEFAULT_DETECTORS = {
 
 #: Stands for the default detectors of the task.
 OF_TASK: Any = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float] = field(hash=False)
+    #: What a measure may be worse than its bound.
+    tolerance: float = 0.0
+    #: Share of false alarms that is accepted where keeping it is tested.
+    level: float = 0.01
 
 
 @dataclass(frozen=True)
@@ -122,10 +160,23 @@ class StreamConfig:
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
     detectors: tuple[DetectorConfig, ...] = OF_TASK
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
+    compare: str = "all"
+    champion: str | None = None
+    #: Losses that they are compared by.
+    compare_losses: tuple[str, ...] = ("error",)
+    #: Share of streams without any difference in which a verdict may ever come; its pairs divide it.
+    compare_level: float = 0.05
+    #: … and of single looks at McNemar's statistic that may find one.
+    mcnemar_level: float = 0.01
+    #: What the models are to keep; None: nothing is said of it.
+    objective: Objective | None = None
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
     emit_every: int | None = 1_000
+    #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
+    emit_every_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Fill in the default detectors."""
@@ -134,9 +185,12 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all settings: the `config` field of metrics messages."""
-        content = msgspec.json.encode(asdict(self), order="deterministic")
-        return hashlib.sha256(content).hexdigest()
+        """SHA-256 over all settings but `emit`, which say when there are messages, not what they say.
+
+        It is the `config` field of metrics messages.
+        """
+        settings = {name: value for name, value in asdict(self).items() if not name.startswith("emit_")}
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -144,6 +198,8 @@ class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
     streams_per_shard: int = 10_000
+    #: Of models with each other; beyond it they aren't compared.
+    pairs_per_stream: int = 10
     models_per_stream: int = 200
     classes_per_stream: int = 256
     #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.

@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 from prequential.config import (
     BASELINES,
+    COMPARE,
+    COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     DETAILS,
     KNOWN_MEASURES,
@@ -24,6 +26,7 @@ from prequential.config import (
     DetectorConfig,
     HttpConfig,
     Limits,
+    Objective,
     StreamConfig,
     WorkerConfig,
     duration,
@@ -31,6 +34,8 @@ from prequential.config import (
 from prequential.confignames import (
     canonical,
     detectors_of_task,
+    objective_of,
+    objective_without_value,
     parse_estimator,
     parse_signal,
     parse_stage,
@@ -40,8 +45,12 @@ from prequential.confignames import (
 )
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import NOT_QUALITY
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+
+#: Levels of tests: beyond them nothing would be sure, or ever be found.
+_LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -49,6 +58,9 @@ _LONGEST = 1000 * 366 * 86_400_000
 #: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
 #: enough.
 _ALPHAS = 1e-6, 1e6
+
+#: Largest number in a configuration: no bound of a measure makes sense near it.
+_LARGEST = 1e15
 
 Parser = Callable[[Any], Any]
 
@@ -127,7 +139,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -143,9 +155,19 @@ class _Reader:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+            if "every" in emit:
+                changes["emit_every_given"] = True
+        if "objective" in children:
+            changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
+        if "objective" not in children:
+            config = replace(config, objective=objective_of(config))
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
+        of_task = COMPARE_LOSSES[config.task]
+        if "compare_losses" not in children:
+            kept = tuple(loss for loss in config.compare_losses if loss in of_task)
+            config = replace(config, compare_losses=kept or of_task[:1])
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)
         self._check_names(children, config, where)
@@ -153,6 +175,17 @@ class _Reader:
 
     def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
         """What can be seen only of all settings together, whichever section each comes from."""
+        champion = config.champion is None and config.compare == "champion"
+        of_task = COMPARE_LOSSES[config.task]
+        for entry, loss in enumerate(config.compare_losses):
+            if loss not in of_task:
+                self._fail(
+                    children["compare_losses"].value[entry],
+                    f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
+                    f"expected {', '.join(of_task)}",
+                )
+        if champion and "compare" in children:
+            self._fail(children["compare"], f"{where}.compare: champion needs {where}.champion beside it")
         for key, other, wrong in (
             ("stages", "label_horizon", stage_without_outcomes(config)),
             ("detectors", "task", signal_of_other_task(config)),
@@ -163,6 +196,11 @@ class _Reader:
             entry, problem = wrong
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
+        missing = objective_without_value(config)
+        if "objective" in children and missing:
+            name, problem = missing
+            [node] = (key for key, _ in children["objective"].value if key.value == name)
+            self._fail(node, f"{where}.objective.{name}: {problem}")
 
     def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
         assert config.period is not None
@@ -186,6 +224,19 @@ class _Reader:
                 self._fail(child, f"{where} has the detector on {detector.signal} twice")
             detectors.append(detector)
         return tuple(detectors)
+
+    def _objective(self, node: yaml.Node, where: str) -> Objective | None:
+        children = self._mapping(node, where, (*_OBJECTIVE_MEASURES, *_OBJECTIVE))
+        if not children:
+            return None
+        values = {
+            key: self._value(child, f"{where}.{key}", _OBJECTIVE.get(key, _number(-_LARGEST)))
+            for key, child in children.items()
+        }
+        settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
+        if not values:
+            self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
+        return Objective(values, **settings)
 
     def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""
@@ -285,6 +336,16 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
     return parse
 
 
+def _number(least: float) -> Parser:
+    def parse(value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not least <= value <= _LARGEST:
+            raise _expected(value, f"a number from {least:g} to {_LARGEST:g}")
+        return float(value)
+
+    return parse
+
+
 def _alpha(value: Any) -> float:
     least, most = _ALPHAS
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -331,6 +392,24 @@ def _task(value: Any) -> str:
     if value not in TASKS:
         raise _expected(value, " or ".join(TASKS))
     return str(value)
+
+
+def _one_of(known: tuple[str, ...]) -> Parser:
+    def parse(value: Any) -> str:
+        # YAML 1.1 reads a plain `off` as false.
+        text = "off" if value is False and "off" in known else value
+        if text not in known:
+            raise _expected(value, f"{', '.join(known[:-1])} or {known[-1]}")
+        return str(text)
+
+    return parse
+
+
+def _level(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not _LEAST_LEVEL <= value <= _MOST_LEVEL:
+        raise _expected(value, f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}")
+    return float(value)
 
 
 def _loss(value: Any) -> str:
@@ -424,6 +503,14 @@ _STREAM: dict[str, Parser] = {
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,
     "label_horizon": _duration, "settle": _duration,
+    "compare": _one_of(COMPARE), "champion": _optional(_text),
+    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
+    "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
+
+#: What can be asked of a model.
+_OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from prequential.config import AFTER, STAGES, DetectorConfig, StreamConfig, duration
+from prequential.config import AFTER, STAGES, DetectorConfig, Objective, StreamConfig, duration
 from prequential.core import naming
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures import NOT_QUALITY, OF_NUMBERS
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
@@ -105,6 +106,34 @@ def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the task."""
     return tuple(one for one in config.detectors if not _unfit(one, config.task))
+
+
+def objective_of(config: StreamConfig) -> Objective | None:
+    """What is left of an objective of `defaults` for a stream: bounds of measures that it has."""
+    if config.objective is None:
+        return None
+    bounds = {name: value for name, value in config.objective.bounds.items() if _has(config, name)}
+    return replace(config.objective, bounds=bounds) if bounds else None
+
+
+def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
+    """A measure of the objective that the stream never has a value of, and what is wrong with it.
+
+    >>> config = StreamConfig(measures=("accuracy", "kappa"), objective=Objective({"mae": 2.0}))
+    >>> objective_without_value(config)
+    ('mae', 'it never has a value with this task and these measures: expected one of accuracy, kappa')
+    """
+    for name in config.objective.bounds if config.objective else ():
+        if not _has(config, name):
+            known = [one for one in MEASURES if _has(config, one) and one not in NOT_QUALITY]
+            return name, (
+                f"it never has a value with this task and these measures: expected one of {', '.join(known)}"
+            )
+    return None
+
+
+def _has(config: StreamConfig, measure: str) -> bool:
+    return measure in config.measures and (measure in OF_NUMBERS) == (config.task == "regression")
 
 
 def _unfit(detector: DetectorConfig, task: str) -> str:

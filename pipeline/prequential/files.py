@@ -6,10 +6,12 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+from prequential import emission
 from prequential.config import Config
+from prequential.core.course import Courses
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
-from prequential.topics.decoding import Decoded, decode
+from prequential.topics.decoding import LABELS, Decoded, decode
 from prequential.topics.outputs import Output
 
 #: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
@@ -36,6 +38,12 @@ class Source:
             self.order, times = order.tolist(), times[order]
         self._all_times = times
 
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+        times = self._all_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
+
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
         for start in range(0, len(self.lines), _BATCH):
@@ -43,6 +51,15 @@ class Source:
             values = [self.lines[place] for place in self.order[start:stop]]
             times = self._all_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+
+    def find(self, stream: str, instance_id: str) -> int | None:
+        """The line (from 1) of the first record about an instance; None if there is none."""
+        for start in range(0, len(self.lines), _BATCH):
+            decoded = decode(self.kind, self.lines[start : start + _BATCH])
+            for line, record in enumerate(decoded.records, start + 1):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return line
+        return None
 
     def line_number(self, offset: int) -> int:
         """The line (from 1) of the record that was processed as number `offset`."""
@@ -84,17 +101,30 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
     yield from [0] * pending
 
 
+def for_files(config: Config, sources: Sequence[Source]) -> Config:
+    """The configuration with which these files are replayed: `emit.every` may be theirs."""
+    spans = [source.span for source in sources if source.span is not None]
+    span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
+    return emission.for_files(config, span, sum(len(s.lines) for s in sources if s.kind == LABELS))
+
+
 def replay(
     config: Config,
     sources: Sequence[Source],
     put: Callable[[Output], None],
     progress: Callable[[int], None] = lambda processed: None,
+    *,
+    metrics: bool = True,
+    courses: Courses | None = None,
 ) -> Shard:
     """Drive a shard over whole files; at the end comes one last set for every sequence.
 
-    `put` takes each output, `progress` the number of records just processed. Returns the shard.
+    `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
+    messages are made; all else is the same. `courses` are kept on the way. Returns the shard, whose
+    configuration says how often there were messages: see `prequential.emission`.
     """
-    shard = Shard(config)
+    shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
+    shard.courses = courses
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:
@@ -112,7 +142,8 @@ def replay(
         progress(processed)
         for output in shard.flush()[0]:
             put(output)
-    shard.last_set()
+    if metrics:
+        shard.last_set()
     for output in shard.flush()[0]:
         put(output)
     return shard

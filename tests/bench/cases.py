@@ -25,6 +25,8 @@ class Case:
     predictions: int = 1
     #: Labels and predictions are numbers.
     numbers: bool = False
+    #: Models, whatever is asked for.
+    models: int | None = None
 
 
 _SEGMENTS = {"region": 5, "device": 3}
@@ -40,4 +42,6 @@ CASES: Final[Mapping[str, Case]] = {
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
+    "uncompared": Case(StreamConfig(compare="off"), models=5),
+    "comparisons": Case(models=5),
 }

@@ -44,11 +44,12 @@ def measure(case: str, streams: int, records: int) -> dict[str, Any]:
     """One case."""
     compile_loops(partial(print, file=sys.stderr))
     about = CASES[case]
-    each = 2 + MODELS * about.predictions
+    models = about.models or MODELS
+    each = 2 + models * about.predictions
     before = resident()
     shard = Shard(Config(defaults=about.config))
     size = min(4 * ROUND, records // 2)
-    rounds = list(feed(shard, generate(records // each, MODELS, streams, case=case), size))
+    rounds = list(feed(shard, generate(records // each, models, streams, case=case), size))
     memory = resident() - before
     known = 1 + min(len(rounds) - 2, streams * each // size)  # rounds until all streams are
     first, rest = rounds[:known], rounds[known:]

@@ -75,6 +75,7 @@ def generate(
     ('labels', b'{"stream":"s-0","instance_id":"i-000000","y_true":"0","ts":1700000000793}')
     """
     about = CASES[case]
+    models = about.models or models
     number = np.arange(instances)
     born = START_MS + number * 1_000 // RATE
     waiting = _draws(seed, 2).exponential(MEAN_LABEL_MS - MIN_LABEL_MS, instances)

@@ -188,6 +188,7 @@ def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: fl
         {
             "id": "",
             "ts": 0,
+            "partition": 0,
             "stream": STREAM,
             "model": model,
             "segment": None,

@@ -34,7 +34,7 @@ from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
 from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -339,7 +339,7 @@ def state_of(shard: Shard) -> dict[str, Any]:
     """The whole state, whatever rows the tables have it in."""
     catalog = shard.catalog
     head: Any = next(shard.snapshot())
-    for name in ("arrays", "plans"):
+    for name in ("arrays", "plans", "pairs", "comparisons"):
         del head[name]
     head = {name: sorted(part) if name in _BY_SUBJECT else part for name, part in head.items()}
     found: dict[str, Any] = {"head": msgspec.json.encode(head), "known": known_of(shard)}
@@ -361,6 +361,7 @@ def state_of(shard: Shard) -> dict[str, Any]:
     counted = shard.reporter.selection
     for model in np.flatnonzero(counted.models.capacity):
         found[f"selection {model}"] = by_class(counted, model).tobytes().rstrip(b"\0")
+    found |= _pairs(shard)
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, column in flat_columns(getattr(shard.reporter, what)).items():
             if name not in _CACHES and (what, name) not in _BLOCKS:
@@ -381,6 +382,18 @@ def _subject(shard: Shard, row: int) -> dict[str, Any]:
         at = int(subjects.first[row]) + place
         for name, tables in plan.named_tables():
             found[f"subject {row} {stage} {name}"] = [_content(table, at) for table in tables]
+    return found
+
+
+def _pairs(shard: Shard) -> dict[str, Any]:
+    """What is kept of pairs of models."""
+    pairing, found = shard.pairing, {}
+    for pair, (a, b) in pairing.ends.items():
+        sides = pairing.tables[pairing.pairs.plan[pair]].sides
+        found[f"pair {a} {b}"] = []
+        for place, (_, _, side, row) in enumerate(pairing.sequences(pair)):
+            for table in sides[side].tables():
+                found[f"pair {a} {b}"] += [place, _content(table, row)]
     return found
 
 
@@ -422,6 +435,11 @@ def alarms_of(outputs: Sequence[Output]) -> list[Alarm]:
     return [output for output in outputs if isinstance(output, Alarm)]
 
 
+def comparisons_of(outputs: Sequence[Output]) -> list[Comparison]:
+    """The comparisons of models."""
+    return [output for output in outputs if isinstance(output, Comparison)]
+
+
 def dead_letters_of(outputs: Sequence[Output]) -> list[DeadLetter]:
     """The dead letters."""
     return [output for output in outputs if isinstance(output, DeadLetter)]
@@ -440,6 +458,11 @@ def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[byte
             key = (
                 output.stream, output.model, output.segment, output.stage, output.detector, output.signal,
                 params,
+            )  # fmt: skip
+        elif isinstance(output, Comparison):
+            key = (
+                output.stream, output.model, output.against, output.segment, output.stage, output.estimator,
+                output.loss,
             )  # fmt: skip
         else:
             key = (output.kind,)

@@ -524,7 +524,7 @@ WORLDS = {
         emit={"outcomes": 7}, stages=["initial", "final", "bins", "intermediate"], bins=2,
     ),
     "periods": world_with(
-        9, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
+        2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
     ),
     **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in (*range(12, 23), 30)},
     **{
@@ -612,7 +612,7 @@ def test_the_shards_have_something_in_every_table() -> None:
         if not name.startswith("Shard"):
             continue
         shard = kind.build()
-        for seed in range(6):
+        for seed in range(30):
             kind.use(shard, random.Random(seed))
         store, reporter = shard.store, shard.reporter
         for what in ("predictions", "values", "labels", "probabilities", "marks"):
@@ -626,7 +626,8 @@ def test_the_shards_have_something_in_every_table() -> None:
         for what in ("labels", "reported", "worse"):
             names.add(what)
             used[what] += bool(getattr(reporter, what))
-    assert {name for name in names if not used[name]} == set()
+    # A generation of latencies is over after minutes and a hundred labels: `tests/tables/test_latency.py`.
+    assert {name for name in names if not used[name]} <= {"latencies.streams.newer"}
 
 
 def test_the_limit_of_predictions_holds_for_several_models_too(way: str) -> None:

@@ -813,7 +813,8 @@ class Latencies:
     def update(self, values: Sequence[int]) -> None:
         """Add latencies in ms."""
         of = np.zeros(len(values), dtype=np.int32)
-        self._of = latency.update(self._of, of, np.array(values, dtype=np.int64))
+        clocks = np.zeros(len(values), dtype=np.int64)
+        self._of = latency.update(self._of, of, np.array(values, dtype=np.int64), clocks)
 
     @property
     def counts(self) -> list[int]:

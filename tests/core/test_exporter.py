@@ -25,6 +25,7 @@ from prequential.core import picture
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
 from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.topics.partitioning import partition_of
 from prequential.worker.exporter import Exporter
 from prequential.worker.http import TEXT, Endpoint
 from prequential.worker.statistics import ShardStatistics
@@ -66,9 +67,9 @@ def with_measures(config: Config, measures: tuple[str, ...]) -> Config:
     return replace(config, http=HttpConfig(measures=measures))
 
 
-def lived(world: World) -> tuple[Shard, list[Output]]:
+def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
     """A shard that has processed everything, and all of its outputs but the last set."""
-    shard = Shard(world.config)
+    shard = Shard(world.config, *where)
     feed = Feed(shard, world.topics)
     for kind, rows in enumerate(world.topics):
         feed.give(kind, len(rows))
@@ -101,9 +102,11 @@ def of_sequences(messages: list[Metrics], measures: tuple[str, ...]) -> Samples:
 
         def put(name: str, value: float, said: Metrics = said, **labels: Any) -> None:
             labels |= {
-                "stream": said.stream, "model": said.model, "segment": said.segment or "",
+                "stream": said.stream, "partition": said.partition, "model": said.model,
                 "stage": said.stage, "estimator": said.estimator,
             }  # fmt: skip
+            if said.segment is not None:
+                labels["segment"] = said.segment
             own = frozenset((key.rstrip("_"), str(label)) for key, label in labels.items())
             found[f"prequential_{name}", own] = value
 
@@ -140,11 +143,15 @@ def of_accounts(messages: list[Metrics]) -> Samples:
     found: Samples = {}
     for said in messages:
         if said.segment is None and said.stage != "intermediate" and not said.model.endswith("@random"):
-            about = {"stream": said.stream, "model": said.model, "stage": said.stage}
+            about = {
+                "stream": said.stream, "partition": str(said.partition), "model": said.model,
+                "stage": said.stage,
+            }  # fmt: skip
             found["prequential_outcomes_total", frozenset(about.items())] = said.outcomes
         if said.coverage is msgspec.UNSET:
             continue
-        one = {"stream": said.stream, "model": said.model}
+        of_stream = {"stream": said.stream, "partition": str(said.partition)}
+        one = {**of_stream, "model": said.model}
         found["prequential_waiting_predictions", frozenset(one.items())] = said.coverage["waiting"]
         oldest = said.coverage["oldest_waiting_ms"] / 1000
         found["prequential_oldest_waiting_seconds", frozenset(one.items())] = oldest
@@ -157,18 +164,21 @@ def of_accounts(messages: list[Metrics]) -> Samples:
         ):
             if index is not None:
                 found["prequential_selection_psi", frozenset({**one, "of": of}.items())] = index
-        for percentile, value in said.coverage["label_latency_ms"].items():
-            about = {"stream": said.stream, "percentile": percentile}
-            found["prequential_label_latency_quantile_seconds", frozenset(about.items())] = value / 1000
+        for kind, key in (("", "label_latency_ms"), ("recent_", "recent_label_latency_ms")):
+            for percentile, value in said.coverage[key].items():
+                about = {**of_stream, "percentile": percentile}
+                name = f"prequential_label_latency_{kind}quantile_seconds"
+                found[name, frozenset(about.items())] = value / 1000
     return found
 
 
 def of_alarms(outputs: list[Output]) -> Samples:
     found: Samples = {}
     for alarm in outputs:
-        if isinstance(alarm, Alarm) and alarm.segment is None:
-            names = ("stream", "model", "stage", "detector", "signal")
-            key = "prequential_drift_alarms_total", frozenset((n, getattr(alarm, n)) for n in names)
+        if isinstance(alarm, Alarm):
+            names = ["stream", "partition", "model", "stage", "detector", "signal"]
+            names += ["segment"] if alarm.segment else []
+            key = "prequential_drift_alarms_total", frozenset((n, str(getattr(alarm, n))) for n in names)
             found[key] = found.get(key, 0) + 1
     return found
 
@@ -181,7 +191,7 @@ class TestSeries:
         rng = random.Random(seed)
         world = extreme_world(rng, 150) if extreme else random_world(rng, 200, rng.choice([2, 3]))
         config = with_measures(world.config, NAMES)
-        shard, outputs = lived(world)
+        shard, outputs = lived(world, rng.randrange(3))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(picture, "_BYTES", size)
             found = exported(config, shard)
@@ -227,6 +237,108 @@ class TestSeries:
         shard, _ = lived(world)
         streams = {dict(labels).get("stream") for _, labels in exported(shard.config, shard)}
         assert streams == {None, 'a"\\b\nc'}
+
+
+    def test_a_split_stream_is_several_series_that_add_up(self) -> None:
+        """Two thirds of a stream's instances lie in partition 0, the others in partition 1."""
+        world = steady(90)
+        parts: list[Any] = [([], [], []), ([], [], [])]
+        for kind, rows in enumerate(world.topics):
+            for at, said in rows:
+                parts[int(said["instance_id"]) % 3 == 2][kind].append((at, said))  # type: ignore[index]
+        shards = [lived(World(world.settings, topics), number)[0] for number, topics in enumerate(parts)]
+        runners = {}
+        for number, shard in enumerate(shards):
+            runner: Any = SimpleNamespace(
+                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+            )
+            runners[number] = runner
+        fetcher: Any = SimpleNamespace(ends={})
+        found = samples(Exporter(world.config, fetcher, runners).text(at_once))
+        outcomes = {
+            dict(labels)["partition"]: n
+            for (name, labels), n in found.items()
+            if name == "prequential_outcomes_total"
+            and {("model", "m0"), ("stage", "final")} <= labels
+        }
+        assert outcomes == {"0": 60, "1": 30}
+        names = [{name for name, _ in labels} for _, labels in found]
+        assert [labels for labels in names if "stream" in labels and "partition" not in labels] == []
+
+    def test_alarms_of_segments(self) -> None:
+        """Three instances in a hundred are of a country whose model breaks: its alarms are series."""
+        shard, outputs = lived(one_segment_breaks())
+        found = exported(shard.config, shard)
+        alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
+        assert alarms == of_alarms(outputs)
+        assert {dict(labels).get("segment") for _, labels in alarms} == {"country=DE"}
+        without = {key for key in found if key[0] == "prequential_drift_alarms_total"} - alarms.keys()
+        assert {dict(labels).get("segment") for _, labels in without} == {None, "country=FR"}
+
+    def test_whether_objectives_are_kept(self) -> None:
+        world = steady(200)
+        bounds = {"accuracy": 0.9, "log_loss": 0.5, "tolerance": 0.02}
+        settings = {"defaults": {**world.settings["defaults"], "objective": bounds}}
+        shard, _ = lived(World(settings, world.topics))
+        found = exported(with_measures(shard.config, ()), shard)
+        about = {"stream": "s", "partition": "0"}
+        for measure in ("accuracy", "log_loss"):
+            bound = found["prequential_objective", frozenset({**about, "measure": measure}.items())]
+            assert bound == bounds[measure]
+        compared = 0
+        for said in last_set(shard):
+            of = {**about, "model": said.model, "stage": said.stage, "estimator": said.estimator}
+            for measure, margin in (
+                ("accuracy", said.measures["accuracy"] - 0.9 + 0.02),
+                ("log_loss", 0.5 - said.measures["log_loss"] + 0.02),
+            ):
+                key = "prequential_objective_margin", frozenset({**of, "measure": measure}.items())
+                assert found[key] == pytest.approx(margin, abs=1e-12)
+                compared += 1
+        assert compared == len([key for key in found if key[0] == "prequential_objective_margin"]) == 16
+
+    def test_versions_of_models(self) -> None:
+        world = steady(60)
+        for at, said in world.topics[1]:
+            if said["model"] == "m0":  # type: ignore[index]
+                said["model_version"] = "v1" if at < 300 else "v2"  # type: ignore[index]
+        shard, _ = lived(world)
+        found = exported(shard.config, shard)
+        about = {"stream": "s", "partition": "0", "model": "m0"}
+        versions = {key: n for key, n in found.items() if key[0] == "prequential_model_version_info"}
+        assert versions == {
+            ("prequential_model_version_info", frozenset({**about, "version": "v2"}.items())): 1
+        }
+        since = {key: n for key, n in found.items() if key[0] == "prequential_model_version_since_outcome"}
+        assert since == {("prequential_model_version_since_outcome", frozenset(about.items())): 31}
+
+    def test_records_that_belong_to_another_partition(self) -> None:
+        """Of three partitions, murmur2 gives stream `s` the first one."""
+        for partition, expected in ((partition_of("s", 3), 0), ((partition_of("s", 3) + 1) % 3, 60)):
+            shard, _ = lived(steady(60), partition, 3)
+            found = exported(shard.config, shard)
+            key = "prequential_misplaced_records_total"
+            counts = {dict(labels)["topic"]: n for (name, labels), n in found.items() if name == key}
+            assert counts == {"instances": expected, "predictions": 2 * expected, "labels": expected}
+
+
+def one_segment_breaks() -> World:
+    """From instance 2,000 on, what is said of a country that has 3 % of the instances is wrong."""
+    topics: Any = ([], [], [])
+    for i in range(2_600):
+        country = "DE" if i % 33 == 0 else "FR"
+        head = {"stream": "s", "instance_id": str(i), "ts": 10 * i}
+        topics[0].append((10 * i, {**head, "segments": {"country": country}}))
+        wrong = country == "DE" and i >= 2_000
+        topics[1].append((10 * i + 1, {**head, "model": "m", "y_pred": "01"[wrong]}))
+        topics[2].append((10 * i + 2, {**head, "y_true": "0", "ts": 10 * i + 2}))
+    settings = {
+        "defaults": {
+            "emit": {"outcomes": None, "every": "1s"}, "segments": ["country"], "stages": ["final"],
+            "detectors": [{"lambda": 15}],
+        }
+    }  # fmt: skip
+    return World(settings, topics)
 
 
 def steady(count: int, stream: str = "s") -> World:
@@ -296,11 +408,11 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
     moments = set()
     for one in found:
         for model in ("m0", "m1"):
-            about = {"stream": "s", "model": model, "stage": "final"}
+            about = {"stream": "s", "model": model, "stage": "final", "partition": "0"}
             outcomes = one.get(("prequential_outcomes_total", frozenset(about.items())))
             if not outcomes:
                 continue
-            of = {**about, "segment": "", "estimator": "all"}
+            of = {**about, "estimator": "all"}
             measures = {
                 name: value
                 for name in NAMES

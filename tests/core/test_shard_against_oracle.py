@@ -18,6 +18,7 @@ from helpers import (
     World,
     alarms_of,
     catch_up,
+    comparisons_of,
     examples,
     live,
     metrics_of,
@@ -29,7 +30,7 @@ from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
 from prequential.config import Config
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
 from worlds import random_world
 
 #: Absolute and relative ones, where cancellation costs digits.
@@ -56,7 +57,9 @@ def close(ours: Any, theirs: Any, absolute: float = 1e-12, relative: float = 1e-
 
 def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -> None:
     about = (ours, theirs)
-    for name in ("stream", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined"):
+    for name in (
+        "stream", "partition", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined",
+    ):  # fmt: skip
         assert getattr(ours, name) == theirs[name], (name, about)
     assert close(ours.n, theirs["n"]), about
     assert ours.measures.keys() == theirs["measures"].keys(), about
@@ -66,19 +69,22 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
     assert ours.config == config.stream(ours.stream).digest
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
+    version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
+    assert version == theirs["version"], about
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
-    """Quantiles to 1 % and to the millisecond, all else exactly."""
+    """Quantiles to 1 % (of the latest labels to 4 %) and to the millisecond, all else exactly."""
     assert (ours is msgspec.UNSET) == (theirs is None), about
     if theirs is not None:
-        quantiles, expected = ours["label_latency_ms"], theirs["label_latency_ms"]
-        assert quantiles.keys() == expected.keys(), about
-        for name, value in quantiles.items():
-            assert abs(value - expected[name]) <= 0.5 + 0.0101 * expected[name], about
+        close_enough: dict[str, Any] = {"prediction_psi": None}
+        for quantiles, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401)):
+            assert ours[quantiles].keys() == theirs[quantiles].keys(), about
+            for name, expected in theirs[quantiles].items():
+                assert abs(ours[quantiles][name] - expected) <= 0.5 + accuracy * expected, about
+            close_enough[quantiles] = None
         index = theirs.get("prediction_psi")
         assert ours.get("prediction_psi") == (index and pytest.approx(index, rel=1e-9, abs=1e-12)), about
-        close_enough = {"label_latency_ms": None, "prediction_psi": None}
         assert {**ours, **close_enough} == {**theirs, **close_enough}, about
 
 
@@ -115,7 +121,7 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     assert list(map(alarm_key, alarms)) == list(map(alarm_key, their_alarms))
     for ours, theirs in zip(alarms, their_alarms):
         assert_same_alarm(ours, theirs)
-    assert len(metrics) + len(alarms) == len(outputs), "nothing else may be put out"
+    assert len(metrics) + len(alarms) + len(comparisons_of(outputs)) == len(outputs), "and nothing else"
     return len(metrics), len(alarms)
 
 
@@ -416,6 +422,8 @@ def test_ids_are_functions_of_what_the_messages_tell() -> None:
         for output in catch_up(world).outputs:
             if isinstance(output, Metrics):
                 about = repr((metrics_key(output), output.outcomes, output.n, output.measures))
+            elif isinstance(output, Comparison):
+                about = repr((output.model, output.against, output.loss, output.outcomes, output.measures))
             else:
                 assert isinstance(output, Alarm)
                 about = repr((alarm_key(output), output.params, output.statistic))

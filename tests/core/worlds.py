@@ -116,6 +116,9 @@ def random_world(
             guess = truth if rng.random() < (0.9 if 2 * number < size else 0.2) else None
             obj["model"] = rng.choice(models)
             obj["y_pred"] = rng.choice(guess or rng.choice(classes))
+            if rng.random() < 0.7:  # a roll-out in the middle, and one model that goes back and forth
+                rolled_out = 1 + number * 2 // size
+                obj["model_version"] = rng.choice(["1", 2]) if obj["model"] == "m1" else rolled_out
             if sort.probable and rng.random() < 0.7:
                 obj["y_proba"] = _random_probabilities(rng, classes)
                 if unusable and rng.random() < 0.1:
@@ -218,6 +221,11 @@ def _random_settings(
     }
     if sort.regression:
         defaults["positive_class"] = None
+    of_task = ["absolute", "squared"] if sort.regression else ["log_loss", "brier"]
+    if rng.random() < 0.5:
+        defaults["compare_losses"] = rng.choice([["error", *of_task], of_task[:1], [of_task[1], "error"]])
+    if rng.random() < 0.2:
+        defaults |= rng.choice([{"compare": "champion", "champion": "m1"}, {"compare": "off"}])
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:

@@ -34,16 +34,19 @@ def dashboard_queries(
     model: str = ".+",
     stage: str = "final",
     estimator: str = "window:1000",
+    segment: str = "^$",
 ) -> list[str]:
     """Every PromQL query of the dashboard, once: panels, annotations and variables.
 
-    `model` is a regular expression, the others are names. Grafana's `label_values` isn't PromQL:
-    `count by` asks for the same series and labels.
+    `model` and `segment` are regular expressions, the others are names. Grafana's `label_values`
+    isn't PromQL: `count by` asks for the same series and labels.
 
     >>> expand("up{job='$stream'}[$__range]", {"stream": "elec2"})
     "up{job='elec2'}[1h]"
     """
-    values = {"stream": stream, "model": model, "stage": stage, "estimator": estimator}
+    values = {
+        "stream": stream, "model": model, "stage": stage, "estimator": estimator, "segment": segment
+    }  # fmt: skip
     return list(dict.fromkeys(expand(query, values) for query in _templates(load())))
 
 

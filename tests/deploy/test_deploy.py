@@ -21,6 +21,8 @@ import pytest
 import yaml
 from dashboard import DEPLOY, load
 from prequential.config import StreamConfig, load_config
+from prequential.demo import feeder
+from prequential.demo.stream import HORIZON, STREAM
 
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"
@@ -95,8 +97,10 @@ def test_images_are_pinned_and_services_restart_and_report_health(services: dict
     for name, service in services.items():
         if "build" not in service:
             assert VERSION.fullmatch(service["image"].partition(":")[2]), name
-        if name != "topics":  # which runs once
-            assert service["restart"] == "unless-stopped", name
+        if name == "topics":  # which runs once
+            continue
+        assert service["restart"] == "unless-stopped", name
+        if name != "feeder":  # which serves nothing
             assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
     assert services["topics"]["restart"] == "no"
 
@@ -110,30 +114,50 @@ def test_no_service_is_privileged_or_open_to_the_network(services: dict[str, Any
         assert not any(SECRET.search(key + value) for key, value in _variables(service)), name
 
 
-@pytest.mark.parametrize("name", ["topics", "worker"])
+@pytest.mark.parametrize("name", ["topics", "worker", "feeder"])
 def test_our_containers_have_no_rights(services: dict[str, Any], name: str) -> None:
     service = services[name]
     assert service["user"] == _last("USER") == "10001:10001"
     assert service["read_only"] is True
     assert [entry.partition(":")[0] for entry in service["tmpfs"]] == ["/tmp"]
     assert "ports" not in service
-    assert service["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"}
+    arguments = {"args": {"MORE": "river>=0.21"}} if name == "feeder" else {}
+    assert service["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile", **arguments}
+    assert (service["image"] == services["worker"]["image"]) == (name != "feeder")
 
 
 def test_start_order(services: dict[str, Any]) -> None:
     healthy = {"condition": "service_healthy"}
     assert services["topics"]["depends_on"] == {"kafka": healthy}
     assert services["topics"]["command"][:2] == ["topics", "create"]
-    assert services["worker"]["depends_on"] == {
-        "kafka": healthy,
-        "topics": {"condition": "service_completed_successfully"},
-    }
+    for name in ("worker", "feeder"):
+        assert services[name]["depends_on"] == {
+            "kafka": healthy,
+            "topics": {"condition": "service_completed_successfully"},
+        }
+
+
+def test_feeder_is_a_program_of_ours_and_what_it_needs_is_in_its_image(services: dict[str, Any]) -> None:
+    service = services["feeder"]
+    assert service["entrypoint"] == ["python", "-m", feeder.__name__]
+    assert "MORE" in [rest.partition("=")[0] for word, rest in dockerfile() if word == "ARG"]
+    assert "${MORE}" in next(rest for word, rest in dockerfile() if "pip wheel" in rest)
+    more = service["build"]["args"]["MORE"]
+    assert f'"{more}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_feeders_stream_is_configured_for_it() -> None:
+    """Its labels come within seconds or are too late; its instances say a region."""
+    config = load_config(str(DEPLOY / "prequential.yaml")).stream(STREAM)
+    assert config.label_horizon == HORIZON
+    assert config.segments == ("region",)
+    assert config.objective is not None
 
 
 def test_mounted_files_exist_and_are_read_only(services: dict[str, Any]) -> None:
     mounts = [mount for service in services.values() for mount in service.get("volumes", ())]
     from_here = [mount for mount in mounts if mount.startswith(".")]
-    assert len(from_here) == 6
+    assert len(from_here) == 8
     for mount in from_here:
         source, _, mode = mount.split(":")
         assert (ROOT / source).exists(), mount
@@ -154,7 +178,7 @@ def test_addresses_and_paths_agree(services: dict[str, Any]) -> None:
     ready = f"http://127.0.0.1:{http['port']}/ready"
     assert ready in services["worker"]["healthcheck"]["test"][-1]
     assert ready in _last("HEALTHCHECK")
-    for name in ("topics", "worker"):
+    for name in ("topics", "worker", "feeder"):
         path = services[name]["command"][-1]
         assert f"./deploy/prequential.yaml:{path}:ro" in services[name]["volumes"]
 
@@ -162,6 +186,37 @@ def test_addresses_and_paths_agree(services: dict[str, Any]) -> None:
     [discovery] = prometheus["scrape_configs"][0]["dns_sd_configs"]
     assert discovery["names"] == ["worker"]
     assert discovery["port"] == http["port"]
+
+
+def test_alertmanager_is_told_and_tells_somebody_of_every_severity(services: dict[str, Any]) -> None:
+    prometheus = read(DEPLOY / "prometheus" / "prometheus.yml")
+    [told] = prometheus["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    name, _, port = told.partition(":")
+    assert f"127.0.0.1:{port}:{port}" in services[name]["ports"]
+    [option] = [word for word in services[name]["command"] if word.startswith("--config.file=")]
+    path = option.partition("=")[2]
+    assert f"./deploy/alertmanager/alertmanager.yml:{path}:ro" in services[name]["volumes"]
+
+    content = read(DEPLOY / "alertmanager" / "alertmanager.yml")
+    receivers = {receiver["name"] for receiver in content["receivers"]}
+    route = content["route"]
+    assert {route["receiver"], *(one["receiver"] for one in route["routes"])} == receivers
+    rules = [
+        rule
+        for group in read(DEPLOY / "prometheus" / "alerts.yml")["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
+    assert {rule["labels"]["severity"] for rule in rules} == {"page", "ticket"}
+    assert [one["matchers"] for one in route["routes"]] == [['severity = "page"']]
+    matchers = [
+        matcher
+        for rule in content["inhibit_rules"]
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"])
+    ]
+    named = {found for matcher in matchers for found in re.findall(r"Prequential\w+", matcher)}
+    assert named
+    assert named <= {rule["alert"] for rule in rules}
 
 
 def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) -> None:
@@ -191,7 +246,7 @@ def test_configuration_is_read_and_shows_the_defaults() -> None:
 
 
 def test_image_has_a_pinned_base_and_two_stages() -> None:
-    [(_, base)] = [entry for entry in dockerfile() if entry[0] == "ARG"]
+    base = next(rest for word, rest in dockerfile() if word == "ARG")
     name, _, image = base.partition("=")
     assert VERSION.fullmatch(image.removeprefix("python:")), image
     assert [rest for word, rest in dockerfile() if word == "FROM"] == [

@@ -6,22 +6,31 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
-from prequential.config import KNOWN_MEASURES, HttpConfig, load_config
+from prequential.config import KNOWN_MEASURES, HttpConfig, Objective, load_config
+from prequential.core import warmup
+from prequential.core.shard import Shard
+from prequential.worker.exporter import Exporter
+from prequential.worker.statistics import ShardStatistics
+from prometheus_client.parser import text_string_to_metric_families
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
 PROMETHEUS = DEPLOY / "prometheus"
 
-_SEQUENCE = ("stream", "model", "segment", "stage", "estimator")
+_STREAM = ("stream", "partition")
+_MODEL = (*_STREAM, "model")
+_SEQUENCE = (*_MODEL, "segment", "stage", "estimator")
 
-#: The worker's metrics: kind and labels. What isn't here doesn't exist.
+#: The worker's metrics that are asked for: kind and labels.
 METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_error": ("gauge", _SEQUENCE),
     "prequential_accuracy": ("gauge", _SEQUENCE),
@@ -31,40 +40,51 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_p_maj": ("gauge", _SEQUENCE),
     "prequential_kappa_maj": ("gauge", _SEQUENCE),
     "prequential_kappa_plus": ("gauge", _SEQUENCE),
-    "prequential_outcomes_total": ("counter", ("stream", "model", "stage")),
-    "prequential_newest_outcome_timestamp_seconds": ("gauge", ("stream", "model")),
+    "prequential_recall": ("gauge", _SEQUENCE),
+    "prequential_f1": ("gauge", _SEQUENCE),
+    "prequential_log_loss": ("gauge", _SEQUENCE),
+    "prequential_mae": ("gauge", _SEQUENCE),
+    "prequential_rmse": ("gauge", _SEQUENCE),
+    "prequential_outcomes_total": ("counter", (*_MODEL, "stage")),
+    "prequential_newest_outcome_timestamp_seconds": ("gauge", _MODEL),
     "prequential_records_total": ("counter", ("topic", "partition")),
     "prequential_lag_records": ("gauge", ("topic", "partition")),
-    "prequential_waiting_predictions": ("gauge", ("stream", "model")),
-    "prequential_oldest_waiting_seconds": ("gauge", ("stream", "model")),
-    "prequential_labelled_ratio": ("gauge", ("stream", "model", "age")),
-    "prequential_labelled_by_class_ratio": ("gauge", ("stream", "model", "class")),
-    "prequential_selection_psi": ("gauge", ("stream", "model", "of")),
-    "prequential_label_latency_quantile_seconds": ("gauge", ("stream", "percentile")),
-    "prequential_unmatched_labels_total": ("counter", ("stream",)),
-    "prequential_instances_without_predictions_total": ("counter", ("stream",)),
-    "prequential_predictions_without_instance_total": ("counter", ("stream",)),
-    "prequential_waiting_labels": ("gauge", ("stream",)),
-    "prequential_late_predictions_total": ("counter", ("stream", "model")),
-    "prequential_expired_predictions_total": ("counter", ("stream", "model")),
-    "prequential_late_labels_total": ("counter", ("stream",)),
-    "prequential_revisions_total": ("counter", ("stream",)),
-    "prequential_duplicates_total": ("counter", ("stream", "topic")),
+    "prequential_waiting_predictions": ("gauge", _MODEL),
+    "prequential_oldest_waiting_seconds": ("gauge", _MODEL),
+    "prequential_labelled_ratio": ("gauge", (*_MODEL, "age")),
+    "prequential_labelled_by_class_ratio": ("gauge", (*_MODEL, "class")),
+    "prequential_selection_psi": ("gauge", (*_MODEL, "of")),
+    "prequential_label_latency_quantile_seconds": ("gauge", (*_STREAM, "percentile")),
+    "prequential_label_latency_recent_quantile_seconds": ("gauge", (*_STREAM, "percentile")),
+    "prequential_unmatched_labels_total": ("counter", _STREAM),
+    "prequential_instances_without_predictions_total": ("counter", _STREAM),
+    "prequential_predictions_without_instance_total": ("counter", _STREAM),
+    "prequential_waiting_labels": ("gauge", _STREAM),
+    "prequential_late_predictions_total": ("counter", _MODEL),
+    "prequential_expired_predictions_total": ("counter", _MODEL),
+    "prequential_late_labels_total": ("counter", _STREAM),
+    "prequential_revisions_total": ("counter", _STREAM),
+    "prequential_duplicates_total": ("counter", (*_STREAM, "topic")),
     "prequential_dead_letters_total": ("counter", ("topic", "partition")),
-    "prequential_label_latency_seconds": ("histogram", ("stream",)),
+    "prequential_misplaced_records_total": ("counter", ("topic", "partition")),
+    "prequential_label_latency_seconds": ("histogram", _STREAM),
     "prequential_batch_processing_seconds": ("histogram", ()),
     "prequential_transaction_seconds": ("histogram", ()),
     "prequential_snapshot_seconds": ("histogram", ()),
     "prequential_drift_alarms_total": (
         "counter",
-        ("stream", "model", "stage", "detector", "signal"),
+        (*_MODEL, "segment", "stage", "detector", "signal"),
     ),
+    "prequential_objective": ("gauge", (*_STREAM, "measure")),
+    "prequential_objective_margin": ("gauge", (*_SEQUENCE, "measure")),
+    "prequential_model_version_info": ("gauge", (*_MODEL, "version")),
+    "prequential_model_version_since_outcome": ("gauge", _MODEL),
     "prequential_shards": ("gauge", ("state",)),
     "prequential_build_info": ("gauge", ("version",)),
 }
 
 #: Made by Prometheus itself.
-OWN = {
+OWN: dict[str, tuple[str, ...]] = {
     "up": ("instance", "job"),
     "ALERTS": ("alertname", "alertstate"),
 }
@@ -86,7 +106,8 @@ VALUES = {
     "age": "1h",
     "class": "UP",
     "of": "prediction",
-    "percentile": "p90",
+    "percentile": "p50",
+    "measure": "accuracy",
     "alertname": "PrequentialDrift",
     "alertstate": "firing",
 }
@@ -95,14 +116,17 @@ VALUES = {
 _SAMPLES = "1+1x120"
 
 
-def _alerts() -> list[dict[str, Any]]:
+def _rules(kind: str) -> dict[str, dict[str, Any]]:
+    """Rules by name, of the kind `alert` or `record`."""
     content = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))
-    return [rule for group in content["groups"] for rule in group["rules"]]
+    rules = [rule for group in content["groups"] for rule in group["rules"]]
+    return {rule[kind]: rule for rule in rules if kind in rule}
 
 
-ALERTS = {rule["alert"]: rule for rule in _alerts()}
+ALERTS, RECORDS = _rules("alert"), _rules("record")
 QUERIES = {
     **{f"alert {name}": rule["expr"] for name, rule in ALERTS.items()},
+    **{f"record {name}": rule["expr"] for name, rule in RECORDS.items()},
     **{f"dashboard {number}": query for number, query in enumerate(dashboard_queries())},
 }
 
@@ -147,8 +171,40 @@ def test_query_uses_metrics_and_labels_that_exist(name: str) -> None:
         assert labels <= {*_series_labels()[metric], "instance", "job"}, metric
 
 
+def test_nothing_goes_by_the_name_of_the_scrape_job() -> None:
+    content = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
+    jobs = {job["job_name"] for job in content["scrape_configs"]}
+    assert "prequential" in jobs
+    assert [name for name, query in QUERIES.items() if re.search(r"\bjob\s*[=!]", query)] == []
+
+
+def test_the_metrics_asked_for_are_a_workers() -> None:
+    """With these kinds and labels: of a shard with classes, numbers, segments, and versions of models."""
+    bounds = Objective({"accuracy": 0.5}), Objective({"mae": 1.0})
+    streams = {
+        name: replace(stream, objective=bounds[stream.task == "regression"])
+        for name, stream in {**warmup.CONFIG.streams, "classes": warmup.CONFIG.defaults}.items()
+    }
+    config = replace(warmup.CONFIG, streams=streams, http=HttpConfig(measures=KNOWN_MEASURES))
+    shard = Shard(config)
+    warmup._feed(shard, 0)
+    runner: Any = SimpleNamespace(
+        shard=shard, recovering=False, partition=0, statistics=ShardStatistics()
+    )
+    ends = {(kind, 0): 100 for kind in range(3)}
+    exporter = Exporter(config, cast(Any, SimpleNamespace(ends=ends)), {0: runner})
+    found: dict[str, tuple[str, set[str]]] = {}
+    for family in text_string_to_metric_families(exporter.text(lambda question: question())):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        found[name] = family.type, labels
+    for name, (kind, labels) in METRICS.items():
+        assert found[name] == (kind, set(labels)), name
+
+
 def test_every_metric_is_shown_or_watched() -> None:
     used = {metric for query in QUERIES.values() for metric, _ in _selectors(query)}
+    assert RECORDS.keys() <= used
     shown = {name for name in METRICS if used & set(_names(name))}
     # kappa_maj is for those who ask for it: the majority baseline stands beside the accuracy.
     assert METRICS.keys() - shown == {"prequential_kappa_maj"}
@@ -189,16 +245,51 @@ def test_dashboard_queries_find_series_when_all_metrics_are_there(tmp_path: Path
 
 def test_dashboard_has_the_variables_that_it_uses() -> None:
     names = [variable["name"] for variable in load()["templating"]["list"]]
-    assert names == ["datasource", "stream", "model", "stage", "estimator"]
+    assert names == ["datasource", "stream", "model", "stage", "estimator", "segment"]
     sources = {target["datasource"]["uid"] for panel in panels() for target in panel["targets"]}
     assert sources == {"${datasource}"}
     with pytest.raises(KeyError, match="modell"):
         expand("up{model='$modell'}", {})
 
 
-def test_drift_alarms_are_annotations() -> None:
-    [expr] = [a["expr"] for a in load()["annotations"]["list"] if a["name"] == "Drift alarms"]
-    assert "changes(prequential_drift_alarms_total" in expr
+def test_drift_alarms_and_model_versions_are_annotations() -> None:
+    found = {a["name"]: a["expr"] for a in load()["annotations"]["list"]}
+    assert "changes(prequential_drift_alarms_total" in found["Drift alarms"]
+    assert "changes(prequential_model_version_since_outcome" in found["Model versions"]
+
+
+def test_a_segment_can_be_chosen_and_the_default_is_the_whole_model(tmp_path: Path) -> None:
+    [variable] = [one for one in load()["templating"]["list"] if one["name"] == "segment"]
+    assert variable["current"]["value"] == ["$__all"]
+    [accuracy] = [panel for panel in panels() if panel["title"] == "Accuracy and baselines"]
+    template = accuracy["targets"][0]["expr"]
+    assert not [query for query in QUERIES.values() if "$segment" in query]
+    about = 'stream="elec2", partition="0", model="nb", stage="final", estimator="window:1000"'
+    series = [
+        {"series": f"prequential_accuracy{{{about}}}", "values": "0.9x9"},
+        {"series": f'prequential_accuracy{{{about}, segment="country=DE"}}', "values": "0.5x9"},
+        {"series": f'prequential_accuracy{{{about}, segment="country=FR"}}', "values": "0.8x9"},
+    ]
+    chosen = {
+        variable["allValue"]: [('{model="nb"}', 0.9)],
+        "country=DE": [('{model="nb", segment="country=DE"}', 0.5)],
+        "(country=DE|country=FR)": [
+            ('{model="nb", segment="country=DE"}', 0.5), ('{model="nb", segment="country=FR"}', 0.8),
+        ],
+    }  # fmt: skip
+    values = {"stream": "elec2", "model": ".+", "stage": "final", "estimator": "window:1000"}
+    checks = [
+        {
+            "expr": expand(template, {**values, "segment": segment}),
+            "eval_time": "5m",
+            "exp_samples": [{"labels": labels, "value": value} for labels, value in expected],
+        }
+        for segment, expected in chosen.items()
+    ]
+    path = tmp_path / "test.yml"
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    path.write_text(yaml.safe_dump({"tests": [test]}))
+    promtool("test", "rules", path)
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
@@ -248,17 +339,27 @@ def _series_labels() -> dict[str, tuple[str, ...]]:
         for metric, (_, labels) in METRICS.items()
         for name in _names(metric)
     }
-    return ours | OWN
+    recorded = {name: (name.partition(":")[0],) for name in RECORDS}
+    return ours | OWN | recorded
+
+
+_BY_NAME = re.compile(r'\{__name__=~"([^"]*)"([^}]*)\}')
 
 
 def _selectors(query: str) -> Iterator[tuple[str, set[str]]]:
     """The series that a query selects: name, and labels between its braces.
 
-    Lists of labels (`by (…)`), ranges, strings and functions (a bracket follows) are no series.
+    Lists of labels (`by (…)`), ranges, strings and functions (a bracket follows) are no series. A
+    selector by `__name__` is one for each metric that it fits.
     """
+    for names, matchers in _BY_NAME.findall(query):
+        fitting = [metric for metric in _series_labels() if re.fullmatch(names, metric)]
+        assert fitting, names
+        yield from ((metric, set(re.findall(r"(\w+)\s*[=!]", matchers))) for metric in fitting)
+    query = _BY_NAME.sub("", query)
     rest = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
     rest = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)|\[[^\]]*\]|\boffset\s+\w+", " ", rest)
-    for name, labels in re.findall(r"\b([a-zA-Z_]\w*)\b(?!\s*\()(?:\{([^}]*)\})?", rest):
+    for name, labels in re.findall(r"\b([a-zA-Z_][\w:]*)\b(?!\s*\()(?:\{([^}]*)\})?", rest):
         if name not in ("and", "or", "unless", "bool"):
             yield name, set(re.findall(r"(\w+)\s*[=!]", labels))
 
@@ -266,14 +367,16 @@ def _selectors(query: str) -> Iterator[tuple[str, set[str]]]:
 def _example_series() -> Iterator[str]:
     """One series of every metric (every bucket, every state), as from a healthy worker."""
     for name, labels in _series_labels().items():
-        for extra in _variants(name):
+        for extra in _variants(name, labels):
             values = {label: VALUES[label] for label in labels if label in VALUES} | extra
             values.setdefault("instance", VALUES["instance"])
             inner = ", ".join(f'{label}="{value}"' for label, value in values.items())
             yield f"{name}{{{inner}}}"
 
 
-def _variants(name: str) -> list[dict[str, str]]:
+def _variants(name: str, labels: tuple[str, ...]) -> list[dict[str, str]]:
+    if "segment" in labels:
+        return [{}, {"segment": "country=DE"}]
     if name.endswith("_bucket"):
         return [{"le": bound} for bound in ("0.1", "1.0", "+Inf")]
     if name == "prequential_shards":

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from oracle_coverage import Latest, quantiles
 from prequential.core import latency as engine
 from prequential.core.latency import Latencies, new_latencies, with_streams
 from test_coverage import assert_same, digest_of, without_compiler
@@ -15,32 +16,33 @@ STREAMS = 3
 BOUNDS_S = (0.1, 1, 10, 60, 300, 900, 3_600, 21_600, 86_400, 259_200, 604_800, 2_592_000)
 
 
-def values_of(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Streams, and latencies from none to a thousand years."""
+def values_of(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Streams, latencies from none to a thousand years, and clocks some seconds apart."""
     rng = random.Random(seed)
     streams = [rng.randrange(STREAMS) for _ in range(rows)]
     values = [rng.choice((-1, 0, 1, 100, 101, 3_600_000, int(10 ** (rng.random() * 13.5)))) for _ in streams]
-    return np.array(streams, dtype=np.int32), np.array(values, dtype=np.int64)
+    clocks = np.cumsum([rng.randrange(4_000) for _ in streams])
+    return np.array(streams, dtype=np.int32), np.array(values, dtype=np.int64), clocks
 
 
-def run(streams: np.ndarray, values: np.ndarray, cuts: list[int]) -> Latencies:
+def run(streams: np.ndarray, values: np.ndarray, clocks: np.ndarray, cuts: list[int]) -> Latencies:
     latencies, before = with_streams(new_latencies(), STREAMS), 0
     for cut in [*cuts, len(values)]:
-        latencies = engine.update(latencies, streams[before:cut], values[before:cut])
+        latencies = engine.update(latencies, streams[before:cut], values[before:cut], clocks[before:cut])
         before = cut
     return latencies
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_quantiles_are_right_to_one_percent(seed: int) -> None:
-    streams, values = values_of(seed, 2_000)
+    streams, values, clocks = values_of(seed, 2_000)
     values = np.minimum(values, 10**13)  # what is above stands for 300 years
-    latencies = run(streams, values, [])
+    latencies = run(streams, values, clocks, [])
     for stream in range(STREAMS):
         own = sorted(int(value) for value in values[streams == stream] if value >= 0)
-        quantiles = engine.quantiles(latencies, stream)
+        found = engine.quantiles(latencies, stream)
         for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-            assert quantiles[name] == pytest.approx(own[int(q * (len(own) - 1))], rel=0.0101, abs=0.5)
+            assert found[name] == pytest.approx(own[int(q * (len(own) - 1))], rel=0.0101, abs=0.5)
         assert latencies.streams.total[stream] == sum(own)
         limits = [0.0, *BOUNDS_S, float("inf")]
         for bound, count in enumerate(latencies.streams.counts[stream].tolist()):
@@ -48,33 +50,79 @@ def test_quantiles_are_right_to_one_percent(seed: int) -> None:
             assert count == sum(low < value <= high or (bound == 0 and value == 0) for value in own)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_recent_quantiles_are_those_of_the_latest_labels(seed: int) -> None:
+    """After every label: of the last two generations, in plain lists."""
+    streams, values, clocks = values_of(seed, 3_000)
+    values = np.minimum(values, 10**13)
+    latencies, latest = with_streams(new_latencies(), STREAMS), [Latest() for _ in range(STREAMS)]
+    generations = 0
+    for i in range(len(values)):
+        one, stream = slice(i, i + 1), int(streams[i])
+        latencies = engine.update(latencies, streams[one], values[one], clocks[one])
+        if values[i] >= 0:
+            before = latest[stream].older
+            latest[stream].add(int(values[i]), int(clocks[i]))
+            generations += latest[stream].older is not before
+        expected = quantiles(latest[stream].latencies())
+        assert engine.recent_quantiles(latencies, stream) == pytest.approx(expected, rel=0.0401, abs=0.5)
+    assert generations > 10
+
+
+def test_slower_labels_show_in_recent_quantiles_at_once() -> None:
+    """Six times slower after a day: ten minutes later the latest labels say so, those of all time don't."""
+    clocks = 10_000 * np.arange(8_640 + 60, dtype=np.int64)
+    values = np.where(clocks < 86_400_000, 5_000, 30_000)
+    latencies = run(np.zeros(len(clocks), dtype=np.int32), values, clocks, [])
+    assert engine.quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.01)
+    assert engine.recent_quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.04)
+    more = clocks[-1] + 10_000 * np.arange(1, 120, dtype=np.int64)
+    slow = np.full(len(more), 30_000)
+    latencies = engine.update(latencies, np.zeros(len(more), dtype=np.int32), slow, more)
+    assert engine.quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.01)
+    assert engine.recent_quantiles(latencies, 0)["p50"] == pytest.approx(30_000, rel=0.04)
+
+
 def test_without_labels_there_are_none() -> None:
-    latencies = run(np.zeros(1, dtype=np.int32), np.array([-1]), [])
-    assert engine.quantiles(latencies, 0) == {}
+    latencies = run(np.zeros(1, dtype=np.int32), np.array([-1]), np.zeros(1, dtype=np.int64), [])
+    assert engine.quantiles(latencies, 0) == engine.recent_quantiles(latencies, 0) == {}
+
+
+def test_a_copy_of_some_streams_says_the_same() -> None:
+    latencies = run(*values_of(1, 2_000), [])
+    some = np.array([0, 2])
+    copied = engine.part(latencies, some)
+    latencies = engine.update(latencies, *(column[:100] for column in values_of(2, 100)))
+    before = run(*values_of(1, 2_000), [])
+    for stream in some.tolist():
+        assert engine.quantiles(copied, stream) == engine.quantiles(before, stream)
+        assert engine.recent_quantiles(copied, stream) == engine.recent_quantiles(before, stream)
+    assert engine.recent_quantiles(copied, 1) == {}
 
 
 def test_cuts_change_no_bit() -> None:
     for seed in range(4):
-        streams, values = values_of(seed, 3_000)
+        rows = values_of(seed, 3_000)
         cuts = sorted(random.Random(seed).sample(range(3_000), 100))
-        assert_same(run(streams, values, []), run(streams, values, cuts))
+        assert_same(run(*rows, []), run(*rows, cuts))
 
 
 def test_ten_thousand_usual_streams_take_little_memory() -> None:
-    """Latencies that differ by a factor of 100: up to 9 blocks of 256 bytes."""
+    """Latencies that differ by a factor of 100: up to 9 blocks of 256 bytes, and 3 for the latest labels."""
     latencies = with_streams(new_latencies(), 10_000)
     streams = np.repeat(np.arange(10_000, dtype=np.int32), 20)
     values = (np.exp(np.random.default_rng(1).uniform(0, np.log(100), len(streams))) * 1_000).astype(np.int64)
-    latencies = engine.update(latencies, streams, values)
+    latencies = engine.update(latencies, streams, values, np.zeros(len(streams), dtype=np.int64))
     used = int(latencies.counters[0])
-    assert used < 9 * 10_000
-    assert latencies.bins.counts[:used].nbytes + sum(column.nbytes for column in latencies.streams) < 30e6
+    assert used < 12 * 10_000
+    assert latencies.bins.counts[:used].nbytes + sum(column.nbytes for column in latencies.streams) < 40e6
 
 
 def digest() -> str:
     """Of a fixed script."""
     latencies = run(*values_of(1, 2_000), [500])
-    return digest_of(latencies, said=[engine.quantiles(latencies, stream) for stream in range(STREAMS)])
+    asked = engine.quantiles, engine.recent_quantiles
+    return digest_of(latencies, said=[of(latencies, stream) for stream in range(STREAMS) for of in asked])
 
 
 def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:

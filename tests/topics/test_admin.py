@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from prequential.topics.admin import TopicFound, check, create, misfits, partition_counts
+from prequential.topics.admin import (
+    Misfits,
+    TopicFound,
+    check,
+    create,
+    misfits,
+    partition_counts,
+    partition_errors,
+    present,
+)
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import topic_specs
+from prequential.topics.specs import TopicSpec, topic_specs
 
 SPECS = topic_specs(KafkaConfig())
 
 
-def fitting() -> dict[str, TopicFound]:
+def fitting(specs: Sequence[TopicSpec] = SPECS) -> dict[str, TopicFound]:
     """Topics just as they should be."""
-    return {spec.name: TopicFound(spec.partitions, spec.configs) for spec in SPECS}
+    return {spec.name: TopicFound(spec.partitions, spec.configs, spec.replication) for spec in specs}
 
 
 def with_config(name: str, **configs: str) -> dict[str, TopicFound]:
@@ -38,69 +48,131 @@ def with_partitions(**partitions: int) -> dict[str, TopicFound]:
 
 
 def test_topics_as_specified_fit() -> None:
-    assert misfits(SPECS, fitting()) == []
+    assert misfits(SPECS, fitting()) == Misfits()
+    replicated = topic_specs(KafkaConfig(replication=3))
+    assert misfits(replicated, fitting(replicated)) == Misfits()
 
 
-def test_settings_that_are_not_reported_are_not_judged() -> None:
-    assert misfits(SPECS, {name: replace(t, configs={}) for name, t in fitting().items()}) == []
+def test_what_is_not_reported_is_not_judged() -> None:
+    found = {name: replace(topic, configs={}, replicas=None) for name, topic in fitting().items()}
+    assert misfits(SPECS, found) == Misfits()
 
 
 def test_missing_topics_are_listed() -> None:
     found = fitting()
     del found["labels"], found["metrics"]
-    assert misfits(SPECS, found) == [
+    assert misfits(SPECS, found).errors == (
         "topic 'labels' is missing: expected it with 4 partitions",
         "topic 'metrics' is missing: expected it with 4 partitions",
-    ]
+    )
 
 
 def test_inputs_with_different_numbers_of_partitions() -> None:
-    found = with_partitions(predictions=8, **{"prequential_journal": 8, "prequential_snapshots": 8})
-    assert misfits(SPECS, found) == [
-        "the inputs' numbers of partitions differ: 'instances' has 4, 'predictions' has 8, "
-        "'labels' has 4; expected the same for all"
-    ]
+    found = with_partitions(predictions=8, prequential_journal=8, metrics=1)
+    assert misfits(SPECS, found) == Misfits(
+        errors=(
+            "the inputs' numbers of partitions differ: 'instances' has 4, 'predictions' has 8, "
+            "'labels' has 4; expected the same for all",
+            "topic 'metrics' has 1 partition: expected as many as the inputs",
+        )
+    )
 
 
-@pytest.mark.parametrize("name", ["prequential-journal", "prequential-snapshots"])
-def test_internal_topics_need_a_partition_for_each_shard(name: str) -> None:
-    found = with_partitions(**{name.replace("-", "_"): 1})
-    assert misfits(SPECS, found) == [
-        f"topic '{name}' has 1 partition: expected 4, as many as the inputs (one for each shard)"
+@pytest.mark.parametrize("name", [spec.name for spec in SPECS if spec.role != "input"])
+@pytest.mark.parametrize("number", [1, 9])
+def test_all_others_need_a_partition_for_each_shard(name: str, number: int) -> None:
+    found = with_partitions(**{name.replace("-", "_"): number})
+    partitions = "1 partition" if number == 1 else "9 partitions"
+    assert misfits(SPECS, found).errors == (
+        f"topic '{name}' has {partitions}: expected 4, as many as the inputs",
+    )
+
+
+def test_without_inputs_the_configuration_says_how_many() -> None:
+    counts = {"metrics": 4, "dead-letters": 3}
+    assert partition_errors(SPECS, counts) == [
+        "topic 'dead-letters' has 3 partitions: expected 4, as kafka.partitions says"
     ]
 
 
 def test_a_configuration_that_says_otherwise_than_the_topics() -> None:
+    """Only a remark: it is for topics that are yet to be created, and those are made as the inputs are."""
     found = {name: replace(topic, partitions=6) for name, topic in fitting().items()}
-    assert misfits(SPECS, found) == [
-        "the configuration says kafka.partitions: 4, but the inputs have 6 partitions each: "
-        "expected the same number"
-    ]
-
-
-def test_outputs_may_have_any_number_of_partitions() -> None:
-    assert misfits(SPECS, with_partitions(metrics=1, drift_alarms=2, dead_letters=9)) == []
+    assert misfits(SPECS, found) == Misfits(
+        remarks=(
+            "the configuration says kafka.partitions: 4, but the inputs have 6 partitions each: "
+            "expected the same number",
+        )
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "found", "expected"),
     [
         ("labels", "compact", "delete"),
+        ("metrics", "compact", "delete"),
         ("prequential-journal", "compact,delete", "delete"),
         ("prequential-snapshots", "delete", "compact"),
     ],
 )
 def test_cleanup_policy(name: str, found: str, expected: str) -> None:
-    assert misfits(SPECS, with_config(name, cleanup_policy=found)) == [
-        f"topic '{name}' has cleanup.policy={found}: expected {expected}"
-    ]
+    [error] = misfits(SPECS, with_config(name, cleanup_policy=found)).errors
+    assert error.startswith(f"topic '{name}' has cleanup.policy={found}: expected {expected} (")
 
 
 def test_client_timestamps() -> None:
+    """On inputs; the journal's own records have the worker's clock then, which decides nothing."""
     found = with_config("predictions", message_timestamp_type="CreateTime")
-    assert misfits(SPECS, found) == [
-        "topic 'predictions' has message.timestamp.type=CreateTime: expected LogAppendTime"
-    ]
+    assert misfits(SPECS, found) == Misfits(
+        errors=(
+            "topic 'predictions' has message.timestamp.type=CreateTime: expected LogAppendTime (the clocks "
+            "of producers decide in which order records are taken, and what retention removes)",
+        )
+    )
+    found = with_config("prequential-journal", message_timestamp_type="CreateTime")
+    assert misfits(SPECS, found) == Misfits(
+        remarks=("topic 'prequential-journal' has message.timestamp.type=CreateTime: expected LogAppendTime",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "found", "expected"),
+    [
+        ("labels", "max.message.bytes", "1048588", "at least 1064960"),
+        ("labels", "retention.ms", "3600000", "at least 1209600000"),
+        ("metrics", "retention.ms", "3600000", "at least 1209600000"),
+        ("comparisons", "retention.ms", "3600000", "at least 1209600000"),
+        ("drift-alarms", "retention.ms", "1209600000", "at least 7776000000"),
+        ("dead-letters", "retention.ms", "1209600000", "at least 2592000000"),
+        ("dead-letters", "max.message.bytes", "2000000", "at least 8388608"),
+        ("prequential-journal", "retention.bytes", "1000", "at least -1"),
+        ("prequential-snapshots", "segment.bytes", "1073741824", "at most 16777216"),
+        ("prequential-snapshots", "segment.ms", "604800000", "at most 3600000"),
+        ("prequential-snapshots", "min.cleanable.dirty.ratio", "0.5", "at most 0.1"),
+        ("prequential-snapshots", "max.compaction.lag.ms", "9223372036854775807", "at most 3600000"),
+        ("prequential-snapshots", "delete.retention.ms", "86400000", "at most 3600000"),
+    ],
+)
+def test_what_create_would_have_made_otherwise_is_remarked(
+    name: str, key: str, found: str, expected: str
+) -> None:
+    assert misfits(SPECS, with_config(name, **{key.replace(".", "_"): found})) == Misfits(
+        remarks=(f"topic '{name}' has {key}={found}: expected {expected}",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "found"),
+    [
+        ("metrics", "retention.ms", "-1"),
+        ("metrics", "retention.ms", "1209600001"),
+        ("labels", "max.message.bytes", "2000000"),
+        ("prequential-snapshots", "segment.bytes", "8388608"),
+        ("prequential-snapshots", "min.cleanable.dirty.ratio", "0.01"),
+    ],
+)
+def test_more_than_is_needed_fits(name: str, key: str, found: str) -> None:
+    assert misfits(SPECS, with_config(name, **{key.replace(".", "_"): found})) == Misfits()
 
 
 @pytest.mark.parametrize(
@@ -114,9 +186,7 @@ def test_client_timestamps() -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["retention.ms", "retention.bytes"])
-def test_journal_is_kept_as_long_as_the_inputs(
-    key: str, inputs: str, journal: str, fits: bool
-) -> None:
+def test_journal_is_kept_as_long_as_the_inputs(key: str, inputs: str, journal: str, fits: bool) -> None:
     found = {
         spec.name: TopicFound(
             4, {key: inputs if spec.role == "input" else journal, "cleanup.policy": "delete"}
@@ -129,18 +199,38 @@ def test_journal_is_kept_as_long_as_the_inputs(
         f"topic 'prequential-journal' has {key}={journal}, but 'instances' has {key}={inputs}: "
         "expected the journal to be kept for as long as the inputs"
     )
-    assert misfits(specs, found) == ([] if fits else [expected])
+    found = misfits(specs, found)
+    assert found.errors == (() if fits else (expected,))
+    assert fits or not any("prequential-journal" in remark for remark in found.remarks)
 
 
-def test_sizes() -> None:
+def test_sizes_that_stop_a_shard_are_errors() -> None:
     found = with_config("prequential-snapshots", max_message_bytes="1048588")
     found["dead-letters"] = TopicFound(4, {"max.message.bytes": "1064960"})
     found["labels"] = TopicFound(4, {"max.message.bytes": "2000000"})
-    assert misfits(SPECS, found) == [
-        "topic 'prequential-snapshots' has max.message.bytes=1048588: expected at least 2097152",
-        "topic 'dead-letters' has max.message.bytes=1064960: expected at least 2004096, "
-        "so that it can take any record of the inputs with the reason",
-    ]
+    assert misfits(SPECS, found) == Misfits(
+        errors=(
+            "topic 'prequential-snapshots' has max.message.bytes=1048588: expected at least 2097152 "
+            "(a snapshot is written in chunks of up to that size)",
+            "topic 'dead-letters' has max.message.bytes=1064960: expected at least 2004096, "
+            "so that it can take any record of the inputs with the reason",
+        )
+    )
+
+
+def test_replication_is_what_the_configuration_says_at_least() -> None:
+    specs = topic_specs(KafkaConfig(replication=3))
+    found = fitting(specs)
+    found["labels"] = replace(found["labels"], replicas=1)
+    found["metrics"] = replace(found["metrics"], configs={"min.insync.replicas": "1"}, replicas=4)
+    assert misfits(specs, found) == Misfits(
+        errors=(
+            "topic 'labels' has 1 replica: expected 3, as kafka.replication says",
+            "topic 'labels' has min.insync.replicas=2: expected at most 1, as many as it has replicas, "
+            "or nothing can be written to it",
+        ),
+        remarks=("topic 'metrics' has min.insync.replicas=1: expected at least 2",),
+    )
 
 
 def test_an_unreachable_broker_is_named() -> None:
@@ -159,43 +249,87 @@ def cluster(kafka: Any) -> KafkaConfig:
 def test_create_once_then_leave_alone(cluster: KafkaConfig) -> None:
     specs = topic_specs(cluster)
     names = tuple(spec.name for spec in specs)
-    assert len(check(cluster, specs)) == len(specs)  # all missing
+    assert len(check(cluster, specs).errors) == len(specs)  # all missing
     first = create(cluster, specs)
-    assert (first.created, first.existing, first.misfits) == (names, (), ())
+    assert (first.created, first.existing, first.misfits) == (names, (), Misfits())
     second = create(cluster, specs)
-    assert (second.created, second.existing, second.misfits) == ((), names, ())
-    assert check(cluster, specs) == []
+    assert (second.created, second.existing, second.misfits) == ((), names, Misfits())
+    assert check(cluster, specs) == Misfits()
     assert partition_counts(cluster, names) == dict.fromkeys(names, 3)
+
+
+def make(cluster: KafkaConfig, **topics: tuple[int, dict[str, str]]) -> None:
+    """Make topics of so many partitions with such settings, as somebody else has."""
+    admin = AdminClient(cluster.client())
+    new = [
+        NewTopic(cluster.topic(name.replace("_", "-")), partitions, 1, config=configs)
+        for name, (partitions, configs) in topics.items()
+    ]
+    for name, done in admin.create_topics(new).items():
+        done.result()
+        while name not in admin.list_topics().topics:  # a broker may know of it a moment later
+            time.sleep(0.1)
 
 
 @pytest.mark.kafka
 def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConfig) -> None:
-    admin = AdminClient(cluster.client())
-    labels = cluster.topic("labels")
-    new = NewTopic(labels, 5, 1, config={"cleanup.policy": "compact", "retention.ms": "-1"})
-    admin.create_topics([new])[labels].result()
-    while labels not in admin.list_topics().topics:  # a broker may know of it a moment later
-        time.sleep(0.1)
+    make(cluster, labels=(5, {"cleanup.policy": "compact", "retention.ms": "-1"}))
     report = create(cluster, topic_specs(cluster))
+    labels, journal = cluster.topic("labels"), cluster.topic("prequential-journal")
     assert report.existing == (labels,)
-    journal = cluster.topic("prequential-journal")
+    names = [spec.name for spec in topic_specs(cluster)]
+    assert set(partition_counts(cluster, names).values()) == {5}
     kept = next(s.configs["retention.ms"] for s in topic_specs(cluster) if s.name == journal)
-    assert list(report.misfits) == [
-        "the configuration says kafka.partitions: 3, but the inputs have 5 partitions each: "
-        "expected the same number",
-        f"topic {labels!r} has cleanup.policy=compact: expected delete",
-        f"topic {labels!r} has message.timestamp.type=CreateTime: expected LogAppendTime",
-        f"topic {journal!r} has retention.ms={kept}, but {labels!r} has retention.ms=-1: "
-        "expected the journal to be kept for as long as the inputs",
-    ]
+    assert report.misfits == Misfits(
+        errors=(
+            f"topic {labels!r} has cleanup.policy=compact: expected delete (compaction leaves a stream's "
+            "newest record only)",
+            f"topic {labels!r} has message.timestamp.type=CreateTime: expected LogAppendTime (the clocks of "
+            "producers decide in which order records are taken, and what retention removes)",
+            f"topic {journal!r} has retention.ms={kept}, but {labels!r} has retention.ms=-1: "
+            "expected the journal to be kept for as long as the inputs",
+        ),
+        remarks=(
+            "the configuration says kafka.partitions: 3, but the inputs have 5 partitions each: "
+            "expected the same number",
+            f"topic {labels!r} has max.message.bytes=1048588: expected at least 1064960",
+        ),
+    )
 
 
 @pytest.mark.kafka
-def test_what_the_cluster_refuses_is_said_once(cluster: KafkaConfig) -> None:
+def test_numbers_of_partitions_that_cannot_be_right_are_found_before_anything_is_made(
+    cluster: KafkaConfig,
+) -> None:
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    make(cluster, predictions=(4, {}), labels=(6, stamped), metrics=(1, {}))
+    specs = topic_specs(cluster)
+    with pytest.raises(WorkError) as raised:
+        create(cluster, specs)
+    said = str(raised.value)
+    assert said.startswith(f"nothing was created at {cluster.bootstrap_servers}, ")
+    assert "make new ones under another kafka.prefix: the inputs' numbers of partitions differ: " in said
+    for wrong in (
+        "predictions' has 4, ", "labels' has 6; ", "metrics' has 1 partition: expected as many as the inputs",
+        "predictions' has message.timestamp.type=CreateTime: ",
+    ):  # fmt: skip
+        assert said.count(wrong) == 1, said
+    found = present(cluster, [spec.name for spec in specs])
+    assert found == {cluster.topic(name) for name in ("predictions", "labels", "metrics")}
+
+
+@pytest.mark.kafka
+def test_what_the_cluster_refuses_is_said_once_and_nothing_is_made(cluster: KafkaConfig) -> None:
     kafka = replace(cluster, replication=3)
     with pytest.raises(WorkError, match="refused to create") as raised:
         create(kafka, topic_specs(kafka))
     assert str(raised.value).count("replication factor") == 1
+    # One topic that is refused is found before the others are made.
+    good = topic_specs(cluster)
+    bad = replace(good[-1], configs={**good[-1].configs, "segment.bytes": "-1"})
+    with pytest.raises(WorkError, match=r"refused to create '.*prequential-snapshots': .*segment\.bytes"):
+        create(cluster, [*good[:-1], bad])
+    assert present(cluster, [spec.name for spec in good]) == set()
 
 
 @pytest.mark.kafka

@@ -1,32 +1,30 @@
-"""The model servers' producer, against the mock broker inside librdkafka: no Kafka is needed."""
+"""The model servers' producer, against the mock broker inside librdkafka; where streams lie, on Kafka."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import DeliveryError, StreamProducer
+
+from tests.received import Received, everything
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
 #: The mock broker gives every topic this many partitions.
 PARTITIONS = 4
-
-
-class Received(NamedTuple):
-    partition: int
-    key: bytes
-    value: bytes
 
 
 class Mock:
@@ -42,29 +40,7 @@ class Mock:
     def received(self, topic: str) -> list[Received]:
         """All records of a topic, partition by partition."""
         self.producer.flush()
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._servers,
-                "group.id": "test",
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-                "log_level": 0,
-            }
-        )
-        records = []
-        try:
-            consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
-            ended = 0
-            while ended < PARTITIONS:
-                message = consumer.poll(10)
-                assert message is not None, "the mock broker fell silent"
-                if message.error():
-                    ended += 1
-                else:
-                    records.append(Received(message.partition(), message.key(), message.value()))
-        finally:
-            consumer.close()
-        return records
+        return everything(KafkaConfig(self._servers), topic, PARTITIONS)
 
 
 @pytest.fixture
@@ -74,43 +50,12 @@ def mock() -> Iterator[Mock]:
         yield mock
 
 
-def murmur2(data: bytes) -> int:
-    """Kafka's own 32-bit hash (`org.apache.kafka.common.utils.Utils.murmur2`), unsigned."""
-    factor, mask = 0x5BD1E995, 0xFFFFFFFF
-    h = (0x9747B28C ^ len(data)) & mask
-    whole = len(data) // 4 * 4
-    for start in range(0, whole, 4):
-        k = int.from_bytes(data[start : start + 4], "little") * factor & mask
-        k = (k ^ k >> 24) * factor & mask
-        h = h * factor & mask ^ k
-    if rest := data[whole:]:
-        h = (h ^ int.from_bytes(rest, "little")) * factor & mask
-    h = (h ^ h >> 13) * factor & mask
-    return h ^ h >> 15
-
-
-@pytest.mark.parametrize(
-    ("key", "java"),  # the values that Kafka's UtilsTest.testMurmur2 expects
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_the_plain_murmur2_is_javas(key: bytes, java: int) -> None:
-    assert murmur2(key) == java & 0xFFFFFFFF
-
-
 def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
-    streams = [f"stream-{i}" for i in range(40)] + ["é", "日本", "x" * 256]
+    streams = [f"stream-{i}" for i in range(40)] + ["é", "日本", "x" * 256, ""]
     for stream in streams:
         mock.producer.label(stream, 1, True)
     places = {record.key.decode(): record.partition for record in mock.received("labels")}
-    positive = 0x7FFFFFFF  # Java's Utils.toPositive
-    assert places == {s: (murmur2(s.encode()) & positive) % PARTITIONS for s in streams}
+    assert places == {s: partition_of(s, PARTITIONS) for s in streams}
     assert set(places.values()) == set(range(PARTITIONS))
 
 
@@ -303,3 +248,57 @@ def test_flush_gives_up_in_time() -> None:
 def test_refused_settings_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"\"no\.such\""):
         StreamProducer(KafkaConfig(), **{"no.such": 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "security", "named"),
+    [
+        ({"partitioner": "consistent"}, {}, "the producer's settings: partitioner is 'consistent'"),
+        ({"partitioner": lambda *_: 0}, {}, "the producer's settings: partitioner is <function"),
+        ({"topic.partitioner": "random"}, {}, "the producer's settings: topic.partitioner is 'random'"),
+        (
+            {"default.topic.config": {"partitioner": "fnv1a"}}, {},
+            "the producer's settings, default.topic.config: partitioner is 'fnv1a'",
+        ),
+        ({}, {"partitioner": "random"}, "kafka.security: partitioner is 'random'"),
+        ({}, {"topic.partitioner": "consistent"}, "kafka.security: topic.partitioner is 'consistent'"),
+    ],
+)  # fmt: skip
+def test_another_partitioner_is_refused(
+    settings: dict[str, Any], security: dict[str, str], named: str
+) -> None:
+    with pytest.raises(UsageError, match="expected murmur2_random or none at all") as raised:
+        StreamProducer(KafkaConfig(security=security), log_level=0, **settings)
+    assert str(raised.value).startswith(f"{named}")
+
+
+@pytest.mark.parametrize("settings", [{"partitioner": "murmur2"}, {"topic.partitioner": "murmur2_random"}])
+def test_the_same_partitioner_by_another_way_places_streams_alike(settings: dict[str, Any]) -> None:
+    mock = Mock(**settings)
+    streams = [f"stream-{i}" for i in range(40)]
+    for stream in streams:
+        mock.producer.label(stream, 1, True)
+    places = {record.key.decode(): record.partition for record in mock.received("labels")}
+    assert places == {stream: partition_of(stream, PARTITIONS) for stream in streams}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("cluster", [7], indirect=True)
+def test_on_kafka_every_way_in_puts_a_stream_where_it_belongs(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """By the model servers' producer and by `prequential produce`, into every input."""
+    streams = [f"stream-{i}" for i in range(60)] + ["é", "日本", "x" * 256, ""]
+    with StreamProducer(cluster) as producer:
+        for stream in streams:
+            producer.instance(stream, 1)
+            producer.prediction(stream, "nb", 1, True)
+            producer.label(stream, 1, True)
+    path = tmp_path / "labels.jsonl"
+    lines = [json.dumps({"stream": stream, "instance_id": 2, "y_true": True}) for stream in streams]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    place = ["--bootstrap-servers", cluster.bootstrap_servers, "--prefix", cluster.prefix]
+    assert main(["produce", "labels", str(path), *place]) == 0
+    for topic, times in (("instances", 1), ("predictions", 1), ("labels", 2)):
+        found = sorted(
+            (record.key.decode(), record.partition) for record in everything(cluster, cluster.topic(topic), 7)
+        )
+        assert found == sorted((stream, partition_of(stream, 7)) for stream in streams for _ in range(times))

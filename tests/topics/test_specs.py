@@ -9,7 +9,7 @@ import pytest
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
-from prequential.topics.specs import TopicSpec, topic_specs
+from prequential.topics.specs import FITS, TopicSpec, topic_specs
 
 #: Nothing listens on this port (tcpmux), and connecting is refused at once.
 NOBODY = "127.0.0.1:1"
@@ -26,6 +26,7 @@ def test_all_topics_with_prefix_and_partitions() -> None:
         "eu.predictions",
         "eu.labels",
         "eu.metrics",
+        "eu.comparisons",
         "eu.drift-alarms",
         "eu.dead-letters",
         "eu.prequential-journal",
@@ -39,6 +40,16 @@ def test_journal_lives_as_long_as_the_inputs() -> None:
     kept = {spec.configs["retention.ms"] for spec in specs.values() if spec.role == "input"}
     assert kept == {specs["prequential-journal"].configs["retention.ms"]}
     assert specs["prequential-journal"].configs["retention.bytes"] == "-1"
+
+
+def test_comparisons_are_kept_as_metrics_are() -> None:
+    specs = by_name(KafkaConfig(replication=3))
+    assert replace(specs["comparisons"], name="metrics") == specs["metrics"]
+
+
+def test_every_setting_can_be_compared_with_an_existing_one() -> None:
+    made = {key for spec in topic_specs(KafkaConfig(replication=3)) for key in spec.configs}
+    assert made == set(FITS)
 
 
 def test_only_snapshots_are_compacted_and_their_segments_hold_their_messages() -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from prequential.config import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
-from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, METRICS
 from processes import (
     HANGS,
     Journals,
@@ -61,6 +61,7 @@ class Replay(NamedTuple):
     """What `prequential replay --from-topics` says."""
 
     metrics: Sequences  # without the last set
+    comparisons: Sequences  # likewise
     alarms: Sequences
     last: list[dict[str, Any]]  # the metrics' last set
     letters: dict[Origin, Letter]
@@ -68,13 +69,14 @@ class Replay(NamedTuple):
 
 def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
     """Run the replay, which must end within `seconds`."""
-    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "alarms", "letters")]
-    options = ("--metrics-out", paths[0], "--alarms-out", paths[1], "--dead-letters-out", paths[2])
+    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")]
+    names = ("--metrics-out", "--comparisons-out", "--alarms-out", "--dead-letters-out")
+    options = [option for pair in zip(names, paths) for option in pair]
     done = prequential(
         "replay", "--from-topics", "--config", config, *options, cwd=config.parent, seconds=seconds
     )
     assert done.returncode == 0, done.stderr
-    metrics, alarms, letters = (path.read_bytes().splitlines() for path in paths)
+    metrics, comparisons, alarms, letters = (path.read_bytes().splitlines() for path in paths)
     found = sequences(metrics)
     settings = load_config(str(config))
     last: list[dict[str, Any]] = []
@@ -85,16 +87,30 @@ def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
         del messages[-count:]
     return Replay(
         {about: messages for about, messages in found.items() if messages},
+        _without_last_set(sequences(comparisons)),
         sequences(alarms),
         last,
         dict(_as_letter(json.loads(line)) for line in letters),
     )
 
 
+def _without_last_set(comparisons: Sequences) -> Sequences:
+    """The last set has each pair once more, in each stage, by each estimator and loss."""
+    found = {}
+    keys = ("against", "segment", "stage", "estimator", "loss")
+    for about, messages in comparisons.items():
+        each = {tuple(map(json.loads(message).__getitem__, keys)) for message in messages}
+        if before := messages[: -len(each)]:
+            found[about] = before
+    return found
+
+
 def assert_as_replayed(kafka: KafkaConfig, config: Path, seconds: float = 3 * HANGS) -> Replay:
     """All outputs were each published once, and are what the replay says, digit for digit."""
     replay = replayed(config, seconds)
-    for topic, expected in ((METRICS, replay.metrics), (DRIFT_ALARMS, replay.alarms)):
+    for topic, expected in (
+        (METRICS, replay.metrics), (COMPARISONS, replay.comparisons), (DRIFT_ALARMS, replay.alarms),
+    ):  # fmt: skip
         found = published(kafka, topic)
         assert found.keys() == expected.keys(), topic
         for about, messages in found.items():
@@ -129,7 +145,7 @@ def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Let
 def assert_published_once(kafka: KafkaConfig) -> int:
     """A read_committed reader finds each id of metrics and alarms once; returns how many."""
     count = 0
-    for topic in (METRICS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
         messages = outputs(kafka, topic)
         assert repeated(messages) == {}, topic
         count += len(messages)
@@ -139,7 +155,7 @@ def assert_published_once(kafka: KafkaConfig) -> int:
 def assert_plain_repeats_are_copies(kafka: KafkaConfig) -> int:
     """A read_uncommitted reader finds an id twice at most with the same content; returns how many."""
     again = 0
-    for topic in (METRICS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
         contents: dict[str, bytes] = {}
         for message in read_topic(kafka, topic, "read_uncommitted"):
             value = message.value()
@@ -199,16 +215,19 @@ def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
     found: dict[str, Counter[Labels]] = defaultdict(Counter)
     for last in replay.last:
         stream, model, counts = last["stream"], last["model"], last["counts"]
-        one = about(stream=stream, model=model)
+        where = about(stream=stream, partition=str(last["partition"]))
+        one = where | about(model=model)
         found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
         found["late_predictions"][one] = counts["late"]
         found["expired_predictions"][one] = counts["expired"]
-        found["late_labels"][about(stream=stream)] = counts["late_label"]
-        found["unmatched_labels"][about(stream=stream)] = counts["unmatched_label"]
-        found["revisions"][about(stream=stream)] = counts["revisions"]
+        found["late_labels"][where] = counts["late_label"]
+        found["unmatched_labels"][where] = counts["unmatched_label"]
+        found["revisions"][where] = counts["revisions"]
     for (stream, model), messages in replay.alarms.items():
         for alarm in map(json.loads, messages):
-            rest = {name: alarm[name] for name in ("stage", "detector", "signal")}
+            rest = {name: str(alarm[name]) for name in ("partition", "stage", "detector", "signal")}
+            if alarm["segment"] is not None:
+                rest["segment"] = alarm["segment"]
             found["drift_alarms"][about(stream=stream, model=model, **rest)] += 1
     for topic, partition, _ in replay.letters:
         found["dead_letters"][about(topic=kafka.prefix + topic, partition=str(partition))] += 1
@@ -234,6 +253,12 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path) -> None:
     for partition, cuts in enumerate(journals.cuts):
         shard = [[m for m in messages if m.partition() == partition] for messages in inputs]
         result = oracle.run(settings, _in_order(shard, cuts), final=False)
+        for message in result.metrics:
+            version = message.pop("version")
+            if version is not None:
+                message["model_version"], message["version_since"] = version
+        for message in (*result.metrics, *result.alarms):
+            message["partition"] = partition
         metrics += result.metrics
         alarms += result.alarms
     for topic, theirs in ((METRICS, metrics), (DRIFT_ALARMS, alarms)):
@@ -295,9 +320,9 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         elif name == "counts":
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
         elif name == "coverage":
-            theirs_too = expected["label_latency_ms"]
             rounded: dict[str, Any] = {
-                "label_latency_ms": {k: pytest.approx(v, rel=0.0101, abs=0.5) for k, v in theirs_too.items()}
+                name: {k: pytest.approx(v, rel=accuracy, abs=0.5) for k, v in expected[name].items()}
+                for name, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401))
             }
             if expected.get("prediction_psi") is not None:
                 rounded["prediction_psi"] = pytest.approx(expected["prediction_psi"], rel=1e-9, abs=1e-12)

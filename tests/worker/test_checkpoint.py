@@ -16,8 +16,8 @@ from prequential.config import Config, StreamConfig, WorkerConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import decode
-from prequential.topics.outputs import Alarm, Metrics, encode
-from prequential.topics.specs import DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from prequential.topics.outputs import Alarm, Comparison, Metrics, encode
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
 from prequential.worker.fetching import Fetched
 from prequential.worker.journal import decode_entry
@@ -84,7 +84,7 @@ class Log:
     def show(self, messages: Iterable[Outgoing]) -> None:
         """What plain readers see of a transaction, whether it is committed or not."""
         for message in messages:
-            if message.topic in (METRICS, DRIFT_ALARMS):
+            if message.topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
                 id = msgspec.json.decode(message.value)["id"]
                 first = self.seen.setdefault(id, message.value)
                 assert message.value == first, "two contents of one id"
@@ -211,11 +211,12 @@ def replayed(log: Log, topics: list[list[Said]]) -> list[bytes]:
     for record in log.topics[JOURNAL]:
         for cut in decode_entry(record.value).cuts:
             shard.follow(cut)
-    return [encode(output) for output in shard.flush()[0] if isinstance(output, Metrics | Alarm)]
+    return [encode(output) for output in shard.flush()[0] if isinstance(output, Metrics | Comparison | Alarm)]
 
 
 def published(log: Log) -> list[bytes]:
-    return [record.value for name in (METRICS, DRIFT_ALARMS) for record in log.topics.get(name, [])]
+    names = (METRICS, COMPARISONS, DRIFT_ALARMS)
+    return [record.value for name in names for record in log.topics.get(name, [])]
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ import pytest
 import yaml
 from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
-from dashboard import dashboard_queries
+from dashboard import DEPLOY, dashboard_queries
 from prequential.broker import pick_port
+from prequential.config import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from processes import (
@@ -86,7 +87,10 @@ def scene(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """Half of the records are there when the workers start, the other half comes later."""
     folder = tmp_path_factory.mktemp("scene")
     cluster = fresh_cluster(kafka, 4)
-    config = write_config(folder, cluster, defaults=DEFAULTS, worker={"snapshot_every": "1s"})
+    measures = list(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
+    config = write_config(
+        folder, cluster, defaults=DEFAULTS, worker={"snapshot_every": "1s"}, http={"measures": measures}
+    )
     sender = Sender(cluster)
     everything = list(records(1, 3_000, STREAMS))
     half = len(everything) // 2
@@ -234,6 +238,32 @@ class TestPrometheus:
         expected = [query for query in empty if not re.search(r"[<>] *[\d.]+$", query)]
         assert [query for query in expected if IMPORTANT.search(query)] == []
 
+    @pytest.mark.parametrize("asks", ["alerts.yml", "the dashboard"])
+    def test_what_is_asked_for_is_at_every_workers_endpoint(self, scene: Scene, asks: str) -> None:
+        """By its name, whether it has a value yet or not."""
+        if asks == "alerts.yml":
+            queries = [(DEPLOY / "prometheus" / asks).read_text("utf-8")]
+        else:
+            queries = dashboard_queries(**SHOWN)
+        found = re.findall(r"(?<![:\w])prequential_\w+(?![:\w])", "\n".join(queries))
+        asked = {re.sub("_(bucket|sum|count)$", "", name) for name in found if not name.endswith("_")}
+        for worker in scene.workers:
+            _, text = worker.get("/metrics")
+            there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+            assert asked - there == set()
+
+    def test_every_rule_can_be_evaluated(self, prometheus: str) -> None:
+        """Of the series of two workers: matching them has no ambiguity."""
+
+        def rules() -> list[dict[str, Any]]:
+            with urlopen(f"{prometheus}/api/v1/rules", timeout=HANGS) as response:
+                groups = json.load(response)["data"]["groups"]
+            return [rule for group in groups for rule in group["rules"]]
+
+        eventually("all are evaluated", lambda: all(rule["health"] != "unknown" for rule in rules()))
+        assert {rule["name"]: rule.get("lastError") for rule in rules() if rule["health"] != "ok"} == {}
+        assert len(rules()) > 20
+
     def test_the_dashboard_asks_for_what_is_important(self) -> None:
         asked = {found[0] for q in dashboard_queries(**SHOWN) for found in IMPORTANT.finditer(q)}
         assert len(asked) >= 8, asked
@@ -252,7 +282,8 @@ def prometheus_of(workers: tuple[WorkerProcess, ...], folder: Path) -> Iterator[
     targets = [f"127.0.0.1:{worker.port}" for worker in workers]
     scrape = {"job_name": "prequential", "static_configs": [{"targets": targets}]}
     content = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(DEPLOY / "prometheus" / "alerts.yml")],
         "scrape_configs": [scrape],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -29,6 +29,7 @@ STREAM = {
     "label_horizon": HORIZON,
     "settle": SETTLE,
     "emit": {"outcomes": 50, "every": "2s"},
+    "compare_losses": ["error", "log_loss", "brier"],
     "period": "20s",
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "lambda": 5},
@@ -83,7 +84,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     )  # fmt: skip
     everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
     sender = Sender(cluster)
-    parts = 4
+    parts, log = 4, ""
     for part in range(parts):
         sender.send(_slice(everything, part, parts))
         sender.flush()
@@ -93,15 +94,17 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
                 worker.kill()
             else:
                 assert worker.stop() == 0, worker.log
+            log += worker.log
     assert assert_published_once(cluster) > 500
-    out = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "alarms", "letters")}
+    out = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")}
     done = prequential(
         "replay", "--from-topics", "--config", config, "--metrics-out", out["metrics"],
-        "--alarms-out", out["alarms"], "--dead-letters-out", out["letters"],
+        "--comparisons-out", out["comparisons"], "--alarms-out", out["alarms"],
+        "--dead-letters-out", out["letters"],
         cwd=tmp_path, seconds=3 * HANGS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for topic, name in (("metrics", "metrics"), ("drift-alarms", "alarms")):
+    for topic, name in (("metrics", "metrics"), ("comparisons", "comparisons"), ("drift-alarms", "alarms")):
         ours = {json.loads(message.value())["id"]: message.value() for message in read_topic(cluster, topic)}
         theirs: dict[str, bytes] = {}
         for line in out[name].read_bytes().splitlines():
@@ -110,12 +113,24 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
         assert ours.keys() <= theirs.keys()
         assert {id: theirs[id] for id in ours} == ours
         # What a replay has beyond it is its last set.
-        assert name == "metrics" or ours.keys() == theirs.keys()
+        assert name != "alarms" or ours.keys() == theirs.keys()
+    alarms = [json.loads(message.value()) for message in read_topic(cluster, "drift-alarms")]
+    assert {alarm["segment"] for alarm in alarms} >= {None, "arm=A", "arm=B"}
+    for alarm in alarms:
+        segment = f" {alarm['segment']}" if alarm["segment"] else ""
+        about = f"{alarm['stream']}/{alarm['model']}{segment} {alarm['stage']}"
+        says = f"{alarm['detector']} on {alarm['signal']} at outcome {alarm['outcome']} ("
+        assert f"drift: {about}: {says}" in log, alarm
     found = [json.loads(message.value()) for message in read_topic(cluster, "metrics")]
     models = {message["model"] for message in found}
     assert {"nb", "nb+temporal", "nb@random", "@persistent", "@majority", "m"} <= models
     assert {"after:1s", "intermediate", "bin:3", "period"} <= {message["stage"] for message in found}
     assert {"provisional", "final"} == {m["period"]["status"] for m in found if "period" in m}
+    compared = [json.loads(message.value()) for message in read_topic(cluster, "comparisons")]
+    assert {message["loss"] for message in compared} == {"error", "log_loss", "brier"}
+    assert {"after:1s", "bin:3", "final"} <= {message["stage"] for message in compared}
+    assert any(message["segment"] for message in compared)
+    assert any(message["against"] == "@persistent" for message in compared)
     assert any("coverage" in message for message in found)
     assert any("ipw_accuracy" in message["measures"] for message in found)
 

@@ -7,9 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 from prequential.broker import pick_port
-from prequential.topics.admin import check, present
+from prequential.topics.admin import Misfits, check, present
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from processes import WorkerProcess, await_ready, eventually, prequential, write_config
@@ -50,7 +57,7 @@ def test_the_workers_own_topics_are_made_where_nobody_has(cluster: KafkaConfig, 
         assert re.findall(r"created topic (\S+)", worker.log) == [
             cluster.topic(JOURNAL), cluster.topic(SNAPSHOTS),
         ]  # fmt: skip
-    assert check(cluster, topic_specs(cluster)) == []
+    assert check(cluster, topic_specs(cluster)) == Misfits()
 
 
 def test_a_lost_journal_is_not_replaced(cluster: KafkaConfig, tmp_path: Path) -> None:
@@ -70,7 +77,25 @@ def test_inputs_that_differ_in_partitions(cluster: KafkaConfig, tmp_path: Path) 
     )
     status, said = refusal(write_config(tmp_path, cluster))
     assert status == 1
-    assert re.fullmatch(r"prequential: .*labels has 5.*\n", said), said
+    assert re.fullmatch(r"prequential: .*labels' has 5; expected the same for all.*\n", said), said
+
+
+def test_times_of_producers_are_warned_of_at_the_start(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """It works, but by clocks that nobody here knows: said by the worker, not only by `topics check`."""
+    labels = cluster.topic("labels")
+    entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, labels, incremental_configs=[entry])
+    admin = AdminClient(cluster.client())
+    admin.incremental_alter_configs([resource])[resource].result()
+    eventually("the broker shows it", lambda: check(cluster, topic_specs(cluster)).errors)
+    with WorkerProcess(write_config(tmp_path, cluster)) as worker:
+        await_ready(worker)
+        [said] = [line for line in worker.log.splitlines() if "CreateTime" in line]
+    assert re.search(
+        rf" WARNING .*topic '{re.escape(labels)}' has message\.timestamp\.type=CreateTime: "
+        r"expected LogAppendTime \(the clocks of producers decide .*\)$",
+        said,
+    ), said
 
 
 def test_no_broker(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -16,16 +17,27 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from prequential.topics.admin import create
+from prequential.topics.admin import check, create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs
-from processes import WorkerProcess, await_published, await_ready, outputs, prequential, write_config
+from processes import (
+    WorkerProcess,
+    await_published,
+    await_ready,
+    eventually,
+    outputs,
+    prequential,
+    write_config,
+)
 from workload import Sender, records
 
 from tests.brokers import Broker, launch
@@ -50,7 +62,11 @@ WORKER_ACLS = (
         ("prequential-journal", "prequential-snapshots"),
         ("READ", "WRITE", "DESCRIBE"),
     ),
-    (ResourceType.TOPIC, ("metrics", "drift-alarms", "dead-letters"), ("WRITE", "DESCRIBE")),
+    (
+        ResourceType.TOPIC,
+        ("metrics", "comparisons", "drift-alarms", "dead-letters"),
+        ("WRITE", "DESCRIBE"),
+    ),
 )
 
 
@@ -119,8 +135,8 @@ def admin(guarded: Broker, pki: Path) -> KafkaConfig:
     return kafka
 
 
-def evaluates(kafka: KafkaConfig, admin: KafkaConfig, folder: Path) -> None:
-    """A worker does its work and never shows the secret."""
+def evaluates(kafka: KafkaConfig, admin: KafkaConfig, folder: Path) -> str:
+    """A worker does its work and never shows the secret; returns its log."""
     sender = Sender(admin)
     sender.send(list(records(5, 300, 8)))
     sender.flush()
@@ -133,6 +149,7 @@ def evaluates(kafka: KafkaConfig, admin: KafkaConfig, folder: Path) -> None:
         assert SECRET not in worker.log
         assert SECRET not in metrics
     assert outputs(admin, "metrics")
+    return worker.log
 
 
 def test_plain_with_the_password_in_the_environment_and_least_privilege(
@@ -159,7 +176,14 @@ def test_plain_with_the_password_in_the_environment_and_least_privilege(
     client = AdminClient(admin.client())
     for done in client.create_acls(bindings).values():
         done.result()
-    evaluates(alice, admin, tmp_path)
+    # She may not see the topics' settings: whose times records carry shows all the same.
+    entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+    labels = ConfigResource(ResourceType.TOPIC, admin.topic("labels"), incremental_configs=[entry])
+    client.incremental_alter_configs([labels])[labels].result()
+    eventually("the broker shows it", lambda: check(admin, topic_specs(admin)).errors)
+    log = evaluates(alice, admin, tmp_path)
+    said = re.findall(r"records of topic '(\S+)' carry their producers' times", log)
+    assert said == [admin.topic("labels")]
 
 
 def acl(

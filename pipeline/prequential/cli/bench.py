@@ -44,7 +44,10 @@ _CONTESTANTS = (
 
 #: What peers can evaluate, too; and what only the product can, so that it is its own peer.
 _PLAIN = "plain"
-_CASES = (_PLAIN, "y_proba", "segments", "several", "period", "regression")
+_CASES = (_PLAIN, "y_proba", "segments", "several", "period", "regression", "comparisons")
+
+#: What a case is compared with, where it isn't the plain one.
+_BESIDE = {"comparisons": "uncompared"}
 
 #: Seconds that a contestant may take.
 _PATIENCE = 600.0
@@ -134,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     if args.case == _PLAIN:
         _print_peers(rounds, as_json=args.json)
     else:
-        _print_case(rounds, as_json=args.json)
+        _print_case(rounds, _BESIDE.get(args.case, _PLAIN), as_json=args.json)
     return 0
 
 
@@ -144,7 +147,8 @@ def _chosen(args: argparse.Namespace) -> list[_Contestant]:
         if others := sorted(set(args.only or ()) - {"prequential"}):
             raise UsageError(f"--case {args.case} is for the worker alone: not with --only {others[0]}")
         worker = _CONTESTANTS[0]
-        return [worker._replace(name=case, case=case) for case in (_PLAIN, args.case)]
+        beside = _BESIDE.get(args.case, _PLAIN)
+        return [worker._replace(name=case, case=case) for case in (beside, args.case)]
     chosen = [each for each in _CONTESTANTS if not args.only or each.name in args.only]
     missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
     if missing:
@@ -224,18 +228,18 @@ def _print_peers(rounds: _Rounds, *, as_json: bool) -> None:
     _show(rounds, summary, {"events_per_second": ("prequential is", "ratio", ".1f")}, as_json=as_json)
 
 
-def _print_case(rounds: _Rounds, *, as_json: bool) -> None:
-    """Medians over the rounds; beside them how many times the plain case's speed and CPU time they are."""
+def _print_case(rounds: _Rounds, beside: str, *, as_json: bool) -> None:
+    """Medians over the rounds; with them how many times the figures of the case `beside` they are."""
     summary = _medians(rounds)
     for name, about in summary.items():
-        ratios = _ratios(rounds, "events_per_second", name, _PLAIN)
-        cpu = _ratios(rounds, "cpu_us_per_event", name, _PLAIN)
+        ratios = _ratios(rounds, "events_per_second", name, beside)
+        cpu = _ratios(rounds, "cpu_us_per_event", name, beside)
         about |= {"ratio": median(ratios), "ratios": ratios, "cpu_ratio": median(cpu), "cpu_ratios": cpu}
-    beside = {
-        "events_per_second": ("of plain", "ratio", ".2f"),
-        "cpu_us_per_event": ("of plain", "cpu_ratio", ".2f"),
+    columns = {
+        "events_per_second": (f"of {beside}", "ratio", ".2f"),
+        "cpu_us_per_event": (f"of {beside}", "cpu_ratio", ".2f"),
     }
-    _show(rounds, summary, beside, as_json=as_json)
+    _show(rounds, summary, columns, as_json=as_json)
 
 
 def _medians(rounds: _Rounds) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -59,3 +60,33 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             raise UsageError(f"can't read {path!r}: {error.strerror}") from error
         lines: Any = stack.enter_context(gzip.open(raw)) if path.endswith(".gz") else raw
         yield lines, raw
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM end the program as Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
+    """A file to write to: None is none, `-` is standard output, `.gz` is understood.
+
+    Raises UsageError if the file can't be opened.
+    """
+    if path is None:
+        yield None
+    elif path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    else:
+        try:
+            stream: Any = gzip.open(path, "wb") if path.endswith(".gz") else Path(path).open("wb")
+        except OSError as error:
+            raise UsageError(f"can't write {path!r}: {error.strerror}") from error
+        with stream:
+            yield stream

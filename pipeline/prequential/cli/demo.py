@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
-from prequential.cli.watch import Tail
+from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.worker import _address
 from prequential.compilation import compile_loops
 from prequential.config import HttpConfig, WorkerConfig
@@ -40,7 +39,8 @@ from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm
-from prequential.topics.specs import topic_specs
+from prequential.topics.specs import DRIFT_ALARMS, METRICS, topic_specs
+from prequential.watching.tail import Tail
 from rich.console import Console
 from rich.live import Live
 
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     if not least <= args.duration <= most:
         raise UsageError(f"--duration is {args.duration:g}: expected {least:g} to {most:g} seconds")
     http = _address(args.http)
-    with _sigterm_as_ctrl_c(), ExitStack() as stack:
+    with sigterm_as_ctrl_c(), ExitStack() as stack:
         try:
             session = _start(args, http if http.port else replace(http, port=pick_port()), stack)
         except KeyboardInterrupt:
@@ -137,7 +137,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
     _say(f"the worker's metrics: {worker.base}/metrics")
     _say(f"look on from another terminal: {_watch(kafka)}")
-    tail = stack.enter_context(closing(Tail(kafka, from_beginning=True)))
+    tail = stack.enter_context(closing(Tail(kafka, (METRICS, DRIFT_ALARMS), from_beginning=True)))
     feed = Feed(server, kafka)
     stack.callback(feed.stop)
     return _Session(feed, tail, worker, broker)
@@ -207,7 +207,10 @@ class _Session:
         next_reading = 0.0
         deadline = None
         while True:
-            messages = [self._board.update(value, alarm=is_alarm) for value, is_alarm in self._tail.take()]
+            messages = [
+                self._board.update(record.value, alarm=record.topic == DRIFT_ALARMS)
+                for record in self._tail.take()
+            ]
             now = time.monotonic()
             if not self._feed.running:
                 deadline = deadline or now + last
@@ -242,16 +245,6 @@ def _watch(kafka: KafkaConfig) -> str:
     """The command that shows the metrics."""
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets SIGTERM end the program as Ctrl-C does."""
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 from prequential.topics.errors import UsageError, WorkError
 from prequential.version import VERSION
 
-_COMMANDS = ("demo", "worker", "topics", "broker", "produce", "replay", "watch", "bench")
+_COMMANDS = ("demo", "worker", "topics", "broker", "produce", "dead-letters", "replay", "watch", "bench")
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
 _INTERRUPTED = 130
@@ -37,7 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in _COMMANDS:
-        importlib.import_module(f"prequential.cli.{name}").add_parser(subparsers)
+        module = name.replace("-", "_")
+        importlib.import_module(f"prequential.cli.{module}").add_parser(subparsers)
     args = parser.parse_args(argv)
     try:
         status = args.run(args)

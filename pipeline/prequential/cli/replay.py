@@ -15,12 +15,24 @@ import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.compilation import compile_loops
 from prequential.config import Config
+from prequential.core.course import Courses
 from prequential.files import Source, read_lines, replay
+from prequential.summary import Account, Emission, Place, emission_of, show, why
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.reasons import printable
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
@@ -28,7 +40,9 @@ _DESCRIPTION = """\
 Reads instances, predictions and labels and writes the metrics messages and drift alarms that a worker
 publishes for them. Files are JSON lines, `-` is a standard stream, names in .gz are (de)compressed.
 Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
-the file's order). At the end comes one last set of metrics for every sequence."""
+the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
+summary: what was read and dropped, outcomes, models, alarms, and what looks wrong. Ends with status 1 if
+nothing was evaluated."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -45,8 +59,10 @@ def add_parser(subparsers: Any) -> None:
         "that the workers took; joins no group and changes nothing",
     )
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
+    parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
+    parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
     parser.set_defaults(run=run)
 
 
@@ -71,49 +87,116 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
-        out = _Writer(stack, args)
-        progress = stack.enter_context(_progress())
-        if args.from_topics:
-            from prequential.worker.offline import replay_topics  # a broker's clients aren't needed else
-
-            replay_topics(config, out.put, out.dead_letter, progress)
-            return 0
-        sources = []
-        for kind in given:
-            with open_input(getattr(args, kind)) as (lines, _):
-                try:
-                    sources.append(Source(KINDS.index(kind), read_lines(lines)))
-                except (OSError, EOFError, zlib.error) as error:
-                    raise WorkError(f"can't read {getattr(args, kind)!r}: {error}") from error
-        out.sources = {source.kind: source for source in sources}
-        task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
-        replay(config, sources, out.put, lambda processed: progress.advance(task, processed))
+        summary_out = stack.enter_context(_open_output(args.summary))
+        out = _Writer(stack, args, config)
+        with _progress() as progress:
+            replayed = _from_topics if args.from_topics else _from_files
+            emission = replayed(args, config, given, out, progress)
+        account = out.account
+        summary = account.summary(emission)
+        if summary_out is not None:
+            summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    show(summary, Console(stderr=True))  # when all that was asked for is written
+    if not summary.evaluated:
+        raise WorkError(printable(why(summary, account.facts())))
     return 0
 
 
+def _from_topics(
+    args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
+) -> list[Emission] | None:
+    """Replay the cluster's topics; returns when there were metrics messages."""
+    from prequential.worker.offline import replay_topics  # a broker's clients aren't needed else
+
+    metrics = _asks_for_metrics(args)
+    replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
+    return emission_of(config, config) if metrics else None
+
+
+def _from_files(
+    args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
+) -> list[Emission] | None:
+    """Replay files; returns when there were metrics messages."""
+    for kind in given:
+        path = getattr(args, kind)
+        task = progress.add_task(f"reading {kind}", total=None)
+        with open_input(path) as (lines, _):
+            try:
+                source = Source(KINDS.index(kind), read_lines(lines))
+            except (OSError, EOFError, zlib.error) as error:
+                raise WorkError(f"can't read {path!r}: {error}") from error
+        out.sources[source.kind] = source
+        progress.remove_task(task)
+    sources = list(out.sources.values())
+    task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
+    metrics = _asks_for_metrics(args)
+    shard = replay(
+        config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
+        courses=Courses(),
+    )  # fmt: skip
+    out.account.add(shard)
+    return emission_of(shard.config, config) if metrics else None
+
+
+def _asks_for_metrics(args: argparse.Namespace) -> bool:
+    """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
+    return args.metrics_out is not None or args.comparisons_out is not None
+
+
+class _Rate(ProgressColumn):
+    """Records a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} records/s")
+
+
 def _progress() -> Progress:
+    """A bar with rate and time left, where standard error is a terminal."""
     console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
 
 
 class _Writer:
-    """Writes outputs to the files that were asked for."""
+    """Writes outputs to the files that were asked for, and takes an account of them."""
 
-    def __init__(self, stack: ExitStack, args: argparse.Namespace) -> None:
+    def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
         self._metrics = stack.enter_context(_open_output(args.metrics_out))
+        self._comparisons = stack.enter_context(_open_output(args.comparisons_out))
         self._alarms = stack.enter_context(_open_output(args.alarms_out))
         self._dead_letters = stack.enter_context(_open_output(args.dead_letters_out))
+        self._kafka = config.kafka
+        self._files = {
+            kind: "standard input" if path == "-" else path
+            for kind, name in enumerate(KINDS) if (path := getattr(args, name)) is not None
+        }  # fmt: skip
         self.sources: dict[int, Source] = {}
+        self.account = Account(self._place, self._find)
+
+    def _place(self, kind: int, partition: int, offset: int) -> Place:
+        if kind in self.sources:
+            return {"file": self._files[kind], "line": self.sources[kind].line_number(offset)}
+        return {"topic": self._kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
+
+    def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
+        line = self.sources[kind].find(stream, instance_id) if kind in self.sources else None
+        return None if line is None else {"file": self._files[kind], "line": line}
 
     def put(self, output: Output) -> None:
         if isinstance(output, Metrics):
             _write(self._metrics, output)
         elif isinstance(output, Alarm):
             _write(self._alarms, output)
+            self.account.alarms.append(output)
+        elif isinstance(output, Comparison):
+            _write(self._comparisons, output)
         else:
             source = self.sources[output.kind]
-            value = source.lines[source.order[output.offset]]
-            self.dead_letter(output, 0, source.line_number(output.offset) - 1, None, value)
+            line = source.line_number(output.offset)
+            self.dead_letter(output, 0, line - 1, None, source.lines[line - 1])
 
     def dead_letter(
         self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None
@@ -131,7 +214,7 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")
 

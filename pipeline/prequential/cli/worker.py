@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     config = load(args)
     if args.http is not None:
-        config = replace(config, http=_address(args.http))
+        address = _address(args.http)
+        config = replace(config, http=replace(config.http, host=address.host, port=address.port))
     logging.basicConfig(
         level=_LEVELS[args.log_level],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -6,7 +6,7 @@ evaluated of it: a model, and beside it what the configuration asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from prequential.core.errors import Unusable
 from prequential.core.kernel import as_columns, grown, records
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.plans import Plan
 from prequential.core.store import NO_CLASS
 from prequential.core.streams import (
@@ -38,12 +39,14 @@ from prequential.core.streams import (
 #: What baselines predict before the first label: a class of its own, never a label's.
 NOTHING = "@none"
 
-#: Behind a model's name, where its predictions are corrected by the labels before; and of random predictions
-#: with its distribution.
-CORRECTED_SUFFIX, RANDOM_SUFFIX = "+temporal", "@random"
-
-#: The value that all values of a key beyond the bound share.
+#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"
+
+#: Keys of segments that are remembered though they aren't configured: they come from strangers.
+MOST_OTHER_KEYS = 20
+
+#: Most versions of a stream's models that are told apart: some a day for years.
+MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Ages)
@@ -71,6 +74,10 @@ class Stream:
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
+        self.unseen_keys = set(config.segments)
+        self.other_keys: list[str] = []
+        self.versions: dict[str, int] = {}  # codes from 1, of all models together
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
@@ -83,6 +90,10 @@ class Stream:
         """The stages that outcomes are evaluated in, in the order of their rows."""
         some = (("initial",) if self.initial else ()) + (("final",) if self.final else ())
         return some + tuple(f"bin:{b}" for b in range(1, self.bins + 1))
+
+    def reports(self, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
 
     def position(self, key: int, value: str) -> int:
         """The position of a segment's value among its key's, from 1; a new one gets the next, or the last.
@@ -98,6 +109,28 @@ class Stream:
             position = values[value] = len(values) + 1
         return position
 
+    def note_keys(self, given: Mapping[str, str]) -> None:
+        """A record carries segments under these keys."""
+        self.unseen_keys -= given.keys()
+        for key in given:
+            if key not in self.config.segments and key not in self.other_keys:
+                if len(self.other_keys) >= MOST_OTHER_KEYS:
+                    return
+                self.other_keys.append(key)
+
+    def version(self, name: str) -> int:
+        """The code of a model's version; those beyond the bound share one."""
+        code = self.versions.get(name)
+        if code is None:
+            if len(self.versions) >= MOST_VERSIONS:
+                name = OTHER
+            code = self.versions.setdefault(name, len(self.versions) + 1)
+        return code
+
+    def version_name(self, code: int) -> str:
+        """The version that has this code."""
+        return next(name for name, known in self.versions.items() if known == code)
+
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
         value = next((name for name, at in self.values[key].items() if at == position), OTHER)
@@ -107,8 +140,10 @@ class Stream:
 class Catalog:
     """All names of a shard, and the tables that their rows are in."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0) -> None:
         self.config = config
+        #: Of the input topics; it stands in messages and in their ids.
+        self.partition = partition
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
         self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row
@@ -194,6 +229,7 @@ class Catalog:
         s.correction[code] = config.temporal_correction and not numbers
         s.probabilities[code] = not numbers and (
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins

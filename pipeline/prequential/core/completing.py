@@ -8,10 +8,10 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 
 from __future__ import annotations
 
-from prequential.core.events import MET, REVISED
+from prequential.core.events import MET
 from prequential.core.kernel import inlined, inner
-from prequential.core.logs import DUE, LATENCIES, OUTCOMES, Logs, add_event, add_segment_event
-from prequential.core.outcomes import OUTCOME, REVISION
+from prequential.core.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
+from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.scoring import score
 from prequential.core.store import NO_CLASS, Predictions, Store
 from prequential.core.streams import Registry
@@ -22,7 +22,8 @@ OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
 #: No bound of time.
 _EVER = 1 << 62
 
-_LOW = 0xFFFFFFFF
+#: The bits of an outcome's number that are kept of it.
+LOW = 0xFFFFFFFF
 
 
 # ---- which prediction counts
@@ -112,7 +113,7 @@ def _class_of(
 
 
 @inner
-def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
+def bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
     """Which baselines were right, by the label as it was when it met the prediction."""
     predictions, labels = store.predictions, store.labels
     label = store.instances.label[slot]
@@ -122,7 +123,7 @@ def _bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int)
 
 
 @inlined
-def _put(
+def put(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     position: int, number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
@@ -133,21 +134,22 @@ def _put(
     logs.used[OUTCOMES] = row + 1
     log.kind[row] = kind
     log.plan[row] = registry.subjects.plan[subject]
+    log.subject[row] = subject
     log.sequence[row] = registry.subjects.first[subject] + position
     log.number[row] = number
     log.label[row] = old
     log.revised[row] = labels.label[label]
     log.prediction[row] = _class_of(registry, store, stream, prediction, final, slot, whose)
-    log.bits[row] = _bits_of(store, prediction, final, slot, judged)
+    log.bits[row] = bits_of(store, prediction, final, slot, judged)
     log.record[row] = record
     log.t1[row] = labels.t1[label]
     log.scored[row] = 0
-    if kind == OUTCOME and whose == OWN:
+    if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 
 
 @inlined
-def _put_stages(
+def put_stages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
@@ -156,14 +158,14 @@ def _put_stages(
     initial = earliest_of(predictions, first, model)
     position = 0
     if streams.initial[stream]:
-        _put(
+        put(
             registry, store, logs, record, stream, slot, subject, position, number, initial, False, whose,
             old, judged, kind,
         )  # fmt: skip
         position += 1
     if streams.final[stream]:
         latest = latest_of(predictions, first, model, _EVER)
-        _put(
+        put(
             registry, store, logs, record, stream, slot, subject, position, number, latest, True, whose, old,
             judged, kind,
         )  # fmt: skip
@@ -172,7 +174,7 @@ def _put_stages(
     t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
     for b in range(1, bins + 1):
         chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
-        _put(
+        put(
             registry, store, logs, record, stream, slot, subject, position, number, chosen or initial, False,
             whose, old, judged, kind,
         )  # fmt: skip
@@ -228,6 +230,21 @@ def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
     return 0
 
 
+@inner
+def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
+    """A model's version is that of its newest prediction that has met its label.
+
+    By the predictions' time: labels of a former version's predictions may still come after it.
+    """
+    subjects, predictions = registry.subjects, store.predictions
+    latest = latest_of(predictions, first, model, _EVER)
+    version, ts = predictions.version[latest], predictions.ts[latest]
+    if version and (not subjects.version[model] or ts >= subjects.version_ts[model]):
+        subjects.version_ts[model] = ts
+        if version != subjects.version[model]:
+            subjects.version[model], subjects.version_since[model] = version, number
+
+
 @inlined
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
@@ -238,13 +255,15 @@ def _complete_model(
     y, t1 = store.labels.label[label], store.labels.t1[label]
     judged = y
     number = _count(registry, logs, stream, model, t1)
-    _put_stages(
+    if streams.versions[stream]:
+        _note_version(registry, store, model, number, first)
+    put_stages(
         registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
     )
-    if subjects.corrected[model] and _all_corrected(registry, store, stream, slot, model, first):
+    if subjects.corrected[model] and all_corrected(registry, store, stream, slot, model, first):
         shadow = subjects.corrected[model]
         its = _count(registry, logs, stream, shadow, t1)
-        _put_stages(
+        put_stages(
             registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged,
             OUTCOME,
         )  # fmt: skip
@@ -262,14 +281,14 @@ def _complete_model(
                 subject = registry.segment_rows.subject[row]
                 its = _count(registry, logs, stream, subject, t1)
                 store.values.segment_numbers[head, key] = its
-                _put_stages(
+                put_stages(
                     registry, store, logs, record, stream, slot, subject, its, model, first, OWN, y, judged,
                     OUTCOME,
                 )  # fmt: skip
 
 
 @inner
-def _all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
     """Whether all predictions that count in a stage carry probabilities of a known class."""
     streams, predictions = registry.streams, store.predictions
     label = store.instances.label[slot]
@@ -307,7 +326,7 @@ def _complete_ages(
             subject = subjects.after[model] + stage
             number = _count(registry, logs, stream, subject, t1)
             store.values.after_numbers[head, stage] = number
-            _put(
+            put(
                 registry, store, logs, record, stream, slot, subject, 0, number, chosen, False, OWN, y, y,
                 OUTCOME,
             )  # fmt: skip
@@ -328,7 +347,7 @@ def _complete_baselines(
         subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
         if subject:
             number = _count(registry, logs, stream, subject, t1)
-            _put_stages(
+            put_stages(
                 registry, store, logs, record, stream, slot, subject, number, reference, first,
                 PERSISTENT + which, y, y, OUTCOME,
             )  # fmt: skip
@@ -339,7 +358,7 @@ def _complete_baselines(
                     aged = subjects.after[subject] + stage
                     number = _count(registry, logs, stream, aged, t1)
                     store.label_values.after_numbers[label, stage] = number
-                    _put(
+                    put(
                         registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
                         PERSISTENT + which, y, y, OUTCOME,
                     )  # fmt: skip
@@ -355,7 +374,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
     logs.events.label[row] = y
-    logs.events.bits[row] = _bits_of(store, prediction, False, slot, y)
+    logs.events.bits[row] = bits_of(store, prediction, False, slot, y)
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 
@@ -367,10 +386,8 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     """
     predictions = store.predictions
     label = store.instances.label[slot]
-    latency = logs.used[LATENCIES]
-    logs.used[LATENCIES] = latency + 1
-    logs.latencies.stream[latency] = stream
-    logs.latencies.latency[latency] = max(0, store.labels.t1[label] - store.labels.t0[label])
+    clock = registry.streams.clock[stream]
+    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
     registry.streams.completed[stream] += 1
     store.labels.completed[label] = registry.streams.completed[stream]
     first = store.instances.first[slot]
@@ -411,121 +428,6 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     predictions = store.predictions
     row = first
     while row:
-        number = registry.subjects.outcomes[predictions.model[row]] & _LOW
-        predictions.extra[row] = number - (_LOW + 1) if number > _LOW >> 1 else number
+        number = registry.subjects.outcomes[predictions.model[row]] & LOW
+        predictions.extra[row] = number - (LOW + 1) if number > LOW >> 1 else number
         row = predictions.next[row]
-
-
-# ---- revisions
-
-
-@inner
-def _revise_stages(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
-    number: int, model: int, first: int, whose: int, old: int, judged: int,
-) -> None:  # fmt: skip
-    """Move one outcome of a subject in all stages but those at an age."""
-    _touch(registry, subject)
-    if not registry.streams.regression[stream]:
-        _put_stages(
-            registry, store, logs, record, stream, slot, subject, number, model, first, whose, old, judged,
-            REVISION,
-        )  # fmt: skip
-
-
-@inner
-def _touch(registry: Registry, subject: int) -> None:
-    registry.subjects.revisions[subject] += 1
-    registry.subjects.changed[subject] = 1
-
-
-@inner
-def revise(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int
-) -> None:
-    """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
-
-    Baselines and what was judged right of them keep what they saw.
-    """
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
-    regression = streams.regression[stream]
-    label = store.instances.label[slot]
-    first, at_first = store.instances.first[slot], store.labels.first[label]
-    row = first
-    while row:
-        if not regression:
-            judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
-            event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
-            logs.events.prediction[event] = predictions.label[row]
-            logs.events.label[event] = old
-            logs.events.revised[event] = store.labels.label[label]
-            logs.events.bits[event] = _bits_of(store, row, False, slot, judged)
-        row = predictions.next[row]
-    row = first
-    while row:
-        if is_first_of_model(predictions, first, row):
-            model = predictions.model[row]
-            initial = earliest_of(predictions, first, model)
-            judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
-            outcomes = subjects.outcomes[model]
-            number = outcomes - ((outcomes - predictions.extra[row]) & _LOW)
-            _revise_stages(
-                registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
-            )
-            for key in range(streams.keys[stream]):
-                number = store.values.segment_numbers[row, key]
-                if number:
-                    own = first_with_segments(store, first, model, streams.keys[stream])
-                    its = segment_row(registry, store, stream, slot, model, own, key)
-                    subject = registry.segment_rows.subject[its]
-                    _revise_stages(
-                        registry, store, logs, record, stream, slot, subject, number, model, first, OWN,
-                        old, judged,
-                    )  # fmt: skip
-            for stage in range(streams.age_count[stream]):
-                number = store.values.after_numbers[row, stage]
-                if number:
-                    age = registry.ages.age[streams.ages[stream] + stage]
-                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
-                    judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
-                    _touch(registry, subjects.after[model] + stage)
-                    if not regression:
-                        _put(
-                            registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0,
-                            number, chosen, False, OWN, old, judged, REVISION,
-                        )  # fmt: skip
-        row = predictions.next[row]
-    _revise_baselines(registry, store, logs, record, stream, slot, first, old)
-
-
-@inner
-def _revise_baselines(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
-) -> None:
-    """Likewise, of the evaluated baselines."""
-    streams, subjects = registry.streams, registry.subjects
-    label = store.instances.label[slot]
-    judged = store.labels.first[label]
-    reference = reference_of(store.predictions, first)
-    for which in range(2):
-        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-        if not subject:
-            continue
-        number = store.labels.completed[label] - subjects.began[subject]
-        if number > 0:
-            _revise_stages(
-                registry, store, logs, record, stream, slot, subject, number, reference, first,
-                PERSISTENT + which, old, judged,
-            )  # fmt: skip
-        for stage in range(streams.age_count[stream]):
-            number = store.label_values.after_numbers[label, stage]
-            if number:
-                age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
-                _touch(registry, subjects.after[subject] + stage)
-                _put(
-                    registry, store, logs, record, stream, slot, subjects.after[subject] + stage, 0, number,
-                    chosen, False, PERSISTENT + which, old, judged, REVISION,
-                )  # fmt: skip
-
-

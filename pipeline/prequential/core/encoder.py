@@ -81,6 +81,7 @@ class Encoder:
     def know(self, stream: Stream) -> None:
         """A stream is in the catalog, with its models and classes."""
         self._streams[stream.name] = stream.code
+        stream.unseen_keys -= {key for key, values in zip(stream.config.segments, stream.values) if values}
         self._models[stream.name] = dict(stream.models)
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
@@ -179,6 +180,11 @@ class Encoder:
         versions = [records[i].version for i in instances]
         if any(versions):
             version[instances] = [one or 0 for one in versions]
+        told = [record.model_version for record in predictions]
+        if any(one is not None for one in told):
+            of, by_code = streams[at].tolist(), self._catalog.streams
+            version[at] = [0 if one is None else by_code[s].version(str(one)) for s, one in zip(of, told)]
+            self._catalog.registry.streams.versions[np.unique(streams[at])] = 1
         propensity = np.zeros(count)
         if self._weights and instances:
             propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]
@@ -220,6 +226,8 @@ class Encoder:
             given = getattr(record, "segments", None)
             if given:
                 stream = by_code[code]
+                if stream.unseen_keys:
+                    stream.note_keys(given)
                 for key, name in enumerate(stream.config.segments):
                     if name in given:
                         segments[i, key] = stream.position(key, given[name])

@@ -81,6 +81,7 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
     if state == WAITING:
         _expire(registry, store, logs, stream, slot)
         instances.state[slot] = EXPIRED
+        instances.version[slot] = store.links.deadline[slot] - streams.horizon[stream]
         schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
         return
     if state == LABELLED:

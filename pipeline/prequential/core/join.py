@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.core.calendar import schedule, unschedule
-from prequential.core.completing import complete, complete_late, remember_numbers, revise
+from prequential.core.completing import complete, complete_late, remember_numbers
 from prequential.core.events import LATE, WAITS
 from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.kernel import inlined, inner, kernel
 from prequential.core.logs import (
     DUE,
+    DUPLICATE,
+    EXPIRED_PREDICTION,
+    LATE_LABEL,
+    LATE_PREDICTION,
     OVERDUE,
     READ_AHEAD,
     REMEMBERED,
     WANTED,
     Logs,
     add_event,
+    add_latency,
     has_capacity,
+    note_dropped,
 )
-from prequential.core.records import INSTANCE, PREDICTION, Rows
+from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.references import refer
+from prequential.core.revisions import revise
 from prequential.core.store import (
     EXPIRED,
     LABELLED,
@@ -116,7 +124,7 @@ def join(
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:
-            _instance(rows, i, registry, store, stream, slot)
+            _instance(rows, i, registry, store, logs, stream, slot)
         elif rows.kind[i] == PREDICTION:
             _prediction(rows, i, registry, store, logs, stream, slot)
         else:
@@ -238,7 +246,9 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
 
 
 @inlined
-def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+def _instance(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
     state, known = instances.state[slot], instances.version[slot]
@@ -250,6 +260,7 @@ def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int,
         return
     if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
         streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
         return
     if state == SETTLED:
         instances.version[slot] = version
@@ -258,6 +269,7 @@ def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int,
     t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
     if known != NO_VERSION and ts >= t0 and version <= known:
         streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
         return
     _note_instance(rows, i, registry, store, stream, slot)
     t0 = ts if known == NO_VERSION else min(t0, ts)
@@ -265,15 +277,19 @@ def _instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int,
     if state == WAITING:
         _run_until(registry, store, stream, slot, t0 + horizon)
     elif labels.t1[label] - t0 > horizon:
-        _label_was_late(registry, store, stream, slot, t0 + horizon)
+        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
     else:
         labels.t0[label] = t0
 
 
 @inner
-def _label_was_late(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+def _label_was_late(
+    registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
+) -> None:
     """A waiting label turned out to be later than the horizon: the instance waits without it."""
     registry.streams.late_label[stream] += 1
+    beyond = store.labels.t1[store.instances.label[slot]] - deadline
+    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
     registry.streams.waiting_labels[stream] -= 1
     drop_label(store, slot)
     store.instances.state[slot] = WAITING
@@ -313,6 +329,7 @@ def _add_prediction(
     predictions.majority[row] = streams.majority[stream]
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
+    predictions.version[row] = rows.version[i]
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row] = rows.number[i]
@@ -383,19 +400,23 @@ def _prediction(
     elif state == WAITING:
         if _repeats(rows, i, registry, store, stream, slot):
             subjects.duplicate[model] += 1
+            note_dropped(logs, DUPLICATE + PREDICTION, i)
             return
         _add_prediction(rows, i, registry, store, logs, stream, slot)
         if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
             _run_until(registry, store, stream, slot, ts + horizon)
     elif state == EXPIRED:
         subjects.expired[model] += 1
+        note_dropped(logs, EXPIRED_PREDICTION, i)
     elif ts > labels.t1[instances.label[slot]]:
         subjects.late[model] += 1
+        note_dropped(logs, LATE_PREDICTION, i)
     elif state == SETTLED:
         row = instances.first[slot]
         while row:
             if predictions.model[row] == model:
                 subjects.duplicate[model] += 1
+                note_dropped(logs, DUPLICATE + PREDICTION, i)
                 return
             row = predictions.next[row]
         row = _add_prediction(rows, i, registry, store, logs, stream, slot)
@@ -403,6 +424,8 @@ def _prediction(
         if instances.version[slot] == NO_VERSION:
             streams.predictions_without_instance[stream] += 1
         complete_late(registry, store, logs, i, stream, slot, row)
+        if streams.compared[stream]:
+            refer(registry, store, logs, i, stream, slot, row)
         drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
         remember_numbers(registry, store, row)
     else:
@@ -427,7 +450,7 @@ def _first_counting(
     t0 = rows.ts[i] if instances.version[slot] == NO_VERSION else labels.t0[label]
     late = labels.t1[label] - t0 > horizon
     if late:
-        _label_was_late(registry, store, stream, slot, t0 + horizon)
+        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
     row = _add_prediction(rows, i, registry, store, logs, stream, slot)
     if not late:
         streams.waiting_labels[stream] -= 1
@@ -448,11 +471,15 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
         return
     if state == EXPIRED:
         streams.late_label[stream] += 1
+        deadline = instances.version[slot] + streams.horizon[stream]
+        add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
+        note_dropped(logs, LATE_LABEL, i)
         return
     label = instances.label[slot]
     regression = streams.regression[stream]
     if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
         streams.duplicate_labels[stream] += 1
+        note_dropped(logs, DUPLICATE + LABEL, i)
         return
     old = labels.label[label]
     labels.label[label], labels.number[label] = y, rows.number[i]
@@ -471,6 +498,8 @@ def _first_label(
     t0 = store.links.deadline[slot] - horizon if waited else t1
     if t1 - t0 > horizon:
         streams.late_label[stream] += 1
+        add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
+        note_dropped(logs, LATE_LABEL, i)
         return
     label = take_row(store.pools, LABELS, labels.next)
     instances.label[slot] = label

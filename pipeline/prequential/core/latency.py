@@ -3,6 +3,10 @@
 The bins are those of a DDSketch of 1 % accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135): of
 equal relative width, so they can be added up, in any order the same. Streams differ in which of 1,501 bins
 they need, so bins lie in blocks that are allocated when a latency first falls into one.
+
+Quantiles over a stream's whole life hardly move when labels become slower. So there are others beside them,
+of the latest labels: of two *generations* the older is emptied and goes on as the newer one when that is old
+and large enough, by the stream's clock and its labels.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from ddsketch.mapping import LogarithmicMapping
-from prequential.core.kernel import Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.kernel import Bytes, Ints, Ints32, grown, inner, kernel, of_rows, taken
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
@@ -44,6 +48,24 @@ _BITS = 5
 _BLOCK = 1 << _BITS
 _BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
 
+#: A generation ends when it is as old (ms of the stream's clock) and has as many labels as this: so the
+#: latest labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
+RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
+
+#: Bins of generations are four of the others each: to 4 %, since what is asked is whether labels take
+#: several times as long, at a quarter of the memory.
+_MERGED_BITS = 2
+_RECENT_BLOCKS = (len(_VALUES) - 1 >> _MERGED_BITS) // _BLOCK + 1
+
+#: By bin of a generation, the latency in ms that stands for those in it: as far from either end, relatively.
+_RECENT_VALUES: Ints = np.array(
+    [
+        max(1, round(2 * _MAPPING.gamma ** ((key << _MERGED_BITS) + 3) / (1 + _MAPPING.gamma**4)))
+        for key in range(len(_ENDS) // 4 + 1)
+    ],
+    dtype=np.int64,
+)
+
 #: Counters: blocks in use; the first one is never used, its number stands for none.
 _USED = 0
 
@@ -55,6 +77,12 @@ class Streams(NamedTuple):
     total: Ints  # sum of the latencies, ms
     zeros: Ints  # latencies of 0 ms, for which there is no bin
     block: Ints32  # (streams, _BLOCKS): row in `Bins` of each block of keys, 0: none yet
+    # Of the two generations of the latest labels, (streams, 2) each:
+    recent: Ints  # labels
+    recent_zeros: Ints  # of them, those that took 0 ms
+    recent_block: Ints32  # (streams, 2, _RECENT_BLOCKS): as `block`
+    newer: Bytes  # which of the two is the newer one
+    began: Ints  # the stream's clock at the first label of the newer one
 
 
 class Bins(NamedTuple):
@@ -78,6 +106,9 @@ def new_latencies() -> Latencies:
     streams = Streams(
         np.zeros((0, len(BOUNDS) + 1), dtype=np.int64), np.zeros(0, dtype=np.int64),
         np.zeros(0, dtype=np.int64), np.zeros((0, _BLOCKS), dtype=np.int32),
+        np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64),
+        np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32), np.zeros(0, dtype=np.uint8),
+        np.zeros(0, dtype=np.int64),
     )  # fmt: skip
     return Latencies(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
 
@@ -87,16 +118,19 @@ def with_streams(latencies: Latencies, streams: int) -> Latencies:
     return latencies._replace(streams=grown(latencies.streams, streams))
 
 
-def update(latencies: Latencies, streams: Ints32, values: Ints) -> Latencies:
-    """Count latencies (ms) of streams (rows), two arrays of equal length; negative ones stand for nothing.
+def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) -> Latencies:
+    """Count latencies (ms) of streams (rows) at clocks (ms), arrays of equal length.
+
+    Negative latencies stand for nothing.
 
     >>> latencies = with_streams(new_latencies(), 1)
-    >>> latencies = update(latencies, np.zeros(3, dtype=np.int32), np.array([50, 2000, -1]))
+    >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
+    >>> latencies = update(latencies, streams, np.array([50, 2000, -1]), clocks)
     >>> latencies.streams.counts[0, :4].tolist(), int(latencies.streams.total[0]), quantiles(latencies, 0)
     ([1, 0, 1, 0], 2050, {'p50': 50, 'p90': 50, 'p99': 50})
     """
     start = 0
-    while (start := _update(latencies, streams, values, start)) < len(values):
+    while (start := _update(latencies, streams, values, clocks, start)) < len(values):
         latencies = latencies._replace(bins=grown(latencies.bins, len(latencies.bins.counts) + 1))
     return latencies
 
@@ -108,11 +142,27 @@ def quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
     return dict(zip(QUANTILES, found.tolist())) if labels else {}
 
 
+def recent_quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
+    """The same of the stream's latest labels, to 4 %; {} without labels.
+
+    >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
+    >>> now = 1_000 * np.arange(len(slower))
+    >>> latencies = update(with_streams(new_latencies(), 1), np.zeros(len(now), np.int32), slower, now)
+    >>> quantiles(latencies, 0)["p50"], recent_quantiles(latencies, 0)["p50"]
+    (4965, 30932)
+    """
+    found = np.zeros(len(_SHARES), dtype=np.int64)
+    labels = _recent_quantiles(latencies, stream, _SHARES, found)
+    return dict(zip(QUANTILES, found.tolist())) if labels else {}
+
+
 def part(latencies: Latencies, streams: Ints) -> Latencies:
     """A copy of what is known of these streams, to be read only."""
     own = of_rows(latencies.streams, streams)
-    used = np.union1d([0], own.block[streams])  # none is none of the copy's, too
-    own.block[streams] = np.searchsorted(used, own.block[streams])
+    blocks = own.block[streams], own.recent_block[streams]
+    # None is none of the copy's, too.
+    used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
+    own.block[streams], own.recent_block[streams] = (np.searchsorted(used, some) for some in blocks)
     return latencies._replace(streams=own, bins=taken(latencies.bins, used))
 
 
@@ -139,8 +189,22 @@ def _key(value: int) -> int:
     return key
 
 
+@inner
+def _begin_generation(latencies: Latencies, stream: int) -> None:
+    """The older generation is emptied and becomes the newer one."""
+    table, bins = latencies.streams, latencies.bins.counts
+    newer = 1 - table.newer[stream]
+    table.newer[stream] = newer
+    table.recent[stream, newer] = table.recent_zeros[stream, newer] = 0
+    for number in range(_RECENT_BLOCKS):
+        block = table.recent_block[stream, newer, number]
+        if block:
+            for column in range(_BLOCK):
+                bins[block, column] = 0
+
+
 @kernel
-def _update(latencies: Latencies, streams: Ints32, values: Ints, start: int) -> int:
+def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, start: int) -> int:
     """Count from row `start` on; returns the row before which blocks must be made, or the end."""
     table, bins, counters = latencies.streams, latencies.bins.counts, latencies.counters
     for i in range(start, len(values)):
@@ -148,18 +212,33 @@ def _update(latencies: Latencies, streams: Ints32, values: Ints, start: int) -> 
         if value < 0:
             continue
         stream = streams[i]
+        newer = table.newer[stream]
+        if table.recent[stream, newer] >= RECENT_LABELS and clocks[i] - table.began[stream] >= RECENT_MS:
+            _begin_generation(latencies, stream)
+            newer = table.newer[stream]
+        if table.recent[stream, newer] == 0:
+            table.began[stream] = clocks[i]
         if value:
             key = _key(value)
+            merged = key >> _MERGED_BITS
             block = table.block[stream, key >> _BITS]
+            recent = table.recent_block[stream, newer, merged >> _BITS]
+            if counters[_USED] + (block == 0) + (recent == 0) > len(bins):
+                return i
             if block == 0:
                 block = counters[_USED]
-                if block == len(bins):
-                    return i
                 counters[_USED] += 1
                 table.block[stream, key >> _BITS] = block
+            if recent == 0:
+                recent = counters[_USED]
+                counters[_USED] += 1
+                table.recent_block[stream, newer, merged >> _BITS] = recent
             bins[block, key & (_BLOCK - 1)] += 1
+            bins[recent, merged & (_BLOCK - 1)] += 1
         else:
             table.zeros[stream] += 1
+            table.recent_zeros[stream, newer] += 1
+        table.recent[stream, newer] += 1
         table.counts[stream, position(BOUNDS_MS, value)] += 1
         table.total[stream] += value
     return len(values)
@@ -184,4 +263,25 @@ def _quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Int
             while quantile < len(shares) and running > shares[quantile] * (labels - 1) - zeros:
                 found[quantile] = _VALUES[key]
                 quantile += 1
+    return labels
+
+
+@kernel
+def _recent_quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Ints) -> int:
+    """The same of both generations together."""
+    table, bins = latencies.streams, latencies.bins.counts
+    labels = table.recent[stream, 0] + table.recent[stream, 1]
+    running = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]
+    quantile = 0
+    while quantile < len(shares) and running > shares[quantile] * (labels - 1):
+        found[quantile] = 0
+        quantile += 1
+    for key in range(len(_RECENT_VALUES)):
+        for generation in range(2):
+            block = table.recent_block[stream, generation, key >> _BITS]
+            if block:
+                running += bins[block, key & (_BLOCK - 1)]
+        while quantile < len(shares) and running > shares[quantile] * (labels - 1):
+            found[quantile] = _RECENT_VALUES[key]
+            quantile += 1
     return labels

@@ -14,6 +14,13 @@ from prequential.core.outcomes import Log, new_log
 OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED, READ_AHEAD = range(10)
 
 
+#: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
+#: made after its label, one that comes when its instance has expired, and, by kind of record, what was there
+#: already.
+LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, DUPLICATE = range(4)
+REASONS = DUPLICATE + 3
+
+
 class SegmentEvents(NamedTuple):
     """Predictions of a model for an instance in a segment met their label, or expired."""
 
@@ -23,10 +30,12 @@ class SegmentEvents(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """Label latencies (ms), each of a label that met its first predictions."""
+    """Label latencies (ms), each of a label that met its first predictions, or came after the horizon."""
 
     stream: Ints32
-    latency: Ints
+    latency: Ints  # t1 - t0; of a late label, what of it is beyond the horizon
+    late: Bytes
+    clock: Ints  # the stream's, ms
 
 
 class Logs(NamedTuple):
@@ -38,6 +47,7 @@ class Logs(NamedTuple):
     latencies: Latencies
     due: Ints32  # subjects whose messages are due by count, in order
     used: Ints
+    dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
 
 
 def new_logs(rows: int) -> Logs:
@@ -53,6 +63,7 @@ def new_logs(rows: int) -> Logs:
         records(Latencies, rows),
         column(np.int32),
         np.zeros(10, dtype=np.int64),
+        np.zeros(REASONS, dtype=np.int64),
     )
 
 
@@ -74,6 +85,23 @@ def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> No
     logs.used[SEGMENT_EVENTS] = row + 1
     events = logs.segment_events
     events.model[row], events.segment[row], events.labelled[row] = model, segment, labelled
+
+
+@inner
+def note_dropped(logs: Logs, reason: int, row: int) -> None:
+    """A record is dropped: the first one for each reason is an example."""
+    if logs.dropped[reason] == 0:
+        logs.dropped[reason] = row + 1
+
+
+@inlined
+def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) -> None:
+    """A row in the log of latencies."""
+    row = logs.used[LATENCIES]
+    logs.used[LATENCIES] = row + 1
+    latencies = logs.latencies
+    latencies.stream[row], latencies.latency[row], latencies.late[row] = stream, latency, late
+    latencies.clock[row] = clock
 
 
 @inlined

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from prequential.core import coverage as coverage_of
 from prequential.core import latency, periods, selection
-from prequential.core.catalog import RANDOM_SUFFIX, Catalog, Stream, Subject
+from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.details import details_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.label_dependence import LabelDependence
@@ -20,7 +20,7 @@ from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.measuring import Measured, cells_of, measured, pairs_of
-from prequential.core.naming import FADING
+from prequential.core.naming import FADING, RANDOM_SUFFIX
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
 from prequential.core.watch import Watch
@@ -94,6 +94,8 @@ class Reporter:
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
         self.latencies = latency.new_latencies()
+        #: By how much labels were later than the horizon; no part of the state.
+        self.late_latencies = latency.new_latencies()
         #: By subject: how the labels of its outcomes depend on each other, where a detail asks for it.
         self.labels: dict[int, LabelDependence] = {}
         #: By subject: `outcomes` and `revisions` at its last messages.
@@ -187,7 +189,7 @@ class Reporter:
         lines = [
             Line(
                 name, stage, estimator, place, bool(chance), positions,
-                identifier(stream.name, name, about.segment, stage, estimator),
+                identifier(stream.name, self._catalog.partition, name, about.segment, stage, estimator),
             )
             for chance, name in enumerate(names)
             for stage, positions in _stages(about, stream, stages)
@@ -206,13 +208,15 @@ class Reporter:
         ts = int(subjects.newest_ts[row])
         began_later = self.started_empty.get(row)
         selections = self._selected.setdefault(config.measures, {})
+        version = int(subjects.version[row])
         of, segment, digest = stream.name, about.segment, config.digest
+        partition = self._catalog.partition
         for line in self._lines(row, about, stream):
             state = _state(states[row], line, config.alpha)
             selected = selections.get(state.reasons) or self._selection(config.measures, state.reasons)
             message = Metrics(
-                line.identify(outcomes, revisions), of, line.model, segment, line.stage, line.estimator,
-                state.n, outcomes, ts, dict(zip(selected.names, selected.pick(state.values))),
+                line.identify(outcomes, revisions), of, partition, line.model, segment, line.stage,
+                line.estimator, state.n, outcomes, ts, dict(zip(selected.names, selected.pick(state.values))),
                 selected.undefined, counts, digest,
             )  # fmt: skip
             if config.details:
@@ -220,6 +224,9 @@ class Reporter:
                     setattr(message, name, found)
             if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
                 message.started_empty = True
+            if version and not line.chance:
+                message.model_version = stream.version_name(version)
+                message.version_since = int(subjects.version_since[row])
             if coverage is not None and not line.chance:
                 message.coverage = coverage
             yield message
@@ -327,6 +334,7 @@ class Reporter:
             "oldest_waiting_ms": coverage_of.oldest(self.coverage, model, clock),
             "labelled": coverage_of.labelled(self.coverage, model, clock),
             "label_latency_ms": latency.quantiles(self.latencies, at),
+            "recent_label_latency_ms": latency.recent_quantiles(self.latencies, at),
             "unpredicted_labels": int(streams.unmatched_label[at]),
             "instances_without_predictions": int(streams.instances_without_predictions[at]),
             "predictions_without_instance": int(streams.predictions_without_instance[at]),
@@ -365,7 +373,7 @@ class Reporter:
         return found
 
     def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
-        key = (stream.name, model, None, "period", state.name)
+        key = (stream.name, self._catalog.partition, model, None, "period", state.name)
         subject = self._catalog.subjects[row]
         assert subject is not None
         selected = self._measure_period(stream, row, state.row)
@@ -413,7 +421,9 @@ class Reporter:
         """An alarm's message."""
         config = watch.config
         stream = self._catalog.streams[about.stream]
-        key = (stream.name, about.model, about.segment, stage, config.detector)
+        key = (
+            stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
+        )  # fmt: skip
         return Alarm(
             identity(*key, config.signal, watch.params, outcome),
             *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,

@@ -10,6 +10,10 @@ from prequential.core.measures import INDEX
 #: Kinds of estimators.
 ALL, WINDOW, FADING = range(3)
 
+#: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
+#: are corrected by the labels before, and of random predictions with its distribution.
+BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
+
 #: Fading factors below it forget everything at once.
 _SMALLEST = 1e-30
 
@@ -62,8 +66,8 @@ class SignalName(NamedTuple):
 def parse_signal(name: str) -> SignalName:
     """What a signal's name says; raises ValueError quoting it.
 
-    >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa")[1:]
-    (('fading:0.9', 'all'), ('window:9', 'kappa'))
+    >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa").measure
+    (('fading:0.9', 'all'), 'kappa')
     >>> parse_signal("error").errors, parse_signal("scaled_error").scaled
     ((), True)
     >>> parse_signal("kappa")

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, records
 
-#: Kinds of rows: an outcome came; the label of a former one was revised.
-OUTCOME, REVISION = 0, 1
+#: Kinds of rows: an outcome came; the label of a former one was revised; a former one, of the instance that
+#: another model has an outcome of now: for comparisons alone.
+OUTCOME, REVISION, REFERENCE = 0, 1, 2
 
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
 SCORED, WEIGHTED = 1, 2
@@ -23,6 +24,7 @@ class Log(NamedTuple):
 
     kind: Bytes
     plan: Ints32
+    subject: Ints32
     sequence: Ints32  # row in the plan's tables
     number: Ints  # of the outcome in its sequence, from 1
     label: Ints32  # class code; of a revision the label before

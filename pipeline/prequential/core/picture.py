@@ -101,6 +101,7 @@ def take(catalog: Catalog, reporter: Reporter, part: Part, *, scored: bool) -> P
     for code in codes:
         stream = streams[code] = copy.copy(streams[code])
         stream.models, stream.class_names = dict(stream.models), list(stream.class_names)
+        stream.versions = dict(stream.versions)
     known = (row for code in part.streams.tolist() for row in streams[code].models.values())
     models = np.fromiter(known, dtype=np.int64)
     picture = copy.copy(catalog)

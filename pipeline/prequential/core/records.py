@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     model: Ints32  # of predictions: the model's subject
     label: Ints32  # of predictions and labels: the class
     number: Floats  # … or the number
-    version: Ints  # of instances
+    version: Ints  # of instances; of predictions, the code of the model's version, 0: not given
     propensity: Floats  # of instances; 0: not given
     segments: Codes  # (records, keys): 0 not given, else 1 + position of the value
     probabilities: Ints  # (records + 1,): where each prediction's probabilities begin in the two below

@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 from prequential.config import Config
-from prequential.core import coverage, latency, periods, selection, snapshot
-from prequential.core.catalog import Catalog, Stream
+from prequential.core import coverage, latency, periods, seen, selection, snapshot
+from prequential.core.catalog import Catalog
+from prequential.core.comparisons.pairing import Pairing
+from prequential.core.comparisons.reporting import ComparisonReporter
+from prequential.core.course import Courses
 from prequential.core.encoder import Encoder, Round
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
@@ -38,13 +41,20 @@ from prequential.core.logs import (
 from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
-from prequential.core.outcomes import OUTCOME
+from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.plans import Plan
+from prequential.core.records import Rows
+from prequential.core.refusals import Refusals
 from prequential.core.state import ensure, new_store
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
+
+#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default. The row
+#: of a course is that of the subject times this, plus the stage's place.
+COURSE_STAGES = 2
 
 #: No `emit.every`: no tick is ever due.
 _NO_TICK = 1 << 62
@@ -55,10 +65,13 @@ class Shard:
 
     `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
     gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
+    Of a shard on Kafka `partitions` is how many the input topics have, so that streams that belong elsewhere
+    are noticed.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
+        self.partition, self._partitions = partition, partitions
         self.replaying = False
         self.merge = Merge()
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
@@ -67,9 +80,22 @@ class Shard:
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
-        self.catalog = Catalog(config)
+        #: Records here of streams that are another partition's, by kind, and by stream; of this process.
+        self.misplaced = [0, 0, 0]
+        self.misplaced_streams: dict[str, int] = {}
+        self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
+        self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
+        self.pairing = Pairing(self.catalog)
+        self.comparisons = ComparisonReporter(self.catalog, self.pairing)
         self.encoder = Encoder(self.catalog)
+        #: What came in this life of the process, and kind and offset of the first record that was dropped for
+        #: each reason (`prequential.core.logs`).
+        self.seen = seen.new_seen()
+        self.dropped: dict[int, tuple[int, int]] = {}
+        self.refusals = Refusals()
+        #: How losses went, for who wants to know: see `COURSE_STAGES`.
+        self.courses: Courses | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -124,6 +150,8 @@ class Shard:
             if stream.config.period is not None:
                 found = self.reporter.of_periods(stream, all_news=True)
                 self.outputs += [] if self.replaying else found
+            pairs = {pair for row in stream.subjects for pair in self.pairing.of.get(row, ())}
+            self.outputs += self.comparisons.messages(pairs, replaying=self.replaying, all_news=True)
 
     @property
     def remembered(self) -> int:
@@ -167,6 +195,12 @@ class Shard:
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
         done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        rows = len(encoded.rows.kind) if refused is None else refused + 1
+        self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
+        if self.logs.dropped.max() > 0:
+            self._note_dropped(taken, places[encoded.positions])
+        if self._partitions is not None:
+            self._count_misplaced(encoded.rows, refused)
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(taken, int(places[unused.position]), unused.reason)
@@ -175,6 +209,13 @@ class Shard:
             reason = self._reason(encoded.rows.refused[row], records[position])
             self._refuse(taken, int(places[position]), reason)
         return done
+
+    def _note_dropped(self, taken: Taken, places: Ints) -> None:
+        """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
+        for reason in np.flatnonzero(self.logs.dropped > 0).tolist():
+            batch, index = taken.locate(int(places[self.logs.dropped[reason] - 1]))
+            self.dropped[reason] = batch.kind, batch.offsets[index]
+            self.logs.dropped[reason] = -1
 
     def _join(self, encoded: Round, records: list[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
@@ -200,18 +241,41 @@ class Shard:
                 self._widen_logs(int(used[NEEDED]))
             elif why == REFUSED:
                 self.encoder.undo(row)
+                self.pairing.forget()
                 self._known = min(self._known, len(self.catalog.streams))
                 return row
         return None
 
+    def _count_misplaced(self, rows: Rows, stop: int | None) -> None:
+        """Count records of streams that belong to another partition, up to this row; not those refused."""
+        assert self._partitions is not None
+        streams = self.catalog.streams
+        for stream in streams[len(self._misplaced) :]:
+            away = partition_of(stream.name, self._partitions) != self.partition
+            self._misplaced = np.append(self._misplaced, away)
+        if not self._misplaced.any():
+            return
+        taken = rows.refused[:stop] == 0
+        of, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[of]
+        for kind in kinds[away].tolist():
+            self.misplaced[kind] += 1
+        codes, counts = np.unique(of[away], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist()):
+            name = streams[code].name
+            self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
+
     def _widen_logs(self, rows: int) -> None:
         used = self.logs.used
-        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(used=used)
+        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(
+            used=used, dropped=self.logs.dropped
+        )
 
     def make_rows(self) -> None:
         """Rows for streams and models that are new, where consumers keep what they know."""
         catalog, reporter = self.catalog, self.reporter
         reporter.latencies = latency.with_streams(reporter.latencies, len(catalog.streams))
+        reporter.late_latencies = latency.with_streams(reporter.late_latencies, len(catalog.streams))
         reporter.selection = selection.with_rows(
             reporter.selection, len(catalog.subjects), len(catalog.segment_origin)
         )
@@ -220,6 +284,7 @@ class Shard:
             about = catalog.subjects[row]
             if about is None:
                 continue
+            self.pairing.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -245,24 +310,33 @@ class Shard:
             selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         count = int(used[LATENCIES])
         if count:
-            reporter.latencies = latency.update(
-                reporter.latencies, logs.latencies.stream[:count], logs.latencies.latency[:count]
-            )
+            log = logs.latencies
+            streams, latencies, clocks = log.stream[:count], log.latency[:count], log.clock[:count]
+            late = log.late[:count] > 0
+            if late.any():
+                reporter.late_latencies = latency.update(
+                    reporter.late_latencies, streams[late], latencies[late], clocks[late]
+                )
+                streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
+            reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
             self._evaluate(int(used[OUTCOMES]), records)
+            self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
         clear(logs)
 
     def _evaluate(self, count: int, records: list[Any]) -> None:
         """Estimators and detectors read the outcome log."""
         catalog, log = self.catalog, self.logs.outcomes
-        plans = log.plan[:count]
+        plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
         found: list[tuple[tuple[int, ...], Alarm]] = []
         for number in numbers:
             plan = catalog.plans[number]
-            rows = np.flatnonzero(plans == number).astype(np.int32)
+            rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
             if "dependence" in plan.config.details and not plan.numbers:
                 self._note_labels(plan, rows)
+            if self.courses is not None:
+                self._note_course(plan, rows)
             alarms = plan.consume(log, rows, catalog.positives(plan))
             for i in range(0 if self.replaying else int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
@@ -270,7 +344,7 @@ class Shard:
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
-                if not self._is_reported(catalog.streams[about.stream], stage):
+                if not catalog.streams[about.stream].reports(stage):
                     continue
                 detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
@@ -282,10 +356,21 @@ class Shard:
                 found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
         self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
 
-    @staticmethod
-    def _is_reported(stream: Stream, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake."""
-        return stage in stream.config.stages or (stage.startswith("bin:") and "bins" in stream.config.stages)
+    def _note_course(self, plan: Plan, rows: Ints32) -> None:
+        """Losses of the first stages of a plan's outcomes."""
+        assert self.courses is not None
+        log, first = self.logs.outcomes, self.catalog.columns.subjects.first
+        rows = rows[log.kind[rows] == OUTCOME]
+        sequences = log.sequence[rows]
+        subjects = plan.subject[sequences].astype(np.int64)
+        stages = sequences - first[subjects]
+        shown = stages < COURSE_STAGES
+        rows, keys = rows[shown], (COURSE_STAGES * subjects + stages)[shown]
+        if plan.numbers:
+            losses = np.abs(log.error[rows])
+        else:
+            losses = (log.label[rows] != log.prediction[rows]).astype(np.float64)
+        self.courses.update(keys, log.number[rows], losses)
 
     def _note_labels(self, plan: Plan, rows: Ints32) -> None:
         """How labels follow each other, of each subject's outcomes: once for all of its stages."""
@@ -306,6 +391,7 @@ class Shard:
         subjects = self.catalog.columns.subjects
         rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
         self.outputs += self.reporter.metrics(rows, replaying=self.replaying)
+        self.outputs += self.comparisons.of_subjects(rows, replaying=self.replaying)
 
     def _tick(self, time: int) -> None:
         """Record time passed the multiples of `emit.every` before `time`."""
@@ -339,6 +425,7 @@ class Shard:
         if with_periods:
             found = self._with_due_periods(found, passed)
         self.outputs += found
+        self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
 
     def _with_due_periods(self, metrics: list[Metrics], passed: set[int]) -> list[Metrics]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.
@@ -372,8 +459,9 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        why = batch.reasons[index] if reason is None else reason
+        self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
-            why = batch.reasons[index] if reason is None else reason
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
     def _reason(self, code: int, record: Any) -> str:

@@ -30,7 +30,7 @@ from prequential.core.kernel import (
     kernel,
     zeros,
 )
-from prequential.core.measures import DEFINED, INDEX, NAMES
+from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES
 from prequential.core.measures.positive import Positives
 from prequential.core.measuring import Measured
 from prequential.core.outcomes import OUTCOME, Log, cell_of
@@ -46,9 +46,7 @@ REFERENCE = 100
 LARGEST = 1e200
 
 #: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(
-    INDEX[name] for name in ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
-)
+_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
 )

@@ -15,6 +15,7 @@ from prequential.config import DetectorConfig, StreamConfig
 from prequential.core import coverage, ids, latency, periods, selection
 from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
+from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
 from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
@@ -33,12 +34,13 @@ _PIECE = 1 << 20
 
 #: Columns of streams that are state, and of subjects.
 _STREAM_STATE = (
-    "clock", "started", "wheel", "persistent", "majority", "labels", "completed", "waiting_labels",
-    "late_label", "unmatched_label", "revisions", "instances_without_predictions",
+    "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
+    "waiting_labels", "late_label", "unmatched_label", "revisions", "instances_without_predictions",
     "predictions_without_instance", "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
 _SUBJECT_STATE = (
-    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate",
+    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
+    "version_since", "version_ts",
 )  # fmt: skip
 _CLASS_STATE = ("seen", "order", "followed")
 
@@ -82,7 +84,7 @@ def _head(shard: Shard) -> dict[str, Any]:
             {
                 "name": stream.name, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
-                "values": [list(values) for values in stream.values],
+                "values": [list(values) for values in stream.values], "versions": list(stream.versions),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
@@ -108,6 +110,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "reported": [[row, *counts] for row, counts in reporter.reported.items()],
         "worse": [[row, *key, since] for row, of in reporter.worse.items() for key, since in of.items()],
         "started_empty": [[row, list(what)] for row, what in reporter.started_empty.items()],
+        **saving.head(shard.pairing, shard.comparisons),
     }  # fmt: skip
 
 
@@ -129,6 +132,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, array in tables_of(getattr(reporter, what)).items():
             found[f"{what}|{name}"] = array.copy()
+    found |= saving.arrays(shard.pairing)
     slots = int(store.ids.counts[ids.TOP]) + 1
     found["deadline"] = store.links.deadline[:slots].copy()
     ends = dict.fromkeys(_OF_SLOTS, slots)
@@ -187,6 +191,7 @@ class _Restoring:
         for stream in self._catalog.streams:
             shard.encoder.know(stream)
         shard.make_rows()
+        self._pairs()
         self._periods()
         return self._missing
 
@@ -212,6 +217,8 @@ class _Restoring:
             least = min(before, now)
             new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
             new_square[:least, :least] = square[:least, :least]
+        for name in saved["versions"]:
+            stream.version(name)
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
@@ -536,6 +543,20 @@ class _Restoring:
                     positions[i] = stream.values[new].get(value, most)
                 found[new] = old, positions
         return found
+
+    # ---- pairs
+
+    def _pairs(self) -> None:
+        """What is known of models that are compared."""
+        shard, plans = self._shard, self._head["plans"]
+        stages = {
+            row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
+            if number < len(plans)
+        }  # fmt: skip
+        self._missing += saving.restore(
+            self._catalog, shard.pairing, shard.comparisons, self._head, self._arrays, dict(self._moved),
+            stages,
+        )  # fmt: skip
 
     # ---- periods
 

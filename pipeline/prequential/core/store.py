@@ -5,7 +5,7 @@
 | WAITING | an instance record or predictions, no label | t0 + horizon |
 | LABELLED | a label, no prediction that counts | t1 + horizon |
 | SETTLED | at least one outcome | clock at the outcome + settle |
-| EXPIRED | nothing but the id: the label's time is over | clock when it expired + horizon |
+| EXPIRED | nothing but the id and t0: the label's time is over | clock when it expired + horizon |
 
 An instance is a row of `Instances` (its slot, see `prequential.core.ids`); its predictions are a list in a
 pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for none. See
@@ -36,7 +36,7 @@ MAX_CLASSES = NO_CLASS
 class Instances(NamedTuple):
     """By slot. Deadlines are in `prequential.core.calendar.Links`."""
 
-    version: Ints  # largest one of its instance records
+    version: Ints  # largest one of its instance records; of an expired instance its arrival t0, ms
     first: Ints32  # first of its predictions
     label: Ints32  # its label
     state: Bytes
@@ -63,6 +63,7 @@ class Predictions(NamedTuple):
     majority: Codes
     judged: Codes  # 0, or 1 + the label's class when it met the label alone, after others had
     corrected: Codes  # 0, or 1 + the class by temporal correction
+    version: Codes  # of the model, a code; 0: not given
 
 
 class Values(NamedTuple):

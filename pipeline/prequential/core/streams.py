@@ -23,6 +23,8 @@ class Streams(NamedTuple):
     initial: Bytes  # whether the stage is evaluated
     final: Bytes
     bins: Ints32  # how many are evaluated
+    compared: Bytes  # whether any two of its models are compared
+    versions: Bytes  # whether predictions have told any version of their model
     keys: Ints32  # keys of segments
     slots: Ints32  # values of a key that have segments, and one for the others
     ages: Ints32  # first of its stages at an age in `Ages.age`, and how many
@@ -106,6 +108,9 @@ class Subjects(NamedTuple):
     late: Ints
     expired: Ints
     duplicate: Ints
+    version: Ints32  # code of its version, of the newest prediction that has met its label; 0: none was given
+    version_since: Ints  # its outcome that was the first of this version
+    version_ts: Ints  # time of that newest prediction, ms
 
 
 #: Kinds of subjects, in the order in which messages of a stream about them go.

@@ -47,6 +47,7 @@ _CLASSES = StreamConfig(
     emit_outcomes=7,
     emit_every=1_000,
     period=2_000,
+    compare_losses=("error", "log_loss"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
         *(
@@ -64,6 +65,7 @@ _NUMBERS = replace(
     details=(),
     temporal_correction=False,
     baselines=("persistent",),
+    compare_losses=("error", "squared"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}), DetectorConfig(signal="window:5/all"),
         DetectorConfig(signal="scaled_error"),
@@ -126,7 +128,7 @@ def warm_consumers() -> None:
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
-    reporter.latencies = latency.update(reporter.latencies, nothing, np.zeros(0, np.int64))
+    reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:

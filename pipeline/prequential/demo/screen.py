@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from prequential.demo.board import LATEST, RECENT, STAGES, WHOLE, Board
 from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
+from prequential.table import Row, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm
 from rich.console import Console, Group
 from rich.table import Table
@@ -17,16 +18,8 @@ from rich.text import Text
 #: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
 _ALARMS = 4
 
-#: Characters for a model's course, and the accuracies that the lowest and highest stand for.
-_COURSE = 18
-_BARS = "▁▂▃▄▅▆▇█"
-_LOWEST, _HIGHEST = 0.5, 1.0
-
 #: Seconds that the stream must be behind its plan for that to be said.
 _BEHIND = 2.0
-
-#: Width of a table with courses; what doesn't go to a terminal is as wide.
-_WIDE = 100
 
 
 def picture(board: Board, feed: Feed, console: Console) -> Group:
@@ -45,42 +38,38 @@ def picture(board: Board, feed: Feed, console: Console) -> Group:
 
 def table(board: Board, server: ModelServer, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
-    with_course = console.encoding.startswith("utf") and console.width >= _WIDE
-    grid = Table(
-        title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
-        f"latest: the last {LATEST:,}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        "kappa_per: gain over repeating the latest label known then (seconds old at initial); "
-        "below 0: a loss",
-        title_justify="left",
-        caption_justify="left",
-        show_edge=False,
-        pad_edge=False,
-    )
-    for name in ("model", "stage"):
-        grid.add_column(name, no_wrap=True)
-    for name in (
-        "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest", "kappa_per\nlatest",
-    ):  # fmt: skip
-        grid.add_column(name, justify="right", no_wrap=True)
-    if with_course:
-        grid.add_column("accuracy over time", no_wrap=True)
+    rows = []
     for model in board.models:
         for stage in STAGES:
             recent = [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
-            course = [accuracy for _, accuracy in board.course.get((model, stage), [])]
-            grid.add_row(
-                model if stage == STAGES[0] else "",
-                stage,
-                _number(board.measure(model, stage, WHOLE, "accuracy")),
-                _number(board.since(model, stage, server.drift_outcome)),
-                *map(_number, recent),
-                *([bars(course)] if with_course else []),
-                end_section=stage == STAGES[-1],
+            rows.append(
+                Row(
+                    (model if stage == STAGES[0] else "", stage),
+                    (
+                        board.measure(model, stage, WHOLE, "accuracy"),
+                        board.since(model, stage, server.drift_outcome),
+                        *recent,
+                    ),
+                    [accuracy for _, accuracy in board.course.get((model, stage), [])],
+                    stage == STAGES[-1],
+                )
             )
-    return grid
+    return models_table(
+        rows,
+        ("model", "stage"),
+        (
+            "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
+            "kappa_per\nlatest",
+        ),
+        "accuracy over time" if with_courses(console) else None,
+        title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
+        f"latest: the last {LATEST:,}",
+        caption="initial: an instance's first prediction; final: the last one before its label. "
+        "kappa_per: gain over repeating the latest label known then (seconds old at initial); "
+        "below 0: a loss",
+    )  # fmt: skip
 
 
 def legend(server: ModelServer) -> list[str]:
@@ -128,7 +117,7 @@ def recent_line(board: Board) -> str:
         return "no outcomes yet"
     shown = []
     for model in board.models:
-        both = (_number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
         shown.append(f"{model} {' / '.join(both)}")
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
@@ -149,20 +138,6 @@ def signal_name(alarm: Alarm) -> str:
     return "recent/older error" if alarm.signal == RATIO else alarm.signal
 
 
-def bars(values: Sequence[float], width: int = _COURSE) -> str:
-    """A course as a row of bars, the newest at the right.
-
-    >>> bars([0.5, 0.75, 1.0], width=3)
-    '▁▅█'
-    >>> bars([0.9] * 10 + [0.7] * 10, width=4)
-    '▇▇▄▄'
-    """
-    width = min(width, len(values))
-    places = [len(values) * (i + 1) // width - 1 for i in range(width)]
-    shares = [(values[place] - _LOWEST) / (_HIGHEST - _LOWEST) for place in places]
-    return "".join(_BARS[min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)] for share in shares)
-
-
 def print_lines(lines: Iterable[str], console: Console) -> None:
     """Lines for good, broken between words where they go to a terminal."""
     for line in lines:
@@ -171,13 +146,4 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
 
 def print_table(board: Board, server: ModelServer, console: Console) -> None:
     """The table for good, at the end."""
-    if not console.is_terminal:
-        console = Console(width=_WIDE, no_color=True, file=console.file)
-    console.print(table(board, server, console))
-
-
-def _number(value: float | None) -> Text:
-    """A measure; one below zero, which is worse than the baseline, is red."""
-    if value is None:
-        return Text("-", style="dim")
-    return Text(f"{value:.3f}", style="red" if value < 0 else "")
+    print_wide(lambda wide: table(board, server, wide), console)

@@ -13,24 +13,26 @@ from concurrent.futures import TimeoutError as Late
 from typing import Any
 
 import faust
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 from prequential.config import Config
-from prequential.topics.admin import create, partition_counts, present
+from prequential.topics.admin import (
+    PRODUCERS_TIMES,
+    check,
+    create,
+    partition_counts,
+    partition_errors,
+    present,
+)
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import (
-    DEAD_LETTERS,
-    DRIFT_ALARMS,
-    INPUTS,
-    JOURNAL,
-    METRICS,
-    SNAPSHOTS,
-    topic_specs,
-)
+from prequential.topics.specs import INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
+from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ class Worker:
         self._assigned: frozenset[int] | None = None
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
+        self._findings = Findings(config)
+        self._unseen: set[str] = set()  # topics whose settings may not be seen
         self.endpoint: Endpoint | None = None
         self.app = self._build_app()
 
@@ -110,6 +114,8 @@ class Worker:
         return app
 
     def _feed(self, batch: Fetched) -> None:
+        if self._unseen:
+            self._look_at_times(batch)
         runner = self.runners.get(batch.partition)
         if runner is None:
             return  # the shard went elsewhere while its batch was on the way
@@ -119,6 +125,17 @@ class Worker:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             first = batch.messages[0].offset() if batch.messages else batch.end
             _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+
+    def _look_at_times(self, batch: Fetched) -> None:
+        """Say once of a topic whose settings can't be seen that its records carry producers' times."""
+        if batch.messages and batch.messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME:
+            topic = self.config.kafka.topic(INPUTS[batch.kind])
+            if topic in self._unseen:
+                self._unseen.discard(topic)
+                log.warning(
+                    "records of topic %r carry their producers' times: expected "
+                    "message.timestamp.type=LogAppendTime (%s)", topic, PRODUCERS_TIMES,
+                )  # fmt: skip
 
     # ---- shards
 
@@ -213,12 +230,18 @@ class Worker:
         crashed = asyncio.ensure_future(self._crashed())
         watching = asyncio.ensure_future(self._watch_cluster())
         watching.add_done_callback(lambda done: self._on_done("the cluster", done))
+        judging = asyncio.ensure_future(self._look_for_findings())
+        judging.add_done_callback(lambda done: self._on_done("findings", done))
+        telling = asyncio.ensure_future(tell())
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             _die("the Faust app", self.app.crash_reason)
         self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
         watching.cancel()
+        judging.cancel()
+        telling.cancel()
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        say(rejected.rest())
         await self.app.stop()
         self.endpoint.stop()
         return 0
@@ -228,13 +251,17 @@ class Worker:
             await asyncio.sleep(0.2)
 
     def _check_topics(self) -> Origin:
+        """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
         kafka = self.config.kafka
+        specs = topic_specs(kafka)
         _create_own(kafka)
-        names = (*INPUTS, METRICS, DRIFT_ALARMS, DEAD_LETTERS, JOURNAL, SNAPSHOTS)
-        counts = partition_counts(kafka, [kafka.topic(name) for name in names])
-        if len(set(counts.values())) > 1:
-            shown = ", ".join(f"{name} has {found}" for name, found in counts.items())
-            raise WorkError(f"all topics must have the same number of partitions: {shown}")
+        counts = partition_counts(kafka, [spec.name for spec in specs])
+        if wrong := partition_errors(specs, counts):
+            raise WorkError("; ".join(wrong))
+        misfits = check(kafka, specs, as_far_as_possible=True)
+        for error in misfits.errors:
+            log.warning("%s", error)
+        self._unseen = set(misfits.unseen)
         return present_origin(kafka)
 
     async def _watch_cluster(self) -> None:
@@ -255,6 +282,11 @@ class Worker:
                     "`prequential worker --rebuild` begins anew with the topics as they are"
                 )
             await self._replace_stranded()
+
+    async def _look_for_findings(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._findings.look(dict(self.runners), self._origin.partitions)
 
     async def _replace_stranded(self) -> None:
         """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
@@ -309,7 +341,7 @@ class Worker:
         ]
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
-        return ready, "".join(lines) or "no shards\n"
+        return ready, ("".join(lines) or "no shards\n") + self._findings.text()
 
 
 def _create_own(kafka: KafkaConfig) -> None:

@@ -17,14 +17,24 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output, encode
-from prequential.topics.specs import DEAD_LETTERS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
+from prequential.topics.dead_letters import headers_of
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.specs import (
+    COMPARISONS,
+    DEAD_LETTERS,
+    DRIFT_ALARMS,
+    INPUTS,
+    JOURNAL,
+    METRICS,
+    SNAPSHOTS,
+)
 from prequential.worker.batches import Originals
 from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import JournalEntry, encode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.rejected import rejected
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
 
@@ -237,10 +247,13 @@ class Checkpoint:
         kafka = self._config.kafka
         if isinstance(output, Metrics):
             return Outgoing(kafka.topic(METRICS), output.stream.encode(), encode(output))
+        if isinstance(output, Comparison):
+            return Outgoing(kafka.topic(COMPARISONS), output.stream.encode(), encode(output))
         if isinstance(output, Alarm):
+            segment = f" {output.segment}" if output.segment else ""
             log.warning(
-                "drift: %s/%s %s: %s on %s at outcome %d (%.1f > %g)",
-                output.stream, output.model, output.stage, output.detector, output.signal,
+                "drift: %s/%s%s %s: %s on %s at outcome %d (%.1f > %g)",
+                output.stream, output.model, segment, output.stage, output.detector, output.signal,
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
@@ -250,10 +263,7 @@ class Checkpoint:
         """The original record, with the reason and its origin in headers."""
         message = self._originals.take(letter)
         kafka = self._config.kafka
-        headers = [
-            ("error", letter.reason.encode()),
-            ("topic", kafka.topic(INPUTS[letter.kind]).encode()),
-            ("partition", b"%d" % self._partition),
-            ("offset", b"%d" % letter.offset),
-        ]
+        origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)
+        rejected.note(*origin, letter.reason)
+        headers = headers_of(letter.reason, *origin)
         return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)

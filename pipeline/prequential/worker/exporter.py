@@ -16,9 +16,9 @@ from prequential.config import Config
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
 from prequential.core.latency import BOUNDS
-from prequential.core.measures import INDEX
+from prequential.core.measures import INDEX, LESS_IS_BETTER
 from prequential.core.picture import Part, Picture
-from prequential.core.streams import BASELINE, CORRECTION, MODEL, SEGMENT
+from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.version import VERSION
@@ -89,6 +89,10 @@ _FAMILIES = (
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("objective", GAUGE, "Bounds of measures that the configuration sets"),
+    ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
+    ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
+    ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
     ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
     (
@@ -106,6 +110,10 @@ _FAMILIES = (
         "Quantiles of the time from an instance to its label, to 1 %",
     ),
     (
+        "label_latency_recent_quantile_seconds", GAUGE,
+        "The same of the stream's latest labels, to 4 %: of five to ten minutes, at least 100",
+    ),
+    (
         "labelled_by_class_ratio", GAUGE,
         "Share of predictions of a class that got a label, of those whose fate is known",
     ),
@@ -118,6 +126,7 @@ _FAMILIES = (
     ("records_total", COUNTER, "Records fetched"),
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
+    ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
     ("snapshot_seconds", HISTOGRAM, "Writing a snapshot, beside the processing"),
@@ -135,6 +144,9 @@ _DURATIONS = {
     "snapshot_stall_seconds": "stall",
 }
 
+#: What an objective is about: models, as wholes, in segments and at ages.
+_OF_MODELS = (MODEL, SEGMENT, AGE)
+
 #: Lines written at a stretch (some 0.3 ms), and seconds of pause thereafter: the loop lets the interpreter's
 #: lock go in each of its kernels, and would else wait each time for the 5 ms that Python lets a thread go on.
 _STRETCH, _PAUSE_SECONDS = 200, 0.0002
@@ -148,7 +160,9 @@ class Exporter:
         self._fetcher = fetcher
         self._runners = runners
         self._measures = frozenset(config.http.measures)
-        self._scored = picture.needs_sums(self._measures)
+        objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
+        asked = self._measures.union(*(one.bounds for one in objectives))
+        self._scored = picture.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
@@ -188,6 +202,7 @@ class Exporter:
             for kind, topic in enumerate(INPUTS):
                 where = labels(topic=self._config.kafka.topic(topic), partition=runner.partition)
                 families["records_total"].add(where, runner.statistics.records[kind])
+                families["misplaced_records_total"].add(where, runner.shard.misplaced[kind])
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
@@ -233,7 +248,7 @@ class _Scrape:
         subjects = [taken.catalog.subjects[row] for row in taken.part.subjects.tolist()]
         self._estimates(taken)
         for about in subjects:
-            if about is not None and about.kind != SEGMENT:  # what is counted here is the model's
+            if about is not None:
                 self._counts(taken, about)
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
@@ -257,10 +272,12 @@ class _Scrape:
 
     def _estimates(self, taken: Picture) -> None:
         streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
+        partition = taken.catalog.partition
         for about, model, stage, estimator, state, details in taken.reporter.estimates(rows):
             stream = streams[about.stream]
+            of = {"segment": about.segment} if about.segment else {}
             where = labels(
-                stream=stream.name, model=model, segment=about.segment or "", stage=stage, estimator=estimator
+                stream=stream.name, partition=partition, model=model, **of, stage=stage, estimator=estimator
             )
             values, reasons = state.values, state.reasons
             shown = self._columns(stream.config.measures)
@@ -269,6 +286,13 @@ class _Scrape:
                     family.add(where, values[column])
             if details:
                 self._details(where, details)
+            objective = stream.config.objective
+            if objective and about.kind in _OF_MODELS and model == about.model:
+                for name, bound in objective.bounds.items():
+                    column = INDEX[name]
+                    if not reasons[column]:
+                        margin = _margin(name, values[column], bound) + objective.tolerance
+                        self.families["objective_margin"].add(f'{where},measure="{name}"', margin)
             self._pause(len(shown) + 1)
 
     def _details(self, where: str, details: dict[str, Any]) -> None:
@@ -301,19 +325,28 @@ class _Scrape:
     # ---- what is evaluated
 
     def _counts(self, taken: Picture, about: Subject) -> None:
-        """Of a model, or of what is evaluated beside it: outcomes and alarms."""
+        """Of a model, or of what is evaluated beside it: outcomes and alarms; of a segment, alarms."""
         catalog, families, row = taken.catalog, self.families, about.row
         stream, subjects = catalog.streams[about.stream], catalog.registry.subjects
         plan, first = catalog.plans[subjects.plan[row]], int(subjects.first[row])
-        where = labels(stream=stream.name, model=about.model)
+        of_model = {"stream": stream.name, "partition": catalog.partition, "model": about.model}
+        where = labels(**of_model)
         if about.kind in (MODEL, BASELINE, CORRECTION):
             families["late_predictions_total"].add(where, int(subjects.late[row]))
             families["expired_predictions_total"].add(where, int(subjects.expired[row]))
             if subjects.outcomes[row]:
                 families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+        if version := int(subjects.version[row]):
+            families["model_version_info"].add(
+                f"{where},{labels(version=stream.version_name(version))}", 1
+            )
+            families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
+        if about.segment:
+            where = labels(**of_model, segment=about.segment)
         for stage in _stages(about, stream):
             of_stage = f'{where},stage="{stage}"'
-            families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
+            if not about.segment:  # the model's are those of all segments
+                families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
             raised: Counter[tuple[str, str]] = Counter()
             for watch in plan.watches:
                 count = watch.table.alarms[first + plan.stages.index(stage)]
@@ -328,11 +361,19 @@ class _Scrape:
 
     def _stream(self, taken: Picture, stream: Stream) -> None:
         families, reporter = self.families, taken.reporter
-        streams, code, where = taken.catalog.registry.streams, stream.code, labels(stream=stream.name)
+        streams, code = taken.catalog.registry.streams, stream.code
+        where = labels(stream=stream.name, partition=taken.catalog.partition)
+        if stream.config.objective:
+            for measure, bound in stream.config.objective.bounds.items():
+                families["objective"].add(f'{where},measure="{measure}"', bound)
         for model, row in stream.models.items():
             self._account(taken, stream, model, row)
-        for percentile, value in latency.quantiles(reporter.latencies, code).items():
-            families["label_latency_quantile_seconds"].add(f'{where},percentile="{percentile}"', value / 1000)
+        for name, found in (
+            ("label_latency_quantile_seconds", latency.quantiles(reporter.latencies, code)),
+            ("label_latency_recent_quantile_seconds", latency.recent_quantiles(reporter.latencies, code)),
+        ):
+            for percentile, value in found.items():
+                families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
@@ -357,7 +398,7 @@ class _Scrape:
         """What became of a model's predictions."""
         families, reporter = self.families, taken.reporter
         clock = int(taken.catalog.registry.streams.clock[stream.code])
-        where = labels(stream=stream.name, model=model)
+        where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
         families["waiting_predictions"].add(where, int(reporter.coverage.models.waiting[row]))
         families["oldest_waiting_seconds"].add(where, coverage.oldest(reporter.coverage, row, clock) / 1000)
         for age, share in coverage.curve(reporter.coverage, row, clock).items():
@@ -370,6 +411,17 @@ class _Scrape:
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
+
+
+def _margin(measure: str, value: float, bound: float) -> float:
+    """How much better a value is than its bound.
+
+    >>> _margin("accuracy", 0.75, 0.5), _margin("mae", 0.75, 0.5), _margin("bias", -0.75, 0.5)
+    (0.25, -0.25, -0.25)
+    """
+    if measure == "bias":
+        value = abs(value)
+    return bound - value if measure in LESS_IS_BETTER else value - bound
 
 
 def _stages(about: Subject, stream: Stream) -> list[str]:

@@ -9,8 +9,10 @@ from itertools import groupby
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
+from prequential.core.course import Courses
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
 from prequential.topics.decoding import Decoder
 from prequential.topics.errors import WorkError
@@ -40,14 +42,23 @@ DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], 
 
 
 def replay_topics(
-    config: Config, put: Callable[[Output], None], dead_letter: DeadLetterWriter, progress: Progress
+    config: Config,
+    put: Callable[[Output], None],
+    dead_letter: DeadLetterWriter,
+    progress: Progress,
+    ended: Callable[[Shard], None] = lambda shard: None,
+    *,
+    metrics: bool = True,
 ) -> None:
     """Evaluate the input topics up to their present ends, shard by shard.
 
     The order is that which the workers took as far as the journal goes, then the free one. `put` takes
-    metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value. Joins
-    no group and writes nothing. Raises WorkError if the cluster or a topic can't be read.
+    metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value, `ended` each
+    shard at its end. Without `metrics` no metrics messages are made. Joins no group and writes nothing.
+    Raises WorkError if the cluster or a topic can't be read.
     """
+    if not metrics:
+        config = without_metrics(config)
     kafka = config.kafka
     names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
     counts = partition_counts(kafka, names)
@@ -55,7 +66,8 @@ def replay_topics(
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
     for partition in range(origin.partitions):
-        _ShardReplay(config, partition, put, dead_letter, progress).run(origin)
+        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress)
+        ended(replay.run(origin, last_set=metrics))
 
 
 class _ShardReplay:
@@ -65,6 +77,7 @@ class _ShardReplay:
         self,
         config: Config,
         partition: int,
+        partitions: int,
         put: Callable[[Output], None],
         dead_letter: DeadLetterWriter,
         progress: Progress,
@@ -74,7 +87,8 @@ class _ShardReplay:
         self._put = put
         self._dead_letter = dead_letter
         self._progress = progress
-        self._shard = Shard(config)
+        self._shard = Shard(config, partition, partitions)
+        self._shard.courses = Courses()
         self._originals = Originals()
         self._decoder = Decoder()
         self._cuts: deque[Cut] = deque()
@@ -82,7 +96,8 @@ class _ShardReplay:
         self._ended = [False, False, False]
         self._paused: set[int] = set()
 
-    def run(self, origin: Origin) -> None:
+    def run(self, origin: Origin, *, last_set: bool) -> Shard:
+        """Read and process everything; returns the shard at its end."""
         known = read_known(
             self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
             whole=False,
@@ -122,8 +137,10 @@ class _ShardReplay:
                 f"shard {self._partition}: the journal speaks of records up to {self._cuts[-1]} that "
                 "aren't in the input topics (any more): they can't be replayed"
             )
-        self._shard.last_set()
+        if last_set:
+            self._shard.last_set()
         self._deliver()
+        return self._shard
 
     def _read(self, consumer: Consumer, ends: list[int], task: TaskID) -> None:
         """Read up to `ends`, the partitions' ends at the beginning."""

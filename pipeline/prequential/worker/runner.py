@@ -17,6 +17,8 @@ from typing import Any
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.diagnosis import StreamFacts
+from prequential.facts import streams_of
 from prequential.topics.decoding import Decoder
 from prequential.topics.specs import SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
@@ -63,10 +65,12 @@ class ShardRunner:
         on_lost: Callable[[int, str], None],
     ) -> None:
         self.partition = partition
-        self.shard = Shard(config)
+        self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
         self.recovering = True
         self.progress = "waiting"
+        #: What was known when this worker took the shard over.
+        self.restored: list[StreamFacts] = []
         self._config = config
         self._fetcher = fetcher
         self._origin = origin
@@ -149,6 +153,7 @@ class ShardRunner:
             missing = self.shard.restore(known.parts)
             for what in missing:
                 log.warning("shard %d: %s is new and starts empty", self.partition, what)
+            self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
         self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
         self._unpublished = len(known.journal[-1].cuts) if known.journal else 0

@@ -16,10 +16,11 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
     ResourceType,
+    TopicDescription,
 )
 from prequential.topics.clients import REACH_SECONDS, KafkaConfig, connect, plain_errors
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, Role, TopicSpec
+from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, TopicSpec
 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.
 _REQUEST_SECONDS = 30.0
@@ -31,12 +32,44 @@ _LOOK_SECONDS = 0.05
 _UNLIMITED = -1
 
 
+#: What comes of inputs that aren't stamped by the broker.
+PRODUCERS_TIMES = (
+    "the clocks of producers decide in which order records are taken, and what retention removes"
+)
+
+#: Settings whose misfit is an error, whatever else is as expected: what comes of it.
+_CONSEQUENCES: Mapping[tuple[Role, str], str] = {
+    ("input", "cleanup.policy"): "compaction leaves a stream's newest record only",
+    ("output", "cleanup.policy"): "compaction leaves a stream's newest message only",
+    ("dead-letters", "cleanup.policy"): "compaction leaves a stream's newest record only",
+    ("journal", "cleanup.policy"): "without its entries the inputs can't be replayed in their order",
+    ("snapshots", "cleanup.policy"): "a snapshot must not vanish by its age",
+    ("snapshots", "max.message.bytes"): "a snapshot is written in chunks of up to that size",
+    ("input", "message.timestamp.type"): PRODUCERS_TIMES,
+}
+
 @dataclass(frozen=True)
 class TopicFound:
-    """An existing topic: number of partitions and all settings in force."""
+    """An existing topic: number of partitions, replicas of each at least, and all settings in force."""
 
     partitions: int
     configs: Mapping[str, str]
+    replicas: int | None = None  # not known: not judged
+    seen: bool = True  # whether we can see its settings
+
+
+@dataclass(frozen=True)
+class Misfits:
+    """In which ways topics don't fit, a sentence each with what was found and what is expected.
+
+    `errors`: a worker refuses to start, or what it evaluates can be wrong, or data can be lost.
+    `remarks`: all works, but something is otherwise than in topics that `create` makes. `unseen`: names of
+    topics whose settings can't be seen, and aren't judged.
+    """
+
+    errors: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +78,7 @@ class CreateReport:
 
     created: tuple[str, ...]
     existing: tuple[str, ...]
-    misfits: tuple[str, ...]
+    misfits: Misfits
 
 
 def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
@@ -53,30 +86,51 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
 
     Where inputs exist already, missing topics get as many partitions as those have: Kafka can't
     take partitions away, so any other number would have to be mended by hand.
-    Raises WorkError if the cluster can't be reached or refuses.
+
+    1. Look at what exists. If its numbers of partitions can't be right, nothing is created.
+    2. Have the cluster check all that is to be created. If it would refuse one, none is created.
+    3. Create it.
+
+    Raises WorkError if the cluster can't be reached, for everything that is wrong in step 1, all at once, and
+    for what the cluster refuses.
     """
     admin = connect(kafka)
-    found = find(kafka, admin, [spec.name for spec in specs])
-    shards = _shards(specs, found)
+    found = find(kafka, admin, [spec.name for spec in specs])  # step 1
+    counts = {name: topic.partitions for name, topic in found.items()}
+    if wrong := partition_errors(specs, counts):
+        wrong += [error for error in misfits(_existing(specs, found), found).errors if error not in wrong]
+        raise WorkError(
+            f"nothing was created at {kafka.bootstrap_servers}, since topics that exist don't fit; their "
+            "number of partitions can't be changed in place, so make new ones under another kafka.prefix: "
+            + "; ".join(wrong)
+        )
+    shards = max((counts[spec.name] for spec in _existing(specs, found) if spec.role == "input"), default=0)
     missing = [spec for spec in specs if spec.name not in found]
     wanted = [replace(spec, partitions=shards) if shards else spec for spec in missing]
-    created = _create(kafka, admin, wanted)
+    _create(kafka, admin, wanted, validate_only=True)  # step 2
+    created = _create(kafka, admin, wanted)  # step 3
     found = _await_topics(kafka, admin, [spec.name for spec in specs])
     return CreateReport(
         created=created,
         existing=tuple(spec.name for spec in specs if spec.name not in created),
-        misfits=tuple(misfits(specs, found)),
+        misfits=misfits(specs, found),
     )
 
 
 def check(
-    kafka: KafkaConfig, specs: Sequence[TopicSpec], timeout: float = REACH_SECONDS
-) -> list[str]:
-    """Every way in which the cluster's topics don't fit, a sentence each; empty if they do.
+    kafka: KafkaConfig,
+    specs: Sequence[TopicSpec],
+    timeout: float = REACH_SECONDS,
+    *,
+    as_far_as_possible: bool = False,
+) -> Misfits:
+    """Every way in which the cluster's topics don't fit.
 
-    Raises WorkError if no broker answers within `timeout` seconds, or refuses.
+    `as_far_as_possible`: settings that can't be seen aren't judged. Raises WorkError if no broker answers
+    within `timeout` seconds, or refuses.
     """
-    return misfits(specs, find(kafka, connect(kafka, timeout), [spec.name for spec in specs]))
+    names = [spec.name for spec in specs]
+    return misfits(specs, find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible))
 
 
 class TopicIdentity(NamedTuple):
@@ -98,7 +152,7 @@ def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdent
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
             "`prequential topics create` makes what is missing"
         )
-    return {name: found[name] for name in names}
+    return {name: TopicIdentity(len(found[name].partitions), _id(found[name].topic_id)) for name in names}
 
 
 def present(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
@@ -111,36 +165,88 @@ def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]
     return {name: topic.partitions for name, topic in identities(kafka, names).items()}
 
 
-def find(kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]) -> dict[str, TopicFound]:
-    """Those of the topics that exist, by full name."""
-    counts = {name: topic.partitions for name, topic in _described(kafka, admin, names).items()}
-    if not counts:
+def find(
+    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], *, as_far_as_possible: bool = False
+) -> dict[str, TopicFound]:
+    """Those of the topics that exist, by full name.
+
+    `as_far_as_possible`: settings that can't be seen, for want of a permission as a rule, are left out.
+    """
+    topics = _described(kafka, admin, names)
+    if not topics:
         return {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in counts]
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+    configs: dict[str, dict[str, ConfigEntry]] = {}
     with plain_errors(kafka):
         answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
         answers = admin.describe_configs(resources, request_timeout=_REQUEST_SECONDS)
-        configs = {resource.name: answer.result() for resource, answer in answers.items()}
+        for resource, answer in answers.items():
+            try:
+                configs[resource.name] = answer.result()
+            except KafkaException:
+                if not as_far_as_possible:
+                    raise
     return {
         name: TopicFound(
-            count, {key: entry.value for key, entry in configs[name].items() if entry.value}
+            len(topic.partitions),
+            {key: entry.value for key, entry in configs.get(name, {}).items() if entry.value},
+            min((len(partition.replicas) for partition in topic.partitions), default=None),
+            seen=name in configs,
         )
-        for name, count in counts.items()
+        for name, topic in topics.items()
     }
 
 
-def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> list[str]:
+def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Misfits:
     """Compare the topics that should be with those found; a setting not found isn't judged.
 
     (Kafka reports every setting; the embedded broker only those that were given.)
     """
-    return [
-        *_missing(specs, found),
-        *_partition_misfits(specs, found),
-        *_setting_misfits(specs, found),
-        *_size_misfits(specs, found),
-        *_retention_misfits(specs, found),
-    ]
+    counts = {name: topic.partitions for name, topic in found.items()}
+    settings = {
+        **_setting_errors(specs, found),
+        **_dead_letter_errors(specs, found),
+        **_journal_errors(specs, found),
+    }
+    return Misfits(
+        errors=(
+            *_missing(specs, found),
+            *partition_errors(specs, counts),
+            *_replication_errors(specs, found),
+            *settings.values(),
+        ),
+        remarks=(
+            *_partition_remarks(specs, found),
+            *(
+                text
+                for place, text in _differences(specs, found)
+                if place not in settings
+            ),
+        ),
+        unseen=tuple(name for name, topic in found.items() if not topic.seen),
+    )
+
+
+def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> list[str]:
+    """What is wrong with the numbers of partitions (by full name) of the topics that exist.
+
+    A shard is partition p of all inputs, and writes to partition p of everything else: all have the same
+    number. Where no input exists yet, that is the number with which they would be created.
+    """
+    inputs = {spec.name: counts[spec.name] for spec in specs if spec.role == "input" and spec.name in counts}
+    errors = []
+    if len(set(inputs.values())) > 1:
+        each = ", ".join(f"{name!r} has {count}" for name, count in inputs.items())
+        errors.append(f"the inputs' numbers of partitions differ: {each}; expected the same for all")
+    for spec in specs:
+        if spec.role == "input" or spec.name not in counts:
+            continue
+        expected = set(inputs.values()) or {spec.partitions}
+        if counts[spec.name] not in expected:
+            number = f"{min(expected)}, " if len(expected) == 1 else ""
+            why = "as many as the inputs" if inputs else "as kafka.partitions says"
+            errors.append(f"topic {spec.name!r} has {_count(counts[spec.name])}: expected {number}{why}")
+    return errors
 
 
 def _missing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
@@ -149,79 +255,101 @@ def _missing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Ite
             yield f"topic {spec.name!r} is missing: expected it with {_count(spec.partitions)}"
 
 
-def _partition_misfits(
-    specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]
-) -> Iterable[str]:
-    inputs = _named(specs, found, "input")
-    counts = {topic.partitions for topic in inputs.values()}
-    if len(counts) > 1:
-        each = ", ".join(f"{name!r} has {topic.partitions}" for name, topic in inputs.items())
-        yield f"the inputs' numbers of partitions differ: {each}; expected the same for all"
-    shards = _shards(specs, found)
-    if not shards:
-        return
-    roles: tuple[Role, ...] = ("journal", "snapshots")
-    for role in roles:
-        for name, topic in _named(specs, found, role).items():
-            if topic.partitions != shards:
-                yield (
-                    f"topic {name!r} has {_count(topic.partitions)}: "
-                    f"expected {shards}, as many as the inputs (one for each shard)"
-                )
+def _partition_remarks(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
+    counts = {topic.partitions for topic in _named(specs, found, "input").values()}
     configured = next(spec.partitions for spec in specs if spec.role == "input")
-    if counts == {shards} and shards != configured:
+    if len(counts) == 1 and counts != {configured}:
         yield (
             f"the configuration says kafka.partitions: {configured}, but the inputs have "
-            f"{_count(shards)} each: expected the same number"
+            f"{_count(counts.pop())} each: expected the same number"
         )
 
 
-def _setting_misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
-    for spec in specs:
-        for key in ("cleanup.policy", "message.timestamp.type"):
-            expected = spec.configs.get(key)
-            actual = found[spec.name].configs.get(key) if spec.name in found else None
-            if expected is not None and actual is not None and actual != expected:
-                yield f"topic {spec.name!r} has {key}={actual}: expected {expected}"
-
-
-def _size_misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
-    key = "max.message.bytes"
-    for name, smallest in {
-        spec.name: int(spec.configs[key]) for spec in specs if spec.role == "snapshots"
-    }.items():
-        size = _number(name, found, key)
-        if size is not None and size < smallest:
-            yield f"topic {name!r} has {key}={size}: expected at least {smallest}"
-    inputs = [_number(name, found, key) for name in _named(specs, found, "input")]
-    smallest = max((size for size in inputs if size is not None), default=0)
-    smallest += DEAD_LETTER_HEADER_BYTES
-    for name in _named(specs, found, "dead-letters"):
-        size = _number(name, found, key)
-        if size is not None and size < smallest:
+def _replication_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
+    for spec in _existing(specs, found):
+        topic = found[spec.name]
+        if topic.replicas is None:
+            continue
+        if topic.replicas < spec.replication:
             yield (
-                f"topic {name!r} has {key}={size}: expected at least {smallest}, "
-                "so that it can take any record of the inputs with the reason"
+                f"topic {spec.name!r} has {_count(topic.replicas, 'replica')}: "
+                f"expected {spec.replication}, as kafka.replication says"
+            )
+        needed = _number(spec.name, found, "min.insync.replicas")
+        if needed is not None and needed > topic.replicas:
+            yield (
+                f"topic {spec.name!r} has min.insync.replicas={needed}: expected at most "
+                f"{topic.replicas}, as many as it has replicas, or nothing can be written to it"
             )
 
 
-def _retention_misfits(
+#: Misfits by topic and setting.
+_Settings = dict[tuple[str, str], str]
+
+
+def _differences(
     specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]
-) -> Iterable[str]:
+) -> Iterable[tuple[tuple[str, str], str]]:
+    """All settings that `create` would have made otherwise, by topic and setting."""
+    for spec in _existing(specs, found):
+        for key, expected in spec.configs.items():
+            actual = found[spec.name].configs.get(key)
+            if actual is not None and not _fits(FITS[key], actual, expected):
+                text = f"topic {spec.name!r} has {key}={actual}: expected {FITS[key].value}{expected}"
+                yield (spec.name, key), text
+
+
+def _fits(fit: Fit, actual: str, expected: str) -> bool:
+    if fit is Fit.EXACT:
+        return actual == expected
+    if fit is Fit.AT_LEAST:
+        return _limit(float(actual)) >= _limit(float(expected))
+    return float(actual) <= float(expected)
+
+
+def _setting_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+    """Differences that are errors by themselves."""
+    roles = {spec.name: spec.role for spec in specs}
+    return {
+        (name, key): f"{text} ({_CONSEQUENCES[roles[name], key]})"
+        for (name, key), text in _differences(specs, found)
+        if (roles[name], key) in _CONSEQUENCES
+    }
+
+
+def _dead_letter_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+    key = "max.message.bytes"
+    inputs = [_number(name, found, key) for name in _named(specs, found, "input")]
+    smallest = max((size for size in inputs if size is not None), default=0)
+    smallest += DEAD_LETTER_HEADER_BYTES
+    errors = {}
+    for name in _named(specs, found, "dead-letters"):
+        size = _number(name, found, key)
+        if size is not None and size < smallest:
+            errors[name, key] = (
+                f"topic {name!r} has {key}={size}: expected at least {smallest}, "
+                "so that it can take any record of the inputs with the reason"
+            )
+    return errors
+
+
+def _journal_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+    errors = {}
     for key in ("retention.ms", "retention.bytes"):
         limits = {name: _limit(_number(name, found, key)) for name in _named(specs, found, "input")}
         longest = max(limits, key=lambda name: limits[name], default=None)
         for journal in _named(specs, found, "journal"):
             kept = _number(journal, found, key)
             if longest is not None and kept is not None and _limit(kept) < limits[longest]:
-                yield (
+                errors[journal, key] = (
                     f"topic {journal!r} has {key}={kept}, but {longest!r} has "
                     f"{key}={_number(longest, found, key)}: "
                     "expected the journal to be kept for as long as the inputs"
                 )
+    return errors
 
 
-def _limit(number: int | None) -> float:
+def _limit(number: float | None) -> float:
     """A retention as something that can be compared; one that isn't known asks for nothing."""
     if number is None:
         return -math.inf
@@ -237,12 +365,8 @@ def _named(
     }
 
 
-def _shards(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> int:
-    """The number of shards that existing inputs make; 0 if there are none.
-
-    Where they differ, the largest: partitions can only be added.
-    """
-    return max((topic.partitions for topic in _named(specs, found, "input").values()), default=0)
+def _existing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> list[TopicSpec]:
+    return [spec for spec in specs if spec.name in found]
 
 
 def _number(name: str, found: Mapping[str, TopicFound], key: str) -> int | None:
@@ -250,14 +374,14 @@ def _number(name: str, found: Mapping[str, TopicFound], key: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _count(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"
+def _count(number: int, what: str = "partition") -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _described(
     kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]
-) -> dict[str, TopicIdentity]:
-    """Partitions and ids of those topics that exist.
+) -> dict[str, TopicDescription]:
+    """Those of the topics that exist.
 
     (Not `list_topics(name)`: asking for one topic makes brokers create it where they may.)
     """
@@ -268,8 +392,7 @@ def _described(
         )
         for name, answer in answers.items():
             try:
-                topic = answer.result()
-                found[name] = TopicIdentity(len(topic.partitions), _id(topic.topic_id))
+                found[name] = answer.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
@@ -284,8 +407,13 @@ def _id(topic_id: Uuid | None) -> str:
     return str(topic_id)
 
 
-def _create(kafka: KafkaConfig, admin: AdminClient, specs: Sequence[TopicSpec]) -> tuple[str, ...]:
-    """Create the topics; the names of those that nobody else created in the same moment."""
+def _create(
+    kafka: KafkaConfig, admin: AdminClient, specs: Sequence[TopicSpec], *, validate_only: bool = False
+) -> tuple[str, ...]:
+    """Create the topics; the names of those that nobody else created in the same moment.
+
+    `validate_only`: only ask whether the cluster would. Raises WorkError with every reason why it doesn't.
+    """
     if not specs:
         return ()
     answers = admin.create_topics(
@@ -293,13 +421,14 @@ def _create(kafka: KafkaConfig, admin: AdminClient, specs: Sequence[TopicSpec]) 
             NewTopic(
                 spec.name,
                 num_partitions=spec.partitions,
-                replication_factor=kafka.replication,
+                replication_factor=spec.replication,
                 config=dict(spec.configs),
             )
             for spec in specs
         ],
         operation_timeout=_REQUEST_SECONDS,
         request_timeout=_REQUEST_SECONDS,
+        validate_only=validate_only,
     )
     created = []
     refused: dict[str, list[str]] = {}  # the same reason often holds for all of them
@@ -312,7 +441,7 @@ def _create(kafka: KafkaConfig, admin: AdminClient, specs: Sequence[TopicSpec]) 
                 refused.setdefault(error.args[0].str(), []).append(repr(name))
     if refused:
         reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in refused.items())
-        made = f" (created: {', '.join(created)})" if created else ""
+        made = f" (created: {', '.join(created)})" if created and not validate_only else ""
         raise WorkError(f"Kafka at {kafka.bootstrap_servers} refused to create {reasons}{made}")
     return tuple(created)
 

@@ -18,10 +18,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Metrics(msgspec.Struct, gc=False):
-    """State of one estimator of one sequence (`docs/semantics.md`)."""
+    """State of one estimator of one sequence (`docs/semantics.md`).
+
+    A stream whose records lie in several partitions is evaluated in each of them by itself.
+    """
 
     id: str
     stream: str
+    partition: int
     model: str
     segment: str | None
     stage: str
@@ -33,6 +37,9 @@ class Metrics(msgspec.Struct, gc=False):
     undefined: dict[str, str]
     counts: dict[str, int]
     config: str
+    #: Of a model whose predictions say so: its version, and the outcome that was the first of this version.
+    model_version: str | msgspec.UnsetType = msgspec.UNSET
+    version_since: int | msgspec.UnsetType = msgspec.UNSET
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
@@ -48,11 +55,42 @@ class Metrics(msgspec.Struct, gc=False):
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
+class Comparison(msgspec.Struct, gc=False):
+    """Two models on instances that both have an outcome of (`docs/semantics.md`): positive, B is better."""
+
+    id: str
+    stream: str
+    partition: int
+    model: str  # A
+    against: str  # B
+    segment: str | None
+    stage: str
+    estimator: str
+    loss: str
+    n: float
+    outcomes: int
+    ts: int
+    measures: dict[str, float]
+    undefined: dict[str, str]
+    #: Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
+    interval: tuple[float, float] | None
+    #: Of the verdicts of a stream, and the number of pairs that share it.
+    level: float
+    pairs: int
+    verdict: str
+    #: The joint outcome at which the verdict began.
+    since: int | None
+    config: str
+    #: Whether McNemar's test rejects, looked at once; where there is one.
+    significant: bool | msgspec.UnsetType = msgspec.UNSET
+
+
 class Alarm(msgspec.Struct, gc=False):
     """A detector's alarm (`docs/semantics.md`)."""
 
     id: str
     stream: str
+    partition: int
     model: str
     segment: str | None
     stage: str
@@ -76,14 +114,14 @@ class DeadLetter(msgspec.Struct, gc=False):
     reason: str
 
 
-Output = Metrics | Alarm | DeadLetter
+Output = Metrics | Comparison | Alarm | DeadLetter
 
 
 def identity(*what: Any) -> str:
     """The id of a message about `what`: the same on every machine and in every run.
 
-    >>> identity("elec2", "nb", None, "final", "all", 1000, 0)
-    'e5b0254e6993f9c4a75737b102fb5653'
+    >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
+    '9ad1de6c69be9de119d05361307c9c08'
     """
     return hashlib.sha256(_encode(what)).hexdigest()[:_ID_DIGITS]
 
@@ -91,8 +129,8 @@ def identity(*what: Any) -> str:
 def identifier(*about: Any) -> Callable[..., str]:
     """`identity` of what begins with `about` and ends with whole numbers, for whoever asks again and again.
 
-    >>> identifier("elec2", "nb", None, "final", "all")(1000, 0)
-    'e5b0254e6993f9c4a75737b102fb5653'
+    >>> identifier("elec2", 0, "nb", None, "final", "all")(1000, 0)
+    '9ad1de6c69be9de119d05361307c9c08'
     """
     begun = hashlib.sha256(_encode(about)[:-1])
 
@@ -104,6 +142,6 @@ def identifier(*about: Any) -> Callable[..., str]:
     return identify
 
 
-def encode(message: Metrics | Alarm) -> bytes:
+def encode(message: Metrics | Comparison | Alarm) -> bytes:
     """A message as the JSON object that is published."""
     return _encode(message)

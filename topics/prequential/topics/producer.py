@@ -20,7 +20,7 @@ from typing import Any, TypeVar, Union
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.topics.clients import KafkaConfig, plain_errors
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, check_probabilities
 from prequential.topics.specs import INPUT_MESSAGE_BYTES
 
@@ -33,6 +33,10 @@ _ROOM_SECONDS = 0.1
 
 #: Seconds for which `flush` waits: a cluster's change of leaders is over by then.
 _FLUSH_SECONDS = 30.0
+
+#: librdkafka's names for where a key belongs (see `prequential.topics.partitioning`); its own default,
+#: CRC-32, and all others put a stream elsewhere than other producers do. They differ for records without key.
+_PARTITIONERS = ("murmur2_random", "murmur2")
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
 _MAX_TS = 8_640_000_000_000_000
@@ -74,16 +78,19 @@ class RecordProducer:
 
     Delivery goes on in the background. What fails is raised as DeliveryError by the next call, or
     by `flush`. Several threads may share one producer. `settings` are librdkafka's; they win over
-    the defaults. Where records time out although the cluster is well, make a new producer: librdkafka's
-    client may have lost its brokers for good (see `prequential.topics.clients.is_stranded`).
+    the defaults, but for the partitioner: another one raises UsageError. Where records time out
+    although the cluster is well, make a new producer: librdkafka's client may have lost its brokers
+    for good (see `prequential.topics.clients.is_stranded`).
     """
 
     def __init__(self, kafka: KafkaConfig, **settings: Any) -> None:
         self.kafka = kafka
+        _check_partitioner(settings, "the producer's settings")
+        _check_partitioner(kafka.security, "kafka.security")
         self._failures: list[tuple[str, bytes | None, str]] = []
         self._lock = Lock()  # guards _failures: librdkafka reports in whichever thread polls
         defaults = {
-            "partitioner": "murmur2_random",
+            "partitioner": _PARTITIONERS[0],
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": _LINGER_MS,
@@ -245,6 +252,27 @@ class StreamProducer(RecordProducer):
                 f"bytes: at most {MAX_VALUE_BYTES} are allowed"
             )
         self.send(topic, key.encode(), value)
+
+
+def _check_partitioner(settings: Mapping[str, Any], where: str) -> None:
+    """Raise UsageError for a partitioner, in any of the ways to set one, that splits streams.
+
+    >>> _check_partitioner({"topic.partitioner": "consistent_random"}, "kafka.security")
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: kafka.security: topic.partitioner is 'consistent_random': expected \
+murmur2_random or none at all, so that a stream's records lie in the same partition of all topics, whoever \
+writes them
+    """
+    of_topics = settings.get("default.topic.config")
+    if isinstance(of_topics, Mapping):
+        _check_partitioner(of_topics, f"{where}, default.topic.config")
+    for name in ("partitioner", "topic.partitioner"):
+        if settings.get(name, _PARTITIONERS[0]) not in _PARTITIONERS:
+            raise UsageError(
+                f"{where}: {name} is {_quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at all, "
+                "so that a stream's records lie in the same partition of all topics, whoever writes them"
+            )
 
 
 def _quoted(value: object) -> str:

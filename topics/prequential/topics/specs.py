@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from prequential.topics.clients import KafkaConfig
@@ -13,6 +14,7 @@ Role = Literal["input", "output", "dead-letters", "journal", "snapshots"]
 
 INPUTS = ("instances", "predictions", "labels")
 METRICS = "metrics"
+COMPARISONS = "comparisons"
 DRIFT_ALARMS = "drift-alarms"
 DEAD_LETTERS = "dead-letters"
 JOURNAL = "prequential-journal"
@@ -23,8 +25,8 @@ _DAY = 24 * _HOUR  # ms
 
 #: Inputs live for two default label horizons (7 days each): everything that made an outcome can be
 #: replayed for at least one horizon after its label. The journal says in which order they were
-#: processed, so it is worth as much, and kept for as long, as they are. And a metrics message is
-#: kept for as long as it can be computed again from them.
+#: processed, so it is worth as much, and kept for as long, as they are. And messages about metrics and
+#: comparisons are kept for as long as they can be computed again from them.
 INPUT_RETENTION = 14 * _DAY
 
 #: Alarms are few and small, and a post-mortem or a quarter's review looks far back.
@@ -54,14 +56,43 @@ SNAPSHOT_MESSAGE_BYTES = 2 * MAX_VALUE_BYTES
 SNAPSHOT_SEGMENT_BYTES = 16 * 1024 * 1024
 
 
+class Fit(Enum):
+    """How an existing topic's setting may differ from the one that it would be created with."""
+
+    EXACT = ""
+    AT_LEAST = "at least "
+    AT_MOST = "at most "
+
+
+#: Every setting that a topic is created with, and how an existing one is compared with it. Who keeps more,
+#: takes larger messages, or tidies up more often than expected, has what is needed.
+FITS: Mapping[str, Fit] = {
+    "cleanup.policy": Fit.EXACT,
+    "message.timestamp.type": Fit.EXACT,
+    "retention.ms": Fit.AT_LEAST,
+    "retention.bytes": Fit.AT_LEAST,
+    "max.message.bytes": Fit.AT_LEAST,
+    "min.insync.replicas": Fit.AT_LEAST,
+    "segment.bytes": Fit.AT_MOST,
+    "segment.ms": Fit.AT_MOST,
+    "min.cleanable.dirty.ratio": Fit.AT_MOST,
+    "max.compaction.lag.ms": Fit.AT_MOST,
+    "delete.retention.ms": Fit.AT_MOST,
+}
+
+
 @dataclass(frozen=True)
 class TopicSpec:
-    """One topic as it should be: full name, number of partitions, Kafka's settings, its part."""
+    """One topic as it should be: full name, Kafka's settings, its part, and how large it is laid out.
+
+    It is created so, and existing ones are compared with it (`FITS`).
+    """
 
     name: str
     partitions: int
     configs: Mapping[str, str]
     role: Role
+    replication: int = 1
 
 
 def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
@@ -82,7 +113,7 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
             # An acknowledged record then survives the loss of a broker; with two replicas the
             # same setting would stop writing when one is down.
             settings["min.insync.replicas"] = "2"
-        return TopicSpec(kafka.topic(name), kafka.partitions, settings, role)
+        return TopicSpec(kafka.topic(name), kafka.partitions, settings, role, kafka.replication)
 
     inputs = [
         spec(
@@ -97,6 +128,7 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
     return [
         *inputs,
         spec(METRICS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
+        spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
         spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(
             DEAD_LETTERS,

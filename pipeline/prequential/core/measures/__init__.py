@@ -24,6 +24,12 @@ NAMES: tuple[str, ...] = (
 #: Measures of predicted numbers: those of task regression.
 OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
 
+#: Measures of which less is better; of `bias`, of either sign, it is the size.
+LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "bias")
+
+#: Measures that don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
+NOT_QUALITY = ("kappa_se", "p_per", "p_maj", "p_ran", "ipw_n")
+
 #: Measures of predicted probabilities, and those where labels aren't a fair sample.
 OF_PROBABILITIES = ("log_loss", "brier", "ece", "auc")
 OF_WEIGHTS = ("ipw_accuracy", "ipw_n")

@@ -1,0 +1,275 @@
+"""`prequential dead-letters`: records that can't be used, why, and back to where they came from."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from prequential.cli.common import add_kafka_options, kafka_from, open_input, open_output
+from prequential.config import duration
+from prequential.files import read_lines
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.dead_letters import (
+    Letter,
+    clock,
+    from_line,
+    from_message,
+    to_line,
+)
+from prequential.topics.decoding import decode
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.producer import RecordProducer
+from prequential.topics.reading import TopicReader
+from prequential.topics.reasons import kind_of, printable
+from prequential.topics.specs import DEAD_LETTERS, INPUTS
+from rich.console import Console
+from rich.progress import Progress
+
+#: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
+_SHOWN = 20
+
+#: Characters of a key and of a value that are shown: what names the producer, and two lines' worth.
+_KEY, _VALUE = 64, 160
+
+#: Lines that are named when a file is refused: enough to see what they have in common.
+_NAMED = 10
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "dead-letters",
+        help="records that can't be used, and why; put repaired ones back",
+        description="Show the newest dead letters, and how many there are for each reason. Reads "
+        "committed records only, joins no consumer group. With --out they can be repaired in a file, "
+        "and sent to their topics again with --put-back.",
+    )
+    parser.add_argument(
+        "--last", type=_count, metavar="N", help=f"only the newest N (shown: {_SHOWN}; written: all)"
+    )
+    parser.add_argument(
+        "--since", type=_duration, metavar="D", help="only those of the last e.g. 30m, 2h or 1d"
+    )
+    parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains TEXT")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--json", dest="out", action="store_const", const="-", help="write JSON lines to standard output"
+    )
+    what.add_argument("--out", metavar="FILE", help="write JSON lines; - is standard output, or .gz")
+    what.add_argument(
+        "--put-back",
+        metavar="FILE",
+        help="send the records of JSON lines, as --out writes them and you have repaired them, to the "
+        "topics that they came from, if all of them can be used",
+    )
+    add_kafka_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show, write, or put back."""
+    kafka = kafka_from(args)
+    if args.put_back is not None:
+        if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
+            raise UsageError(f"{given[0]} and --put-back don't go together: what is put back is in the file")
+        _put_back(kafka, args.put_back)
+        return 0
+    letters = _letters(kafka, args.since, args.reason)
+    if args.out is None:
+        _show(letters, _SHOWN if args.last is None else args.last)
+    else:
+        _write(letters if args.last is None else _Newest.of(letters, args.last), args.out)
+    return 0
+
+
+def _write(letters: Iterable[Letter], path: str) -> None:
+    written = 0
+    with open_output(path) as stream:
+        assert stream is not None
+        for letter in letters:
+            stream.write(to_line(letter) + b"\n")
+            written += 1
+    if path != "-":
+        print(f"{written} dead letters written to {path}")
+
+
+# ---- reading
+
+
+def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
+    """Those that are there now, each partition in order; a bar on standard error, if that is a terminal."""
+    start = None if since is None else time.time_ns() // 1_000_000 - since
+    console = Console(stderr=True)
+    reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
+    with (
+        closing(reader),
+        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
+    ):
+        task = progress.add_task(DEAD_LETTERS, total=reader.size)
+        for message in reader.messages(lambda offsets: progress.advance(task, offsets)):
+            letter = from_message(message)
+            if reason is None or reason in letter.reason:
+                yield letter
+
+
+class _Newest:
+    """The newest of what comes; each partition comes in order, so so many of each are enough."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._ends: dict[int, deque[Letter]] = {}
+
+    @classmethod
+    def of(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
+        """The newest of them, the very newest last."""
+        newest = cls(number)
+        for letter in letters:
+            newest.add(letter)
+        return newest.in_order()
+
+    def add(self, letter: Letter) -> None:
+        """Take one; dead letters lie in the partition of their original."""
+        self._ends.setdefault(letter.partition, deque(maxlen=self._number)).append(letter)
+
+    def in_order(self) -> list[Letter]:
+        """The newest last."""
+        letters = sorted(chain(*self._ends.values()), key=attrgetter("written"))
+        return letters[len(letters) - self._number :] if len(letters) > self._number else letters
+
+
+# ---- showing
+
+
+#: Where a dead letter has none: somebody else has written it.
+_NO_REASON = "(no reason is given)"
+
+
+class _Reason(NamedTuple):
+    """What is counted."""
+
+    topic: str
+    kind: str
+
+
+def _show(letters: Iterable[Letter], last: int) -> None:
+    """The newest ones, the very newest last, and below them how many there are for each reason."""
+    newest = _Newest(last)
+    counts: Counter[_Reason] = Counter()
+    for letter in letters:
+        newest.add(letter)
+        counts[_Reason(letter.topic, kind_of(letter.reason))] += 1
+    for letter in newest.in_order():
+        print(
+            printable(
+                f"{clock(letter.written)} {letter.topic or '?'}/{letter.partition} offset {letter.offset}: "
+                f"{letter.reason or _NO_REASON}"
+            )
+        )
+        print(f"  key   {_shortened(letter.key, _KEY)}\n  value {_shortened(letter.value, _VALUE)}")
+    total = sum(counts.values())
+    print(f"{total:,} dead letters" + (", by reason:" if total else ""))
+    width = len(f"{max(counts.values(), default=0):,}")
+    for reason, count in counts.most_common():
+        print(printable(f"  {count:>{width},}  {reason.topic or '?'}: {reason.kind or _NO_REASON}"))
+
+
+def _shortened(content: bytes | None, characters: int) -> str:
+    """Some of it, safe for a terminal; bytes that are no UTF-8 are U+FFFD.
+
+    >>> _shortened(b'{"stream":"elec2"}', 9), _shortened(None, 9)
+    ('{"stream"… (18 bytes)', '(none)')
+    """
+    if content is None:
+        return "(none)"
+    # Four bytes a character at most; one that is cut is cut off again.
+    text = content[: 4 * (characters + 1)].decode(errors="replace")
+    more = f"… ({len(content):,} bytes)" if len(text) > characters else ""
+    return printable(text[:characters]) + more
+
+
+# ---- putting back
+
+
+class _Repaired(NamedTuple):
+    """A record that can be used: its topic without prefix, its key, itself."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    timed: bool  # whether it says its own time
+
+
+def _put_back(kafka: KafkaConfig, path: str) -> None:
+    """Send a file's records to where they came from, or refuse all of them."""
+    repaired, refused = [], []
+    with open_input(path) as (stream, _):
+        try:
+            lines = read_lines(stream)
+        except (OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {path!r}: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            repaired.append(_repaired(kafka, line))
+        except ValueError as error:
+            refused.append(f"line {number}: {error}")
+    if refused:
+        others = f"; and {len(refused) - _NAMED} other lines" if len(refused) > _NAMED else ""
+        raise WorkError(
+            f"{path!r}: nothing was sent, since some records can't be used: "
+            f"{printable('; '.join(refused[:_NAMED]))}{others}"
+        )
+    counts = Counter(record.topic for record in repaired)
+    partition_counts(kafka, [kafka.topic(name) for name in counts])  # or a broker might make a topic up
+    with RecordProducer(kafka, log_level=0) as producer:  # what fails is said once, by the error
+        for record in repaired:
+            producer.send(record.topic, record.key, record.value)
+    for topic in INPUTS:
+        if counts[topic]:
+            print(f"{counts[topic]} records put back to {kafka.topic(topic)}")
+    if not repaired:
+        print("0 records put back")
+    if untimed := sum(not record.timed for record in repaired):
+        print(
+            f"prequential: {untimed} of them have no ts: the time of putting them back counts as theirs",
+            file=sys.stderr,
+        )
+
+
+def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
+    """A line's record; raises ValueError if it can't be used."""
+    name, value = from_line(line)
+    names = [kafka.topic(topic) for topic in INPUTS]
+    if name not in names:
+        raise ValueError(f"topic {name[:64]!r}: expected {', '.join(names)}")
+    kind = names.index(name)
+    (record,), reasons = decode(kind, [value])
+    if record is None:
+        raise ValueError(reasons[0])
+    return _Repaired(INPUTS[kind], record.stream.encode(), value, record.ts is not None)
+
+
+# ---- options
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of dead letters")
+    return int(text)
+
+
+def _duration(text: str) -> int:
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

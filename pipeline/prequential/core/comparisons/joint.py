@@ -1,0 +1,165 @@
+"""Joint outcomes: instances that both models of a pair have an outcome of, in a stage (and a segment).
+
+The join writes all outcomes of an instance one after the other, those of a model that joins later together
+with a reference to the others' (see `prequential.core.completing`). So pairs are found in one walk over the
+outcome log, in the order in which the later one of the two was completed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
+from prequential.core.outcomes import OUTCOME, REVISION, SCORED, Log
+from prequential.core.streams import Subjects
+
+#: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
+ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
+LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared")
+
+#: In place of a code of right and wrong: the row has losses.
+OF_LOSSES = 4
+
+#: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least.
+WRITTEN, GROUPS, NEEDED = range(3)
+
+
+class Pairs(NamedTuple):
+    """By pair of subjects; row 0 stands for none."""
+
+    a: Ints32  # subject of the model, and of the one that it is compared against
+    b: Ints32
+    next: Ints32  # the next pair with the same A
+    plan: Ints32
+    stages: Ints32  # how many
+    losses: Ints32  # those that are added up, as bits 1 << code
+    counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
+    scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
+
+
+class Seen(NamedTuple):
+    """By subject: the last instance that it had an outcome of, and the row of its first stage."""
+
+    group: Ints
+    row: Ints32
+
+
+class Joint(NamedTuple):
+    """The log of joint outcomes, one row for each sequence that has one more."""
+
+    plan: Ints32
+    sequence: Ints32  # row among the plan's counted sequences, or among those of losses
+    code: Bytes  # 2·(A is wrong) + (B is wrong); or OF_LOSSES
+    a: Floats  # losses
+    b: Floats
+    t1: Ints  # label time, ms
+
+
+def new_joint(rows: int) -> Joint:
+    """A log with room for so many rows."""
+    return records(Joint, rows)
+
+
+@inner
+def _has_loss(log: Log, row: int, code: int) -> bool:
+    """Whether an outcome has a loss: those of probabilities, where there were any."""
+    return code in (ABSOLUTE, SQUARED) or np.int64(log.scored[row]) & SCORED != 0
+
+
+@inner
+def _loss(log: Log, row: int, code: int) -> float:
+    """An outcome's loss."""
+    if code == LOG_LOSS:
+        return log.log_loss[row]
+    if code == BRIER:
+        return log.brier[row]
+    error = log.error[row]
+    return abs(error) if code == ABSOLUTE else error * error
+
+
+@inner
+def _losses_of(pairs: Pairs, pair: int) -> int:
+    """How many losses of a pair are added up."""
+    count = 0
+    for code in range(LOG_LOSS, SQUARED + 1):
+        count += pairs.losses[pair] >> code & 1
+    return count
+
+
+@inner
+def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int) -> bool:
+    """Whether the instance has a new joint outcome of a pair, A's being in `row`."""
+    b = pairs.b[pair]
+    return seen.group[b] == group and (log.kind[row] == OUTCOME or log.kind[seen.row[b]] == OUTCOME)
+
+
+@inner
+def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int) -> None:
+    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
+    at, losses = used[WRITTEN], _losses_of(pairs, pair)
+    for stage in range(pairs.stages[pair]):
+        first, second = row + stage, other + stage
+        if pairs.counted[pair] >= 0:
+            joint.plan[at] = pairs.plan[pair]
+            joint.sequence[at] = pairs.counted[pair] + stage
+            wrong = 2 * (log.label[first] != log.prediction[first])
+            joint.code[at] = wrong + (log.label[second] != log.prediction[second])
+            joint.t1[at] = log.t1[first]
+            at += 1
+        place = pairs.scored[pair] + stage * losses
+        for code in range(LOG_LOSS, SQUARED + 1):
+            if pairs.losses[pair] >> code & 1:
+                if _has_loss(log, first, code) and _has_loss(log, second, code):
+                    joint.plan[at] = pairs.plan[pair]
+                    joint.sequence[at] = place
+                    joint.code[at] = OF_LOSSES
+                    joint.t1[at] = log.t1[first]
+                    joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
+                    at += 1
+                place += 1
+    used[WRITTEN] = at
+
+
+@kernel
+def find(
+    log: Log, start: int, stop: int, subjects: Subjects, heads: Ints32, pairs: Pairs, seen: Seen,
+    joint: Joint, used: Ints,
+) -> int:  # fmt: skip
+    """Write the joint outcomes of these rows of the outcome log; returns the row at which `joint` is full.
+
+    `heads` has each subject's first pair as A. An instance's rows have one `record`.
+    """
+    i = start
+    while i < stop:
+        group = used[GROUPS] + 1
+        used[GROUPS] = group
+        end = i
+        while end < stop and log.record[end] == log.record[i]:
+            subject = log.subject[end]
+            if log.kind[end] != REVISION and log.sequence[end] == subjects.first[subject]:
+                seen.group[subject], seen.row[subject] = group, end
+            end += 1
+        needed = 0
+        for row in range(i, end):
+            subject = log.subject[row]
+            if seen.group[subject] == group and seen.row[subject] == row:
+                pair = heads[subject]
+                while pair:
+                    if _is_new(log, pairs, seen, pair, row, group):
+                        needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+                    pair = pairs.next[pair]
+        if used[WRITTEN] + needed > len(joint.plan):
+            used[NEEDED] = needed
+            return i
+        if needed:
+            for row in range(i, end):
+                subject = log.subject[row]
+                if seen.group[subject] == group and seen.row[subject] == row:
+                    pair = heads[subject]
+                    while pair:
+                        if _is_new(log, pairs, seen, pair, row, group):
+                            _write(log, pairs, joint, used, pair, row, seen.row[pairs.b[pair]])
+                        pair = pairs.next[pair]
+        i = end
+    return stop

@@ -1,0 +1,96 @@
+"""McNemar's test with a sign, on outcomes that just one of two models has right (2013 paper, section 4.1)."""
+
+from __future__ import annotations
+
+import math
+
+from prequential.core.comparisons import DEFINED, NO_DISCORDANT
+from prequential.core.kernel import inner
+from prequential.core.mathematics import exp
+from prequential.core.measures import Result
+
+#: From so many discordant outcomes on χ²(1) is near enough; below, the binomial distribution tells.
+ENOUGH = 25
+
+#: 1/sqrt(2π)
+_DENSITY_AT_0 = 0.39894228040143267794
+
+#: Up to this z the tail is 1 less a series; beyond it, where that loses digits, a continued fraction that
+#: has them all after so many terms.
+_FAR, _TERMS = 2.5, 100
+
+
+@inner
+def signed(n01: float, n10: float) -> Result:
+    """M = sign(n01 - n10)·(n01 - n10)²/(n01 + n10), counts or faded sums: n01 = A wrong and B right.
+
+    Positive: B is better. Under no difference counts of independent outcomes have |M| ~ χ²(1) in the limit;
+    faded sums only roughly so. It has no value (`no_discordant`) while n01 + n10 = 0.
+
+    >>> signed(80.0, 49.0), signed(49.0, 80.0), signed(0.0, 0.0)
+    ((7.449612403100775, 0), (-7.449612403100775, 0), (0.0, 2))
+    """
+    discordant = n01 + n10
+    if discordant <= 0.0:
+        return 0.0, NO_DISCORDANT
+    more = n01 - n10
+    return more * abs(more) / discordant, DEFINED
+
+
+@inner
+def p_value(n01: int, n10: int) -> Result:
+    """The exact two-sided p value of counts, n01 + n10 < 25: both tails of the binomial with 1/2.
+
+    2·Σ_{k <= min} C(n, k)/2^n, at most 1: whole numbers divided by a power of two, so nothing is rounded.
+
+    >>> p_value(1, 5), p_value(3, 3), p_value(0, 0)
+    ((0.21875, 0), (1.0, 0), (0.0, 2))
+    """
+    n, fewer = n01 + n10, min(n01, n10)
+    if n == 0:
+        return 0.0, NO_DISCORDANT
+    choices = ways = 1  # C(n, k), and their sum up to there
+    for k in range(fewer):
+        choices = choices * (n - k) // (k + 1)
+        ways += choices
+    return min(1.0, ways / (1 << (n - 1))), DEFINED
+
+
+def threshold(level: float) -> float:
+    """The quantile of χ²(1) that |M| exceeds with probability `level` in (0, 1) if there is no difference.
+
+    z² with 2·(1 - Φ(z)) = level, by Newton's method from 0, from where it comes up: the tail is convex.
+
+    >>> threshold(0.01), threshold(0.05)
+    (6.63489660102..., 3.84145882069...)
+    """
+    z = 0.0
+    while True:
+        above = z + (_both_tails(z) - level) / (2 * _density(z))
+        if not above > z:
+            return z * z
+        z = above
+
+
+def _density(z: float) -> float:
+    return _DENSITY_AT_0 * exp(-z * z / 2)
+
+
+def _both_tails(z: float) -> float:
+    """2·(1 - Φ(z)) for z >= 0.
+
+    >>> _both_tails(0.0), _both_tails(1.959963984540054), _both_tails(5.0)
+    (1.0, 0.0499999999999..., 5.73303143758...e-07)
+    """
+    if z > _FAR:  # Mills' ratio: 1/(z + 1/(z + 2/(z + 3/(z + …))))
+        rest = z
+        for k in range(_TERMS, 0, -1):
+            rest = z + k / rest
+        return 2 * _density(z) / rest
+    term = total = z  # Φ(z) - 1/2 = density·(z + z³/3 + z⁵/(3·5) + …)
+    k = 1
+    while term > total * math.ulp(1.0):
+        k += 2
+        term *= z * z / k
+        total += term
+    return 1 - 2 * _density(z) * total

@@ -1,0 +1,243 @@
+"""Which models are compared: pairs of a stream's models, and of models with what is evaluated beside them.
+
+Models are compared with each other (`compare: all`, up to `limits.pairs_per_stream` pairs in the order in
+which they came), or the champion with each other one; each also with the evaluated baselines, and with its
+temporal correction. A is the model that came first, or the champion. What is compared of a stream as a whole
+is compared in its segments, too, and at each stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from prequential.config import StreamConfig
+from prequential.core.catalog import Catalog, Stream, Subject
+from prequential.core.comparisons import confidence_sequence
+from prequential.core.comparisons.joint import (
+    ERROR,
+    LOSS_NAMES,
+    NEEDED,
+    WRITTEN,
+    Pairs,
+    Seen,
+    find,
+    new_joint,
+)
+from prequential.core.comparisons.tables import Comparisons, codes_of
+from prequential.core.kernel import capacity_for, grown, records
+from prequential.core.naming import CORRECTED_SUFFIX
+from prequential.core.outcomes import Log
+from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+
+#: Rows of the log of joint outcomes at first.
+_JOINT_ROWS = 1 << 12
+
+#: Kinds of subjects that stand for a whole stream.
+_WHOLE = (MODEL, BASELINE, CORRECTION)
+
+
+class Pairing:
+    """All pairs of a shard, and what is known of them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.pairs: Pairs = records(Pairs, 16)
+        self.count = 1  # rows of `pairs` in use, or free again; row 0 stands for none
+        self.heads = np.zeros(16, dtype=np.int32)
+        self.seen: Seen = records(Seen, 16)
+        self.tables: list[Comparisons] = []
+        self._by_config: dict[str, Comparisons] = {}
+        self._joint = new_joint(_JOINT_ROWS)
+        self._used = np.zeros(3, dtype=np.int64)
+        #: By pair: A and B.
+        self.ends: dict[int, tuple[int, int]] = {}
+        #: By subject: its pairs.
+        self.of: dict[int, list[int]] = {}
+        self._free: list[int] = []
+        #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole.
+        self.names: dict[int, dict[tuple[str, str], int]] = {}
+        #: By stream: pairs of models beyond the limit.
+        self.left_out: dict[int, int] = {}
+        self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+
+    # ---- who is compared
+
+    def add(self, row: int) -> None:
+        """A subject was registered: it is compared with those before it."""
+        subjects = self._catalog.subjects
+        about = subjects[row]
+        if about is None:
+            return
+        self.heads, self.seen = grown(self.heads, row + 1), grown(self.seen, row + 1)
+        stream = self._catalog.streams[about.stream]
+        if stream.config.compare == "off" or not stream.config.compare_losses:
+            return
+        group = self._groups.setdefault((about.stream, about.segment, about.age), {})
+        for other in list(group.values()):
+            before = subjects[other]
+            if before is not None:
+                self._add(stream, before, about)
+        group[about.model] = row
+
+    def _add(self, stream: Stream, first: Subject, second: Subject) -> None:
+        ordered = self._ordered(stream, first, second)
+        if ordered is None:
+            return
+        a, b = ordered
+        names = self.names.setdefault(stream.code, {})
+        if a.kind not in _WHOLE:  # as their models are
+            a, b = (a, b) if (a.model, b.model) in names else (b, a)
+            if (a.model, b.model) not in names:
+                return
+        subjects = self._catalog.registry.subjects
+        stages = int(subjects.stages[a.row])
+        if not stages:
+            return
+        tables = self._tables(stream.config)
+        pair = self._free.pop() if self._free else self.count
+        self.count = max(self.count, pair + 1)
+        self.pairs = pairs = grown(self.pairs, self.count)
+        pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
+        pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
+        pairs.plan[pair], pairs.stages[pair] = tables.number, stages
+        pairs.losses[pair] = sum(1 << code for code in tables.added)
+        pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
+        more = len(tables.added) * stages
+        pairs.scored[pair] = tables.scored.take(more) if more else -1
+        for row in (a.row, b.row):
+            self.of.setdefault(row, []).append(pair)
+        self._catalog.registry.streams.compared[stream.code] = 1
+        if a.kind in _WHOLE:
+            names[a.model, b.model] = pair
+            self.share_level(stream)
+        else:
+            self._declare(stream, pair)
+
+    def _ordered(self, stream: Stream, first: Subject, second: Subject) -> tuple[Subject, Subject] | None:
+        """A and B of a pair that is compared; None: it isn't."""
+        a, b = sorted((first, second), key=lambda one: (one.kind, one.row))
+        kinds = a.kind, b.kind
+        champion = stream.config.champion
+        if stream.config.compare == "champion":
+            if b.model == champion:
+                a, b = b, a
+            if a.model != champion:
+                return None
+        if kinds in ((MODEL, MODEL),):
+            return (a, b) if self._within_limit(stream) else None
+        if kinds == (MODEL, CORRECTION):
+            return (a, b) if b.model == a.model + CORRECTED_SUFFIX else None
+        if kinds in ((SEGMENT, SEGMENT), (AGE, AGE), (MODEL, BASELINE), (AGE, BASELINE_AGE)):
+            return a, b
+        return None
+
+    def _within_limit(self, stream: Stream) -> bool:
+        of_models = sum(b in stream.models for _, b in self.names.get(stream.code, ()))
+        if of_models < self._catalog.config.limits.pairs_per_stream:
+            return True
+        self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
+        return False
+
+    def share_level(self, stream: Stream) -> None:
+        """The pairs of a stream share the level of its verdicts."""
+        for row in stream.subjects:
+            for pair in self.of.get(row, ()):
+                if self.pairs.a[pair] == row:
+                    self._declare(stream, pair)
+
+    def _declare(self, stream: Stream, pair: int) -> None:
+        level = stream.config.compare_level / len(self.names[stream.code])
+        sides = self.tables[self.pairs.plan[pair]].sides
+        for _, code, side, row in self.sequences(pair):
+            largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
+            confidence_sequence.declare(sides[side].sequences, row, largest, level)
+
+    def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
+        """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
+        pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
+        for stage in range(pairs.stages[pair]):
+            place = int(pairs.scored[pair]) + stage * len(tables.added)
+            for name, code in tables.codes:
+                if code == ERROR:
+                    yield name, code, 0, int(pairs.counted[pair]) + stage
+                else:
+                    yield name, code, 1, place + tables.added.index(code)
+
+    def _tables(self, config: StreamConfig) -> Comparisons:
+        if config.digest not in self._by_config:
+            made = Comparisons(len(self.tables), config.estimators, codes_of(config))
+            self._by_config[config.digest] = made
+            self.tables.append(made)
+        return self._by_config[config.digest]
+
+    def forget(self) -> None:
+        """Subjects that aren't known after all have no pairs."""
+        subjects = self._catalog.subjects
+        gone = [row for row in self.of if subjects[row] is None]
+        removed = {pair for row in gone for pair in self.of[row]}
+        for pair in removed:
+            self._remove(pair)
+        for row in gone:
+            del self.of[row]
+        for code, names in self.names.items():
+            kept = {name: pair for name, pair in names.items() if pair not in removed}
+            if len(kept) < len(names):
+                self.names[code] = kept
+                if kept:
+                    self.share_level(self._catalog.streams[code])
+        self.names = {code: names for code, names in self.names.items() if names}
+        for group in self._groups.values():
+            for name in [name for name, row in group.items() if subjects[row] is None]:
+                del group[name]
+
+    def _remove(self, pair: int) -> None:
+        pairs = self.pairs
+        a, b = int(pairs.a[pair]), int(pairs.b[pair])
+        tables = self.tables[pairs.plan[pair]]
+        stages = int(pairs.stages[pair])
+        if pairs.counted[pair] >= 0:
+            tables.counted.give(int(pairs.counted[pair]), stages)
+        if pairs.scored[pair] >= 0:
+            tables.scored.give(int(pairs.scored[pair]), stages * len(tables.added))
+        before = 0
+        at = int(self.heads[a])
+        while at != pair:
+            before, at = at, int(pairs.next[at])
+        if before:
+            pairs.next[before] = pairs.next[pair]
+        else:
+            self.heads[a] = pairs.next[pair]
+        for row in (a, b):
+            self.of[row].remove(pair)
+        del self.ends[pair]
+        self._free.append(pair)
+
+    # ---- joint outcomes
+
+    def consume(self, log: Log, count: int) -> None:
+        """Take over so many rows of the outcome log."""
+        if self.count == 1:
+            return
+        start, used = 0, self._used
+        while start < count:
+            used[WRITTEN] = used[NEEDED] = 0
+            start = find(
+                log, start, count, self._catalog.registry.subjects, self.heads, self.pairs, self.seen,
+                self._joint, used,
+            )  # fmt: skip
+            written = int(used[WRITTEN])
+            if written:
+                self._take(written)
+            elif used[NEEDED]:
+                self._joint = new_joint(capacity_for(int(used[NEEDED])))
+
+    def _take(self, written: int) -> None:
+        joint = self._joint
+        of_losses = joint.code[:written] == 4
+        for number in np.unique(joint.plan[:written]).tolist():
+            own = joint.plan[:written] == number
+            for side, rows in zip(self.tables[number].sides, (own & ~of_losses, own & of_losses)):
+                found = np.flatnonzero(rows).astype(np.int32)
+                if len(found):
+                    side.consume(joint, found)

@@ -1,0 +1,199 @@
+"""The tables of all pairs that are compared alike: one call of a loop serves all streams of a configuration.
+
+A pair has one sequence for each stage and loss: those of `error` of classes are counted, the others added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from prequential.config import StreamConfig
+from prequential.core.comparisons import confidence_sequence, losses
+from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
+from prequential.core.comparisons.measuring import (
+    count_all,
+    count_faded,
+    count_window,
+    from_counts,
+    from_sums,
+)
+from prequential.core.comparisons.updating import (
+    new_times,
+    note_times,
+    step_counted,
+    step_losses,
+    update_all,
+    update_fading,
+    update_window,
+)
+from prequential.core.estimators.estimator import new_cells
+from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown
+from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
+
+#: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
+_CELLS = 4
+
+
+def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
+    """The losses that models of a stream are compared by, with their codes, in the order of the codes.
+
+    `error` of numbers is their configured loss, which has that code, too.
+    """
+    found = []
+    for name in config.compare_losses:
+        code = LOSS_NAMES.index(name)
+        if config.task == "regression" and code == ERROR:
+            code = SQUARED if config.loss == "squared" else ABSOLUTE
+        found.append((name, code))
+    return tuple(sorted(dict(found).items(), key=lambda one: one[1]))
+
+
+class Side:
+    """Sequences of one sort: counted, or of losses that are added up."""
+
+    def __init__(self, names: Sequence[str], counted: bool) -> None:
+        self.counted = counted
+        self.names = tuple(names)
+        self.kinds = [parse_estimator(name) for name in names]
+        self.rows = 0
+        self._free: list[tuple[int, int]] = []
+        self.sequences = confidence_sequence.new_table(16)
+        #: The same, column by column: a table of records takes its time to find one by name.
+        self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.times = new_times(16)
+        self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
+
+    def _new(self, kind: int, parameter: float) -> Any:
+        if self.counted:
+            return new_cells(kind, parameter, 16, _CELLS)
+        if kind == ALL:
+            return losses.new_all(16)
+        return losses.new_window(16, int(parameter)) if kind == WINDOW else losses.new_faded(16)
+
+    # ---- rows
+
+    def take(self, count: int) -> int:
+        """The first of so many rows, all empty."""
+        for i, (first, size) in enumerate(self._free):
+            if size == count:
+                del self._free[i]
+                for table in self.tables():
+                    for column in columns_of(table).values():
+                        column[first : first + count] = 0
+                return first
+        first = self.rows
+        self.rows += count
+        self.ensure(self.rows)
+        return first
+
+    def give(self, first: int, count: int) -> None:
+        """These rows are free again."""
+        self._free.append((first, count))
+
+    def ensure(self, rows: int) -> None:
+        """Have capacity for so many rows."""
+        if rows > len(self.times.newest):
+            self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+            self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.memories = [grown(table, rows) for table in self.memories]
+
+    def tables(self) -> Iterator[Any]:
+        """All of them."""
+        yield self.sequences
+        yield self.times
+        yield from self.memories
+
+    # ---- joint outcomes
+
+    def consume(self, joint: Joint, rows: Ints32) -> None:
+        """Take over these rows of the log."""
+        (step_counted if self.counted else step_losses)(self.sequences, joint, rows)
+        note_times(self.times, joint, rows)
+        for (kind, parameter), table in zip(self.kinds, self.memories):
+            if self.counted:
+                update: Any = (update_all, update_window, update_fading)[kind]
+            else:
+                update = (losses.update_all, losses.update_window, losses.update_faded)[kind]
+            update(table, joint, rows, *((parameter,) if kind == FADING else ()))
+
+    def statistics(self, place: int, rows: Ints) -> tuple[Ints | Floats, Floats, Ints]:
+        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
+        (kind, parameter), table = self.kinds[place], self.memories[place]
+        values, reasons = np.zeros((len(rows), 6)), np.zeros((len(rows), 6), dtype=np.int64)
+        if self.counted:
+            cells = np.zeros((len(rows), _CELLS))
+            if kind == FADING:
+                count_faded(table, rows, parameter, cells)
+            else:
+                (count_all if kind == ALL else count_window)(table, rows, cells)
+            from_counts(cells, kind != FADING, values, reasons)
+            n: Any = cells.sum(axis=1) if kind == FADING else table.n[rows]
+        else:
+            sums = table.sums[rows] if kind != WINDOW else np.zeros((len(rows), 2))
+            n = table.n[rows]
+            if kind == WINDOW:
+                losses.read_window(table, rows, sums)
+                n = np.minimum(n, int(parameter))
+            from_sums(sums, n.astype(np.float64), values, reasons)
+        if kind == WINDOW and self.counted:
+            n = np.minimum(n, int(parameter))
+        return n, values, reasons
+
+    # ---- snapshots
+
+    def dump(self) -> Iterator[tuple[str, Any]]:
+        """Arrays of the rows in use, by name."""
+        for name, table in zip(("verdict", "times", *self.names), self.tables()):
+            for field, column in columns_of(table).items():
+                yield f"{name}|{field}", column[: self.rows].copy()
+
+    def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
+        """Become what was dumped."""
+        self.rows = rows
+        self.ensure(rows)
+        for name, table in zip(("verdict", "times", *self.names), self.tables()):
+            for field, column in columns_of(table).items():
+                column[:rows] = arrays[f"{prefix}{name}|{field}"]
+
+    def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
+        """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
+        missing = []
+        former = dict(zip(other.names, other.memories))
+        copies: list[tuple[Any, Any]] = [(other.sequences, self.sequences), (other.times, self.times)]
+        for name, table in zip(self.names, self.memories):
+            if name in former:
+                copies.append((former[name], table))
+            else:
+                missing.append(name)
+        for old, new in copies:
+            for field, column in columns_of(new).items():
+                column[new_row] = columns_of(old)[field][row]
+        return missing
+
+
+class Comparisons:
+    """Both sorts of sequences of all pairs of one configuration."""
+
+    def __init__(self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...]) -> None:
+        self.number = number
+        self.estimators = tuple(estimators)
+        self.codes = codes
+        self.counted = Side(estimators, True)
+        self.scored = Side(estimators, False)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both."""
+        return self.counted, self.scored
+
+    @property
+    def counts(self) -> bool:
+        """Whether `error` of classes is compared."""
+        return any(code == ERROR for _, code in self.codes)
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Codes of the losses that are added up, in order: a stage has a sequence for each."""
+        return tuple(dict.fromkeys(code for _, code in self.codes if code != ERROR))

@@ -1,0 +1,68 @@
+"""Joint outcomes are taken over: cells of right and wrong by estimators, differences by verdicts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.comparisons.confidence_sequence import Sequences, step
+from prequential.core.comparisons.joint import Joint
+from prequential.core.estimators import all_history, fading, window
+from prequential.core.estimators.all_history import AllHistory
+from prequential.core.estimators.fading import Fading
+from prequential.core.estimators.window import Window
+from prequential.core.kernel import Ints, Ints32, kernel
+
+
+@kernel
+def update_all(table: AllHistory, joint: Joint, rows: Ints32) -> None:
+    """Count these rows of the log."""
+    for row in rows:
+        all_history.add(table, joint.sequence[row], joint.code[row])
+
+
+@kernel
+def update_window(table: Window, joint: Joint, rows: Ints32) -> None:
+    """Count these rows of the log."""
+    for row in rows:
+        window.add(table, joint.sequence[row], joint.code[row])
+
+
+@kernel
+def update_fading(table: Fading, joint: Joint, rows: Ints32, factor: float) -> None:
+    """Count these rows of the log."""
+    for row in rows:
+        fading.add(table, joint.sequence[row], joint.code[row], factor)
+
+
+class Times(NamedTuple):
+    """By sequence."""
+
+    newest: Ints  # label time of the newest joint outcome, ms
+
+
+def new_times(rows: int) -> Times:
+    """Sequences without outcomes."""
+    return Times(np.zeros(rows, np.int64))
+
+
+@kernel
+def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
+    """Note when the newest of these rows of the log were."""
+    for row in rows:
+        table.newest[joint.sequence[row]] = joint.t1[row]
+
+
+@kernel
+def step_counted(table: Sequences, joint: Joint, rows: Ints32) -> None:
+    """Differences of 0/1 loss, of these rows of the log."""
+    for row in rows:
+        code = np.int64(joint.code[row])
+        step(table, joint.sequence[row], float((code >> 1) - (code & 1)))
+
+
+@kernel
+def step_losses(table: Sequences, joint: Joint, rows: Ints32) -> None:
+    """Differences of losses, of these rows of the log."""
+    for row in rows:
+        step(table, joint.sequence[row], joint.a[row] - joint.b[row])

@@ -1,0 +1,100 @@
+"""A stream without end for a Kafka that is there: late labels, a drift, and then new versions of the models.
+
+    python -m prequential.demo.feeder --config deploy/prequential.yaml
+
+The demo's model server in rounds: in the middle of each the data drift, and the next one begins with models
+that know nothing of it. So dashboards and alerts have something to show; nothing else is it good for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from itertools import count
+
+from prequential.config import load_config
+from prequential.demo.feed import Feed
+from prequential.demo.models import Model, build_models
+from prequential.demo.server import ModelServer, Said
+from prequential.demo.stream import Plan
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError, WorkError
+
+#: Instances a second by default: a window of 1,000 outcomes is a minute, and the processor hardly notices.
+_RATE = 20.0
+
+#: Minutes of a round by default, a drift in its middle: long enough for windows to fill and alerts to come,
+#: short enough for somebody who looks on.
+_MINUTES = 20.0
+
+#: Seconds between two looks whether the round still runs.
+_LOOK_SECONDS = 0.5
+
+#: Regions of the instances, by number: one has a few in a hundred.
+_REGIONS = (*("north",) * 20, *("south",) * 12, "islands")
+
+
+class Round(ModelServer):
+    """One round. Its ids are its own, and predictions say the version of their model: the round's name."""
+
+    def __init__(self, plan: Plan, models: Mapping[str, Model], name: str) -> None:
+        super().__init__(plan, models)
+        self._name = name
+
+    def messages(self) -> Iterator[Said]:
+        """All that it says, in order of time."""
+        for said in super().messages():
+            number = said.fields["instance_id"]
+            fields = {**said.fields, "instance_id": f"{self._name}/{number}"}
+            if said.topic == "instances":
+                fields["segments"] = {"region": _REGIONS[number % len(_REGIONS)]}
+            elif said.topic == "predictions":
+                fields["model_version"] = self._name
+            yield said._replace(fields=fields)
+
+
+def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: threading.Event) -> None:
+    """Feed round after round until `stop` is set. Raises what ended a round before its time."""
+    for seed in count():
+        plan = Plan(seconds, seed, rate)
+        name = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+        running = Feed(Round(plan, build_models(plan), name), kafka)
+        running.start()
+        while running.running and not stop.wait(_LOOK_SECONDS):
+            pass
+        running.stop()
+        if running.error is not None:
+            raise running.error
+        if stop.is_set():
+            return
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run it until SIGTERM or Ctrl-C: 0. Kafka can't be reached, or river is missing: 1. Wrong usage: 2."""
+    parser = argparse.ArgumentParser(prog="python -m prequential.demo.feeder", description=__doc__)
+    parser.add_argument("--config", metavar="FILE", help="configuration (YAML), for its section kafka")
+    parser.add_argument(
+        "--rate", type=float, default=_RATE, help=f"instances a second (default: {_RATE:g})"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=_MINUTES, help=f"of a round (default: {_MINUTES:g})"
+    )
+    args = parser.parse_args(argv)
+    stop = threading.Event()
+    try:
+        kafka = load_config(args.config).kafka
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: stop.set())
+        feed(kafka, args.rate, 60 * args.minutes, stop)
+    except (UsageError, WorkError) as error:
+        print(f"prequential: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

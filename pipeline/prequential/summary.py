@@ -1,0 +1,453 @@
+"""What a replay found: what was read and dropped, outcomes, models, alarms, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from prequential.config import Config, StreamConfig, shown_duration
+from prequential.core.catalog import Stream
+from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
+from prequential.core.measures import INDEX
+from prequential.core.messages import State
+from prequential.core.refusals import Refusal
+from prequential.core.shard import COURSE_STAGES, Shard
+from prequential.core.streams import BASELINE, CORRECTION, MODEL
+from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.emission import POINTS
+from prequential.facts import example, read_by, streams_of, triple, with_example
+from prequential.table import Row, models_table, print_wide, with_courses
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.outputs import Alarm
+from prequential.topics.reasons import kind_of, printable
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Lines of a table, of drops and of alarms that are shown; the file has all.
+_ROWS, _DROPS, _ALARMS = 40, 10, 10
+
+#: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
+#: of its latest part.
+_COLUMNS = {
+    "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
+    "regression": (("mae",), ("mae", "rmse", "r2")),
+}
+
+_CAPTIONS = {
+    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
+    "regression": "over time: as a share of the largest",
+}
+
+#: Where a record stands: a file and a line, or a topic, a partition and an offset.
+Place = dict[str, Any]
+
+
+class Kind(msgspec.Struct):
+    """What became of the records of one kind."""
+
+    read: int = 0
+    used: int = 0
+    dropped: int = 0
+    waiting: int = 0
+
+
+class Drop(msgspec.Struct):
+    """Records of a kind that were dropped for one reason, and where the first one stands, as far as known."""
+
+    kind: str
+    code: str
+    reason: str
+    count: int
+    example: Place | None
+
+
+class Outcomes(msgspec.Struct):
+    """Outcomes of a model, and its predictions that wait still."""
+
+    stream: str
+    partition: int
+    model: str
+    outcomes: int
+    waiting: int
+
+
+class WaitingLabels(msgspec.Struct):
+    """Labels of a stream that wait for a prediction."""
+
+    stream: str
+    partition: int
+    labels: int
+
+
+class Course(msgspec.Struct):
+    """Mean losses, block by block of so many outcomes: the share wrong, or the mean of |error|."""
+
+    outcomes: int
+    loss: list[float]
+
+
+class Sequence(msgspec.Struct):
+    """What is evaluated in a stage: measures by estimator."""
+
+    stream: str
+    partition: int
+    model: str
+    stage: str
+    task: str
+    outcomes: int
+    measures: dict[str, dict[str, float]]
+    course: Course
+
+
+class Emission(msgspec.Struct):
+    """When there were metrics messages: of a stream with settings of its own, or (null) of all others."""
+
+    stream: str | None
+    outcomes: int | None
+    every_ms: int | None
+    by_default: bool  # `emit.every` wasn't configured
+
+
+class Saying(msgspec.Struct):
+    """A finding."""
+
+    code: str
+    stream: str | None
+    sentence: str
+
+
+class Summary(msgspec.Struct):
+    """All of it, as `--summary` writes it."""
+
+    evaluated: bool
+    records: dict[str, Kind]
+    dropped: list[Drop]
+    outcomes: list[Outcomes]
+    waiting_labels: list[WaitingLabels]
+    emission: list[Emission] | None
+    sequences: list[Sequence]
+    alarms: list[Alarm]
+    findings: list[Saying]
+
+
+class Account:
+    """Collects what a summary says, while records are replayed and of each shard at its end.
+
+    `place` says where the record of a kind, partition and offset stands, `find` where the first record of a
+    kind about an instance of a stream does.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[int, int, int], Place],
+        find: Callable[[int, str, str], Place | None] = lambda kind, stream, instance_id: None,
+    ) -> None:
+        self._place, self._find = place, find
+        self.alarms: list[Alarm] = []
+        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
+        self._records = {name: Kind() for name in KINDS}
+        self._drops: dict[tuple[int, str], Drop] = {}
+        self._outcomes: list[Outcomes] = []
+        self._labels: list[WaitingLabels] = []
+        self._sequences: list[Sequence] = []
+        self._streams: list[StreamFacts] = []
+        self._misplaced: dict[str, int] = {}
+        self._evaluated = False
+        self._configured: tuple[str, ...] = ()
+
+    def add(self, shard: Shard) -> None:
+        """A shard has come to its end."""
+        for name, read, unusable in zip(KINDS, read_by(shard), shard.dead_letters):
+            self._records[name].read += read
+            self._records[name].dropped += unusable
+        for refusal in shard.refusals.known():
+            key = refusal.kind, kind_of(refusal.sentence)
+            place = self._place(refusal.kind, shard.partition, refusal.offset)
+            first, where = self._refusals.get(key, (refusal._replace(records=0), place))
+            self._refusals[key] = first._replace(records=first.records + refusal.records), where
+        self._streams += [with_example(shard, facts) for facts in streams_of(shard)]
+        self._configured = tuple(shard.config.streams)
+        for name, count in shard.misplaced_streams.items():
+            self._misplaced[name] = self._misplaced.get(name, 0) + count
+        for stream in shard.catalog.streams:
+            self._add_stream(shard, stream)
+
+    def facts(self) -> Facts:
+        """What may look wrong."""
+        records = [self._records[name].read for name in KINDS]
+        return Facts(
+            tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
+            self._configured, tuple(self._misplaced.items()),
+        )  # fmt: skip
+
+    def summary(self, emission: list[Emission] | None) -> Summary:
+        """What there is to say now."""
+        for kind in self._records.values():
+            kind.used = kind.read - kind.dropped - kind.waiting
+        unusable = [
+            Drop(KINDS[refusal.kind], "unusable", refusal.sentence, refusal.records, place)
+            for refusal, place in self._refusals.values()
+        ]
+        drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
+        found = [Saying(*finding[:3]) for finding in findings(self.facts())]
+        return Summary(
+            self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
+            self.alarms, found,
+        )  # fmt: skip
+
+    # ---- one stream
+
+    def _add_stream(self, shard: Shard, stream: Stream) -> None:
+        catalog, reporter, partition = shard.catalog, shard.reporter, shard.partition
+        streams, subjects = catalog.columns.streams, catalog.columns.subjects
+        code = stream.code
+        models = list(stream.models.values())
+        self._evaluated |= bool(subjects.outcomes[stream.subjects].any())
+        for name, row in stream.models.items():
+            waiting = int(reporter.coverage.models.waiting[row])
+            self._records["predictions"].waiting += waiting
+            self._outcomes.append(
+                Outcomes(stream.name, partition, name, int(subjects.outcomes[row]), waiting)
+            )
+        if labels := int(streams.waiting_labels[code]):
+            self._records["labels"].waiting += labels
+            self._labels.append(WaitingLabels(stream.name, partition, labels))
+        horizon = shown_duration(stream.config.label_horizon)
+        for kind, why, reason, count, which in (
+            (LABELS, "late_label", "label later than the horizon", streams.late_label[code], LATE_LABEL),
+            (
+                LABELS, "unmatched_label", "no prediction for a label within the horizon",
+                streams.unmatched_label[code], None,
+            ),
+            (
+                PREDICTIONS, "late", "prediction made after its label", subjects.late[models].sum(),
+                LATE_PREDICTION,
+            ),
+            (
+                PREDICTIONS, "expired", f"no label within the horizon of {horizon}",
+                subjects.expired[models].sum(), EXPIRED_PREDICTION,
+            ),
+            (
+                INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
+                DUPLICATE + INSTANCES,
+            ),
+            (
+                PREDICTIONS, "duplicate", "prediction known already", subjects.duplicate[models].sum(),
+                DUPLICATE + PREDICTIONS,
+            ),
+            (
+                LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
+                DUPLICATE + LABELS,
+            ),
+        ):  # fmt: skip
+            if count:
+                place = self._dropped(shard, which)
+                if place is None and why == "expired":
+                    place = self._expired(shard, stream)
+                self._drop(kind, why, reason, int(count), place)
+        self._sequences += _sequences(shard, stream)
+
+    def _drop(self, kind: int, code: str, reason: str, count: int, place: Place | None) -> None:
+        drop = self._drops.setdefault((kind, reason), Drop(KINDS[kind], code, reason, 0, None))
+        drop.count += count
+        drop.example = drop.example or place
+        self._records[KINDS[kind]].dropped += count
+
+    def _dropped(self, shard: Shard, reason: int | None) -> Place | None:
+        if reason not in shard.dropped:
+            return None
+        kind, offset = shard.dropped[reason]
+        return self._place(kind, shard.partition, offset)
+
+    def _expired(self, shard: Shard, stream: Stream) -> Place | None:
+        """Where a prediction stands that has expired, by the id of an instance that is remembered as such."""
+        instance_id = example(shard, stream, expired=True).prediction
+        return None if instance_id is None else self._find(PREDICTIONS, stream.name, instance_id)
+
+
+def emission_of(config: Config, configured: Config) -> list[Emission]:
+    """When a replay with a configuration emits, where `configured` is what the user has written."""
+
+    def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
+        by_default = stream.emit_every != written.emit_every
+        return Emission(name, stream.emit_outcomes, stream.emit_every, by_default)
+
+    found = [of(None, config.defaults, configured.defaults)]
+    for name, stream in config.streams.items():
+        own = of(name, stream, configured.streams[name])
+        if (own.outcomes, own.every_ms) != (found[0].outcomes, found[0].every_ms):
+            found.append(own)
+    return found
+
+
+def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
+    """What is evaluated of a stream as a whole, in its first stages."""
+    catalog, subjects = shard.catalog, shard.catalog.columns.subjects
+    rows = [
+        about.row for about in catalog.subjects_of(stream)
+        if about.kind in (MODEL, BASELINE, CORRECTION) and subjects.outcomes[about.row]
+    ]  # fmt: skip
+    found: dict[tuple[str, str], Sequence] = {}
+    for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
+        if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
+            continue
+        place = COURSE_STAGES * about.row + stream.evaluated.index(stage)
+        course = shard.courses.of(place) if shard.courses is not None else (0, [])
+        own = found.setdefault(
+            (model, stage),
+            Sequence(
+                stream.name, shard.partition, model, stage, stream.config.task,
+                int(subjects.outcomes[about.row]), {}, Course(*course),
+            ),
+        )  # fmt: skip
+        own.measures[estimator] = _measures(stream.config.measures, state)
+    yield from found.values()
+
+
+def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
+    return {name: state.values[INDEX[name]] for name in names if not state.reasons[INDEX[name]]}
+
+
+# ---- in words
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Print a summary."""
+    for line in (*_records(summary), *_outcomes(summary)):
+        _print(line, console)
+    for task in _COLUMNS:
+        if rows := [one for one in summary.sequences if one.task == task]:
+            shown = rows[:_ROWS]
+            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
+            if len(rows) > len(shown):
+                _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
+    for line in (*_alarms(summary), *(f"looks wrong: {_finding(one)}" for one in summary.findings)):
+        _print(line, console)
+
+
+def why(summary: Summary, facts: Facts) -> str:
+    """Why nothing was evaluated."""
+    return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])
+
+
+def _finding(said: Saying) -> str:
+    return str(Finding(said.code, said.stream, said.sentence))
+
+
+def _print(line: str, console: Console) -> None:
+    console.print(Text(printable(line)), soft_wrap=True)
+
+
+def _records(summary: Summary) -> Iterator[str]:
+    read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
+    became = (
+        f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
+        for name in ("used", "dropped", "waiting")
+    )
+    yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
+    for drop in summary.dropped[:_DROPS]:
+        where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
+        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
+    if len(summary.dropped) > _DROPS:
+        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons: --summary has all"
+
+
+def place_in_words(place: Place) -> str:
+    """Where a record stands.
+
+    >>> place_in_words({"file": "labels.jsonl", "line": 7})
+    'labels.jsonl line 7'
+    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
+    'labels/3 offset 17'
+    """
+    if "file" in place:
+        return f"{place['file']} line {place['line']}"
+    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
+
+
+def _outcomes(summary: Summary) -> Iterator[str]:
+    by_stream: dict[str, dict[str, tuple[int, int]]] = {}
+    for one in summary.outcomes:
+        models = by_stream.setdefault(one.stream, {})
+        outcomes, waiting = models.get(one.model, (0, 0))
+        models[one.model] = outcomes + one.outcomes, waiting + one.waiting
+    for stream, models in list(by_stream.items())[:_ROWS]:
+        shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
+        labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
+        predictions = sum(waiting for _, waiting in models.values())
+        rest = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
+        yield f"outcomes of {stream}: {shown or 'none'}{rest}"
+    for emission in summary.emission or ():
+        when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
+        if emission.every_ms is not None:
+            when.append(f"{shown_duration(emission.every_ms)} of record time")
+        of = "" if emission.stream is None else f" of {emission.stream}"
+        said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
+        if emission.by_default:
+            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
+        yield said
+
+
+def _table(rows: list[Sequence], task: str, console: Console) -> Table:
+    """The models, as the demo shows them."""
+    whole, latest = _COLUMNS[task]
+    several = len({one.stream for one in rows}) > 1
+    lines = []
+    for place, one in enumerate(rows):
+        first, last = _shown_estimators(one.measures)
+        key = one.stream, one.partition, one.model
+        before = rows[place - 1] if place else None
+        new = before is None or (before.stream, before.partition, before.model) != key
+        after = rows[place + 1] if place + 1 < len(rows) else None
+        ends = after is None or (after.stream, after.partition, after.model) != key
+        of_whole, of_latest = one.measures[first], one.measures[last]
+        name = f"{one.stream}/{one.model}" if several else one.model
+        lines.append(
+            Row(
+                (name if new else "", one.stage, f"{one.outcomes:,}"),
+                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
+                _course(one),
+                ends,
+            )
+        )
+    measure = whole[0]
+    last = _shown_estimators(rows[0].measures)[1]
+    return models_table(
+        lines,
+        ("model", "stage", "outcomes"),
+        (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
+        f"{measure} over time" if with_courses(console) else None,
+        title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
+        caption="initial: an instance's first prediction; final: the last one before its label. "
+        + _CAPTIONS[task],
+    )  # fmt: skip
+
+
+def _shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
+    """Which estimator shows the whole run, and which its latest part."""
+    names = list(measures)
+    whole = "all" if "all" in names else names[0]
+    return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
+
+
+def _course(one: Sequence) -> list[float]:
+    """The course as heights: accuracies; of errors the share of the largest."""
+    losses = one.course.loss
+    if one.task == "classification":
+        return [1 - loss for loss in losses]
+    largest = max(losses, default=0.0)
+    return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
+
+
+def _alarms(summary: Summary) -> Iterator[str]:
+    yield f"drift alarms: {len(summary.alarms):,}"
+    for alarm in summary.alarms[:_ALARMS]:
+        segment = f" {alarm.segment}" if alarm.segment else ""
+        yield (
+            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
+            f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+        )
+    if len(summary.alarms) > _ALARMS:
+        yield f"  … and {len(summary.alarms) - _ALARMS:,} more: --alarms-out and --summary have all"

@@ -1,0 +1,84 @@
+"""Alarms that tell of one change of one model, as one thing."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from prequential.watching.messages import Notice
+
+#: Detectors notice a change one after another: within so much time (ms) …
+_GAP_MS = 600_000
+#: … or so many outcomes, which is the memory of the default window: on a stream with few outcomes an hour
+#: these take long.
+_GAP_OUTCOMES = 1_000
+
+#: Alarms of a change, and changes of a model, that are kept: a detector that doesn't fit its stream alarms
+#: without end.
+_ALARMS = 50
+_CHANGES = 20
+
+
+class Change:
+    """Alarms of one model that follow each other closely: within 10 minutes, or within 1,000 outcomes.
+
+    `time` is when the newest one was published, `began` the first one's label time (both epoch ms), `outcome`
+    the first one's place in its sequence. Of `alarms` the newest are kept, `count` counts all.
+    """
+
+    def __init__(self, first: Notice, time: int) -> None:
+        self.began = first.ts
+        self.outcome = first.outcome
+        self.count = 0
+        self.signals: Counter[str] = Counter()
+        self.stages: Counter[str] = Counter()
+        self.segments: Counter[str] = Counter()
+        #: Whether an alarm was about the model as a whole.
+        self.whole = False
+        self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
+        #: By segment (sequences of others have their own numbers): the newest alarm's place.
+        self._newest: dict[str | None, int] = {}
+        self.add(first, time)
+
+    def add(self, alarm: Notice, time: int) -> None:
+        """One more alarm, published at this time."""
+        self.time = time
+        self.ts = alarm.ts
+        self.count += 1
+        self.signals[alarm.signal] += 1
+        self.stages[alarm.stage] += 1
+        if alarm.segment is None:
+            self.whole = True
+        else:
+            self.segments[alarm.segment] += 1
+        self.alarms.append(alarm)
+        self._newest[alarm.segment] = alarm.outcome
+
+    def goes_on_with(self, alarm: Notice) -> bool:
+        """Whether an alarm tells of the same change."""
+        newest = self._newest.get(alarm.segment)
+        near = newest is not None and abs(alarm.outcome - newest) <= _GAP_OUTCOMES
+        return near or abs(alarm.ts - self.ts) <= _GAP_MS
+
+
+class Changes:
+    """The changes of one model, the oldest first."""
+
+    def __init__(self) -> None:
+        self._changes: deque[Change] = deque(maxlen=_CHANGES)
+
+    def add(self, alarm: Notice, time: int) -> None:
+        """Take an alarm in, which was published at this time (epoch ms)."""
+        newest = self.newest
+        if newest is not None and newest.goes_on_with(alarm):
+            newest.add(alarm, time)
+        else:
+            self._changes.append(Change(alarm, time))
+
+    @property
+    def newest(self) -> Change | None:
+        """The newest change, None without any."""
+        return self._changes[-1] if self._changes else None
+
+    def newest_first(self) -> list[Change]:
+        """All that are kept."""
+        return list(reversed(self._changes))

@@ -1,0 +1,84 @@
+"""Messages as plain lines, for what is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from prequential.topics.reasons import printable
+from prequential.topics.specs import DRIFT_ALARMS
+from prequential.watching.messages import (
+    Heading,
+    Notice,
+    Reading,
+    decode_heading,
+    decode_notice,
+    decode_reading,
+)
+from prequential.watching.state import State
+from prequential.watching.text import clock
+
+#: Measures of a line, in order: of classes, and of numbers.
+_OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus")
+_OF_NUMBERS = ("mae", "rmse", "r2")
+
+
+def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
+    """A message of a topic in one line; raises msgspec's errors if it can't be read.
+
+    Where its stream is one of `split`, those in several partitions, the line's end says which one it is.
+    """
+    if topic == DRIFT_ALARMS:
+        alarm = decode_notice(value)
+        return alarm_line(alarm) + _place(alarm, split)
+    heading = decode_heading(value)
+    return metrics_line(heading, decode_reading(value)) + _place(heading, split)
+
+
+def newest_lines(state: State) -> Iterator[str]:
+    """The newest message of every sequence in order of names, then the alarms in order of time."""
+    alarms = []
+    for key, model in sorted(state.models.items()):
+        for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
+            if (reading := state.reading(model.sequences[sequence])) is not None:
+                heading = Heading(key.stream, key.model, *sequence, key.partition)
+                yield metrics_line(heading, reading) + _place(heading, state.split)
+        alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
+    for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
+        yield alarm_line(alarm) + _place(alarm, state.split)
+
+
+def metrics_line(heading: Heading, reading: Reading) -> str:
+    """`-` stands for a measure without a value.
+
+    >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
+    '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
+    """
+    names = _OF_CLASSES if reading.measures.keys().isdisjoint(_OF_NUMBERS) else _OF_NUMBERS
+    values = ((name, reading.measures.get(name)) for name in names)
+    return _line(
+        reading.ts,
+        heading,
+        f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
+        *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
+    )
+
+
+def alarm_line(alarm: Notice) -> str:
+    """An alarm: of what, and where in its sequence."""
+    return _line(
+        alarm.ts,
+        alarm,
+        f"ALARM {alarm.detector} {alarm.signal}",
+        f"outcome={alarm.outcome}",
+        f"statistic={alarm.statistic:.6g}",
+        f"threshold={alarm.threshold:g}",
+    )
+
+
+def _line(ts: int, about: Heading | Notice, *details: str) -> str:
+    names = [about.stream, about.model, about.segment, about.stage]
+    return printable(" ".join((clock(ts), *(name for name in names if name is not None), *details)))
+
+
+def _place(about: Heading | Notice, split: Collection[str]) -> str:
+    return f" partition={about.partition}" if about.stream in split else ""

@@ -1,0 +1,175 @@
+"""Which models come first, and what is shown of each."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from prequential.core.measures import LESS_IS_BETTER, NAMES
+from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.watching.changes import Change
+from prequential.watching.messages import Reading
+from prequential.watching.state import Model, ModelKey, Sequence, State
+
+#: Milliseconds for which a model with an alarm stands above the others: the time in which an on-call looks.
+RECENT_MS = 3_600_000
+
+#: Ways to sort that aren't measures.
+NEWEST_ALARM, OUTCOMES, SILENT, NAME = "newest alarm", "fewest outcomes", "longest silent", "name"
+OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
+
+#: What models are compared by where nothing else is asked for, and behind a measure that they don't have: of
+#: classes, then of numbers, then what the configuration may have left.
+_USUAL = ("accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2")
+
+#: Kinds of estimators by how well they tell how a model is now.
+_KINDS = ("window", "fading", "all")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to show, and in which order.
+
+    `stage` and `estimator` None: of each model its own (`final`, its shortest window). `by` is a measure or
+    one of `OTHER_WAYS`; None: accuracy, of numbers mae. `search` leaves only names that contain it.
+    """
+
+    stage: str | None = None
+    estimator: str | None = None
+    by: str | None = None
+    reverse: bool = False
+    search: str = ""
+
+
+class Row(NamedTuple):
+    """A model as it is shown: one of its sequences, and its newest change."""
+
+    model: Model
+    sequence: Sequence | None
+    reading: Reading | None
+    change: Change | None
+    #: Whether it is shown in the chosen stage and estimator (it may not have them).
+    as_chosen: bool
+
+
+class Ranking:
+    """The models of a state in the order of a choice."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.choice = Choice()
+        #: By model: what is shown of it, and of how many sequences this was chosen, by which choice.
+        self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
+
+    def choose(self, **what: Any) -> None:
+        """Choose something else; fields of `Choice`."""
+        self.choice = replace(self.choice, **what)
+
+    def rows(self, now: int) -> list[Row]:
+        """The models that the choice leaves, in order; `now` in epoch ms."""
+        wanted = self.choice.search.casefold()
+        rows = [
+            self.row(model)
+            for key, model in self._state.models.items()
+            if not wanted or wanted in f"{key.stream}\n{key.model}".casefold()
+        ]
+        rows.sort(key=lambda row: self._place(row, now), reverse=self.choice.reverse)
+        return rows
+
+    def row(self, model: Model) -> Row:
+        """One model."""
+        sequence = self._sequence(model)
+        choice = self.choice
+        as_chosen = sequence is not None and (
+            choice.stage in (None, sequence.stage) and choice.estimator in (None, sequence.estimator)
+        )
+        newest = model.sequences.get(sequence) if sequence is not None else None
+        return Row(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
+
+    def _sequence(self, model: Model) -> Sequence | None:
+        """What is shown of a model: what is chosen or, where it has none of that, what is nearest."""
+        known = self._shown.get(model.key)
+        if known is not None and known[1:] == (len(model.sequences), self.choice):
+            return known[0]
+        whole = [sequence for sequence in model.sequences if sequence.segment is None]
+        sequence = min(whole, key=self._distance, default=None)
+        self._shown[model.key] = sequence, len(model.sequences), self.choice
+        return sequence
+
+    def _distance(self, sequence: Sequence) -> tuple[Any, ...]:
+        stage, estimator = self.choice.stage, self.choice.estimator
+        kind = sequence.estimator.partition(":")[0]
+        return (
+            stage not in (None, sequence.stage),
+            sequence.stage != "final",
+            sequence.stage,
+            estimator not in (None, sequence.estimator),
+            _KINDS.index(kind) if kind in _KINDS else len(_KINDS),
+            len(sequence.estimator),  # of two windows the shorter one
+            sequence.estimator,
+        )
+
+    def _place(self, row: Row, now: int) -> tuple[Any, ...]:
+        """Sorts rows: baselines last, models with a recent alarm first, then the worse one first."""
+        by, model, change = self.choice.by, row.model, row.change
+        alone = is_baseline(model.key.model)
+        if by == NAME:
+            return model.key
+        if by == NEWEST_ALARM:
+            return (alone, -change.time if change is not None else 0, model.key)
+        if by == SILENT:
+            return (alone, model.time, model.key)
+        if by == OUTCOMES:
+            return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
+        calm = change is None or not is_recent(change, now)
+        return (alone, calm, *_badness(row.reading, by), model.key)
+
+
+def is_recent(change: Change, now: int) -> bool:
+    """Whether its newest alarm was published within the last hour; `now` in epoch ms."""
+    return now - change.time <= RECENT_MS
+
+
+def is_baseline(model: str) -> bool:
+    """Whether it is one of the predictors that stand beside models to compare them with.
+
+    >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
+    (True, True, False, False)
+    """
+    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
+
+
+def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
+    """Sorts readings: those with the first measure, the worse one first; then those with the next one."""
+    wanted = _USUAL if by is None else (by, *_USUAL)
+    if reading is not None:
+        for place, measure in enumerate(wanted):
+            value = reading.measures.get(measure)
+            if value is not None:
+                return place, _goodness(measure, value)
+    return len(wanted), 0.0
+
+
+def _goodness(measure: str, value: float) -> float:
+    """A measure's value, turned so that it falls when the model gets worse."""
+    return -abs(value) if measure in LESS_IS_BETTER else value
+
+
+#: Measures by what a reader asks for first; where there are models of both tasks, in turns.
+_OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mcc")
+_OF_NUMBERS = ("mae", "r2", "rmse", "bias")
+
+
+def measures_shown(known: Set[str], by: str | None) -> list[str]:
+    """Measures as columns, the most important first: what is sorted by, then the usual ones, then the rest.
+
+    >>> measures_shown({"rmse", "kappa", "accuracy", "ece", "mae"}, "ece")
+    ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
+    """
+    both = [*_OF_CLASSES, *_OF_NUMBERS]
+    if not known.isdisjoint(_OF_NUMBERS):
+        turns = [name for pair in zip(_OF_CLASSES, _OF_NUMBERS) for name in pair]
+        both = [*turns, *_OF_CLASSES[len(_OF_NUMBERS) :]]
+    first = [by] if by in NAMES else []
+    return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in known] or ["accuracy"]

@@ -1,0 +1,159 @@
+"""What is known by now: messages in, models out. No clock, no I/O."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from prequential.topics.specs import DRIFT_ALARMS, METRICS
+from prequential.watching.changes import Changes
+from prequential.watching.messages import (
+    ABSENT,
+    Reading,
+    decode_coverage,
+    decode_heading,
+    decode_notice,
+    decode_reading,
+)
+
+#: The topics that are understood.
+TOPICS = (METRICS, DRIFT_ALARMS)
+
+
+class ModelKey(NamedTuple):
+    """A model of a stream, in one partition: where a stream lies in several, each is evaluated by itself."""
+
+    stream: str
+    model: str
+    partition: int
+
+
+class Sequence(NamedTuple):
+    """What a metrics message is about, within a model."""
+
+    segment: str | None
+    stage: str
+    estimator: str
+
+
+class Newest:
+    """The newest message of a sequence; it is decoded when somebody looks, and then once."""
+
+    __slots__ = ("reading", "value")
+
+    def __init__(self) -> None:
+        #: As it came; None if there is none that can be read.
+        self.value: bytes | None = None
+        self.reading: Reading | None = None
+
+    def put(self, value: bytes) -> None:
+        """A newer one has come."""
+        self.value, self.reading = value, None
+
+
+class Model:
+    """What is known of a model. `time` is when it was last heard of (Kafka's time, epoch ms)."""
+
+    def __init__(self, key: ModelKey) -> None:
+        self.key = key
+        self.sequences: dict[Sequence, Newest] = {}
+        self.changes = Changes()
+        self.time = 0
+        #: The newest message's field of that name, as it is.
+        self.coverage = ABSENT
+
+
+class State:
+    """Newest messages of all sequences, and alarms, grouped by the change that they tell of.
+
+    `stream` and `model` leave out what is about others.
+    """
+
+    def __init__(self, stream: str | None = None, model: str | None = None) -> None:
+        self._stream = stream
+        self._model = model
+        self._handlers = {METRICS: self._metrics, DRIFT_ALARMS: self._alarm}
+        self.models: dict[ModelKey, Model] = {}
+        #: By stream: the partitions in which it is evaluated, in order; and only of those that have several.
+        self._partitions: dict[str, list[int]] = {}
+        self.split: dict[str, list[int]] = {}
+        #: Measures that had a value in a message that was looked at.
+        self.measures: set[str] = set()
+        self.messages = 0
+        #: Who has said nothing since then (Kafka's time, epoch ms) isn't known; None where all was read.
+        self.since: int | None = None
+        self.unreadable = 0
+
+    def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
+        """Take in a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
+
+        Returns whether it is of use: readable, and not left out.
+        """
+        self.messages += 1
+        try:
+            return self._handlers[topic](value or b"", time)
+        except (msgspec.MsgspecError, ValueError):
+            self.unreadable += 1
+            return False
+
+    def reading(self, newest: Newest | None) -> Reading | None:
+        """What the newest message of a sequence says; None without one that can be read."""
+        if newest is None:
+            return None
+        if newest.reading is None and newest.value is not None:
+            try:
+                newest.reading = decode_reading(newest.value)
+            except (msgspec.MsgspecError, ValueError):
+                newest.value = None
+                self.unreadable += 1
+            else:
+                self.measures.update(newest.reading.measures)
+        return newest.reading
+
+    def _metrics(self, value: bytes, time: int) -> bool:
+        heading = decode_heading(value)
+        model = self._known(heading.stream, heading.model, heading.partition, time)
+        if model is None:
+            return False
+        if heading.period is ABSENT:  # periods are many, and don't move
+            sequence = Sequence(heading.segment, heading.stage, heading.estimator)
+            newest = model.sequences.get(sequence)
+            if newest is None:
+                newest = model.sequences[sequence] = Newest()
+            newest.put(value)
+            if heading.coverage is not ABSENT:
+                model.coverage = heading.coverage
+        return True
+
+    def _alarm(self, value: bytes, time: int) -> bool:
+        alarm = decode_notice(value)
+        model = self._known(alarm.stream, alarm.model, alarm.partition, time)
+        if model is None:
+            return False
+        model.changes.add(alarm, time)
+        return True
+
+    def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
+        """The model that a message of this time is about; None for one that was not asked for."""
+        key = ModelKey(stream, name, partition)
+        model = self.models.get(key)
+        if model is None:
+            if self._stream not in (None, stream) or self._model not in (None, name):
+                return None
+            model = self.models[key] = Model(key)
+            partitions = self._partitions.setdefault(stream, [])
+            if partition not in partitions:
+                partitions.append(partition)
+                partitions.sort()
+                if len(partitions) > 1:
+                    self.split[stream] = partitions
+        model.time = max(model.time, time)
+        return model
+
+
+def coverage_of(model: Model) -> dict[str, object]:
+    """What the newest messages say of what became of a model's predictions; empty without."""
+    try:
+        return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
+    except (msgspec.MsgspecError, ValueError):
+        return {}

@@ -1,0 +1,146 @@
+"""What looks wrong in the shards of a worker, looked at now and then: in the log once, and at `/ready`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from time import monotonic
+from typing import NamedTuple
+
+from prequential.config import Config
+from prequential.core.refusals import Refusal
+from prequential.core.shard import Shard
+from prequential.diagnosis import Facts, Finding, StreamFacts, findings, never_meet
+from prequential.facts import read_by, since, streams_of, triple, with_example
+from prequential.topics.partitioning import partition_of
+from prequential.topics.reasons import printable
+from prequential.worker.runner import ShardRunner
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks, and streams looked at without giving way to the shards: some 2 ms.
+LOOK_SECONDS = 30.0
+_STREAMS = 50
+
+#: Seconds after which what was before doesn't matter: judged is the last hour, or up to two.
+_HOUR = 3600.0
+
+#: Labels, or records, of a stream below which nothing is said of their shares: the first few may be anything.
+_LEAST = 100
+
+#: Streams of a shard for which an example of ids is looked for at once: it is a look at all that is known.
+_EXAMPLES = 1
+
+#: Findings that are shown.
+_SHOWN = 20
+
+
+class Counts(NamedTuple):
+    """What a shard knew at some time."""
+
+    streams: dict[str, StreamFacts]
+    records: tuple[int, int, int]
+    refusals: dict[tuple[int, str], int]
+
+
+#: Of a shard that has nothing yet.
+_NOTHING = Counts({}, (0, 0, 0), {})
+
+
+class _Window:
+    """What was known of a shard at the beginning of this hour, and of the one before."""
+
+    def __init__(self, shard: Shard, now: float, began: Counts) -> None:
+        self.shard = shard
+        self.before = self._middle = began
+        self._turn = now + _HOUR
+        self.examples: dict[str, StreamFacts] = {}
+
+    def turn(self, now: float, counts: Counts) -> None:
+        if now >= self._turn:
+            self.before, self._middle, self._turn = self._middle, counts, now + _HOUR
+
+
+class Findings:
+    """All findings of a worker: `present` are those of the last look."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._windows: dict[int, _Window] = {}
+        self._said: set[tuple[str, str | None, str]] = set()
+        self.present: list[Finding] = []
+
+    def text(self) -> str:
+        """The present findings, a line each."""
+        lines = [f"looks wrong: {printable(str(finding))}\n" for finding in self.present[:_SHOWN]]
+        if len(self.present) > _SHOWN:
+            lines.append(f"… and {len(self.present) - _SHOWN} more\n")
+        return "".join(lines)
+
+    async def look(self, runners: Mapping[int, ShardRunner], partitions: int) -> None:
+        """Look at the running shards, of as many as the topics have partitions; log what is new."""
+        running = {partition: one for partition, one in runners.items() if not one.recovering}
+        streams: list[StreamFacts] = []
+        records = [0, 0, 0]
+        refusals: list[Refusal] = []
+        for partition, runner in running.items():
+            window = self._window(partition, runner)
+            counts = await self._counts(runner.shard)
+            judged = [since(now, window.before.streams.get(name)) for name, now in counts.streams.items()]
+            streams += self._with_examples(window, judged)
+            records = [a + b - c for a, b, c in zip(records, counts.records, window.before.records)]
+            refusals += _since(runner.shard, window.before)
+            window.turn(monotonic(), counts)
+        self._windows = {partition: self._windows[partition] for partition in running}
+        misplaced = [item for one in running.values() for item in one.shard.misplaced_streams.items()]
+        configured = [name for name in self._config.streams if partition_of(name, partitions) in running]
+        facts = Facts(tuple(streams), triple(records), tuple(refusals), tuple(configured), tuple(misplaced))
+        self.present = findings(facts, _LEAST)
+        for finding in self.present:
+            key = finding.code, finding.stream, finding.about
+            if key not in self._said:
+                self._said.add(key)
+                log.warning("looks wrong: %s", printable(str(finding)))
+
+    def _window(self, partition: int, runner: ShardRunner) -> _Window:
+        window = self._windows.get(partition)
+        if window is None or window.shard is not runner.shard:
+            began = {facts.name: facts for facts in runner.restored}
+            window = _Window(runner.shard, monotonic(), _NOTHING._replace(streams=began))
+            self._windows[partition] = window
+        return window
+
+    @staticmethod
+    async def _counts(shard: Shard) -> Counts:
+        """What a shard knows now, looked at in small parts."""
+        streams: dict[str, StreamFacts] = {}
+        for start in range(0, len(shard.catalog.streams), _STREAMS):
+            streams |= {facts.name: facts for facts in streams_of(shard, start, start + _STREAMS)}
+            await asyncio.sleep(0)
+        refusals = {(one.kind, one.sentence): one.records for one in shard.refusals.known()}
+        return Counts(streams, read_by(shard), refusals)
+
+    @staticmethod
+    def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
+        """With ids of what never meets, for few streams at a time."""
+        left = _EXAMPLES
+        found = []
+        for facts in streams:
+            if never_meet(facts):
+                if facts.name not in window.examples and left:
+                    left -= 1
+                    window.examples[facts.name] = with_example(window.shard, facts)
+                if facts.name in window.examples:
+                    facts = replace(facts, example=window.examples[facts.name].example)
+            found.append(facts)
+        return found
+
+
+def _since(shard: Shard, before: Counts) -> list[Refusal]:
+    """Records that couldn't be used since then."""
+    return [
+        one._replace(records=one.records - before.refusals.get((one.kind, one.sentence), 0))
+        for one in shard.refusals.known()
+    ]

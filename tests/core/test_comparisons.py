@@ -1,0 +1,282 @@
+"""Comparisons of models against plain sums over the oracle's outcomes, and under any cut."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import msgspec
+import oracle
+import pytest
+from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live
+from oracle_cases import lab, pred
+from oracle_comparisons import joint_outcomes, statistics
+from oracle_records import settings_of
+from prequential.config import Limits
+from prequential.core.comparisons import VERDICTS, confidence_sequence
+from prequential.core.comparisons.joint import ABSOLUTE, LOSS_NAMES
+from prequential.topics.outputs import Comparison, Output
+from test_between_lives import Lives
+from worlds import World, random_world
+
+#: Verdicts of losses without a bound are never anything else.
+UNDECIDED = VERDICTS[0]
+
+
+def world_of(seed: int) -> World:
+    rng = random.Random(seed)
+    return random_world(rng, rng.choice([60, 250]), rng.choice([2, 5]))
+
+
+def check(world: World, outputs: Sequence[Output]) -> int:
+    """Every message says what plain sums say, and the last ones are about all joint outcomes."""
+    expected = oracle.run(world.settings, world.in_order())
+    known: dict[Any, Any] = {}
+    last: dict[Any, int] = {}
+    found = comparisons_of(outputs)
+    for message in found:
+        settings = settings_of(world.settings, message.stream)
+        key = (message.stream, message.stage, (message.model, message.against), message.loss)
+        if key not in known:
+            known[key] = joint_outcomes(expected.outcomes, *key, settings)
+        compare(message, known[key][: message.outcomes], settings.task == "classification")
+        last[(*key, message.estimator)] = message.outcomes
+    for (*key, _), outcomes in last.items():
+        assert outcomes == len(known[tuple(key)])
+    for keys, estimators in pairs_that_meet(world, expected.outcomes):
+        assert any(all((*key, estimator) in last for estimator in estimators) for key in keys), keys
+    return len(found)
+
+
+def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
+    assert len(joint) == message.outcomes
+    n, measures, undefined = statistics(joint, message.estimator, classes and message.loss == "error")
+    assert message.n == pytest.approx(n, rel=1e-9)
+    assert message.measures == pytest.approx(measures, rel=1e-6, abs=1e-12), message
+    assert message.undefined == undefined
+    table = confidence_sequence.new_table(1)
+    largest = confidence_sequence.LARGEST.get(message.loss, 0.0) if classes else 0.0
+    confidence_sequence.declare(table, 0, largest, message.level / message.pairs)
+    for one in joint:
+        confidence_sequence.step(table, 0, one.a - one.b)
+    bounded, low, high = confidence_sequence.interval(table, 0)
+    assert (message.interval is not None) == bounded
+    if bounded:
+        assert message.interval == pytest.approx((low, high), rel=1e-9, abs=1e-12)
+    assert message.verdict == VERDICTS[table.verdict[0]]
+    assert (message.since is None) == (message.verdict == UNDECIDED)
+    if message.measures.get("mcnemar") is None:
+        assert message.significant is msgspec.UNSET
+
+
+def pairs_that_meet(world: World, outcomes: list[dict[str, Any]]) -> list[Any]:
+    """What there must be messages about in the end: keys, either of which, and estimators."""
+    found = []
+    streams = {outcome["stream"]: None for outcome in outcomes}
+    for stream in streams:
+        settings, config = settings_of(world.settings, stream), world.config.stream(stream)
+        models = list(dict.fromkeys(o["model"] for o in outcomes if o["stream"] == stream))
+        stages = list(dict.fromkeys(o["stage"] for o in outcomes if o["stream"] == stream))
+        for a, b in combinations(models, 2):
+            if config.compare == "off" or (config.compare == "champion" and config.champion not in (a, b)):
+                continue
+            for stage in stages:
+                for loss in config.compare_losses:
+                    orders = [
+                        (x, y) for x, y in ((a, b), (b, a)) if config.compare == "all" or x == config.champion
+                    ]
+                    if joint_outcomes(outcomes, stream, stage, (a, b), loss, settings):
+                        keys = [(stream, stage, order, loss) for order in orders]
+                        found.append((keys, config.estimators))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_worlds(seed: int) -> None:
+    world = world_of(seed)
+    check_all(world, catch_up(world))
+    check_all(world, live(world, random.Random(seed), takeovers=True))
+
+
+def check_all(world: World, life: Life) -> int:
+    return check(world, life.outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
+    found = assert_cuts_change_no_bit(world_of(seed), seed)
+    assert found
+
+
+def test_losses_have_names() -> None:
+    assert LOSS_NAMES[ABSOLUTE] == "absolute"
+
+
+# ---- who is compared
+
+
+def go(lives: Lives, count: int, start: int = 0, **predictions: str) -> list[Comparison]:
+    """Instances whose label is `a`, predicted by models."""
+    records = []
+    for i in range(start, start + count):
+        records += [pred(i, i, y, model=model) for model, y in predictions.items()]
+        records.append(lab(i, i, "a"))
+    return comparisons_of(lives.go(*records))
+
+
+def pairs_of(found: Sequence[Comparison]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((m.model, m.against) for m in found))
+
+
+def test_all_pairs_in_the_order_in_which_models_came() -> None:
+    found = go(Lives(stages=("final",)), 1, x="a", y="b", z="a")
+    assert pairs_of(found) == [("x", "y"), ("x", "z"), ("y", "z")]
+    assert [m.measures["difference"] for m in found] == [-1, 0, 1], "positive: the second is better"
+    assert {m.pairs for m in found} == {3}
+
+
+def test_the_champion_against_each_other_one() -> None:
+    lives = Lives(stages=("final",), compare="champion", champion="y")
+    assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("y", "x"), ("y", "z")]
+
+
+def test_nobody_is_compared_where_it_is_off() -> None:
+    assert go(Lives(compare="off"), 3, x="a", y="b") == []
+
+
+def test_pairs_beyond_the_limit_are_left_out_and_counted() -> None:
+    lives = Lives(stages=("final",), limits=Limits(pairs_per_stream=2))
+    assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("x", "y"), ("x", "z")]
+    assert lives.shard.pairing.left_out == {0: 1}
+
+
+def test_baselines_and_corrections_are_compared_with_models_only() -> None:
+    lives = Lives(stages=("final",), baselines=("persistent", "majority"), temporal_correction=True)
+    records = [
+        record
+        for i in range(3)
+        for record in (
+            pred(i, i, "a", model="x", y_proba={"a": 0.9, "b": 0.1}),
+            pred(i, i, "b", model="y", y_proba={"a": 0.4, "b": 0.6}),
+            lab(i, i, "a"),
+        )
+    ]
+    found = comparisons_of(lives.go(*records))
+    assert set(pairs_of(found)) == {
+        ("x", "y"), ("x", "@persistent"), ("x", "@majority"), ("y", "@persistent"), ("y", "@majority"),
+        ("x", "x+temporal"), ("y", "y+temporal"),
+    }  # fmt: skip
+    last = {(m.model, m.against): m for m in found}
+    # The persistent baseline is wrong at the first label only, which it can't know.
+    assert last["x", "@persistent"].measures["n10"] == 1
+    assert last["y", "@persistent"].measures | {"mcnemar_p": 0, "q": 0, "mcnemar": 0} == {
+        "difference": 2 / 3, "q": 0, "mcnemar": 0, "n01": 2, "n10": 0, "mcnemar_p": 0,
+    }  # fmt: skip
+
+
+def test_a_model_that_joins_later_meets_the_others_by_the_label_as_it_is_now() -> None:
+    lives = Lives(stages=("final",), baselines=("persistent",), segments=("arm",))
+    about = {"segments": {"arm": "A"}}
+    assert comparisons_of(lives.go(pred(1, 1, "b", model="x", **about), lab(1, 2, "a"))) != []
+    lives.go(lab(1, 2, "b"))  # a revision
+    found = comparisons_of(lives.go(pred(1, 1, "a", model="y", **about)))
+    last = {(m.model, m.against, m.segment): m for m in found}
+    assert set(last) == {("x", "y", None), ("x", "y", "arm=A"), ("y", "@persistent", None)}
+    assert last["x", "y", None].measures["n10"] == last["x", "y", "arm=A"].measures["n10"] == 1
+    assert last["x", "y", None].outcomes == 1
+
+
+def test_segments_and_stages_at_an_age() -> None:
+    lives = Lives(stages=("final", "after:5ms"), segments=("arm",))
+    records = []
+    for i in range(4):
+        at, about = 20 * i, {"segments": {"arm": "AB"[i % 2]}}
+        records += [pred(i, at, "a", model="x", **about), pred(i, at + 1, "b", model="y", **about)]
+        records.append(lab(i, at + (10 if i else 2), "a"))
+    last = {(m.segment, m.stage): m for m in comparisons_of(lives.go(*records))}
+    assert {key: m.outcomes for key, m in last.items()} == {
+        (None, "final"): 4, (None, "after:5ms"): 3, ("arm=A", "final"): 2, ("arm=B", "final"): 2,
+    }  # fmt: skip
+
+
+def test_messages_come_when_metrics_do() -> None:
+    found = go(Lives(stages=("final",), emit_outcomes=3), 7, x="a", y="b")
+    assert [m.outcomes for m in found] == [3, 6]
+    assert len({m.id for m in found}) == 2
+
+
+def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
+    lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400)
+    found = go(lives, 400, x="a", y="b")
+    assert [m.estimator for m in found] == ["all", "window:2", "fading:0.5"]
+    assert len({m.interval for m in found}) == len({m.since for m in found}) == 1
+    assert [m.verdict for m in found] == ["a_better"] * 3
+    assert [m.n for m in found[:2]] == [400, 2]
+    assert all(m.interval is not None and m.interval[1] < 0 for m in found)
+
+
+def test_mcnemar_is_significant_by_the_exact_test_where_there_are_few() -> None:
+    lives = Lives(stages=("final",), estimators=("all", "fading:1"))
+    found = go(lives, 9, x="a", y="b")
+    exact = [(m.outcomes, m.significant) for m in found if m.estimator == "all"]
+    assert exact == [(n, n >= 8) for n in range(1, 10)], "2/2^8 is below 0.01"
+    # Faded sums are no counts: χ²(1) says 6.63, at 7.
+    assert [m.outcomes for m in found if m.estimator == "fading:1" and m.significant] == [7, 8, 9]
+
+
+def test_losses_that_have_no_bound_have_no_interval() -> None:
+    lives = Lives(task="regression", compare_losses=("absolute", "squared"), stages=("final",))
+    found = comparisons_of(
+        lives.go(pred(1, 1, 1.5, model="x"), pred(1, 1, 4.0, model="y"), lab(1, 1, 1.0))
+    )
+    assert [(m.loss, m.measures["difference"], m.interval) for m in found] == [
+        ("absolute", -2.5, None), ("squared", -8.75, None),
+    ]  # fmt: skip
+    assert {m.verdict for m in found} == {UNDECIDED}
+
+
+# ---- between lives
+
+
+def test_an_estimator_and_a_loss_that_are_new_start_empty() -> None:
+    lives = Lives(stages=("final",))
+    go(lives, 3, x="a", y="b")
+    changed = {"estimators": ("all", "window:2"), "compare_losses": ("error", "brier"), "stages": ("final",)}
+    lives.next(**changed)
+    assert "s/x against y: comparison by error: estimator window:2" in lives.missing
+    assert "s/x against y: comparison by brier at stage final" in lives.missing
+    found = go(lives, 1, 3, x="a", y="b")
+    assert [(m.estimator, m.loss, m.n, m.outcomes) for m in found] == [
+        ("all", "error", 4, 4), ("window:2", "error", 1, 4),
+    ]  # fmt: skip
+
+
+def test_a_pair_that_is_new_starts_empty() -> None:
+    lives = Lives(stages=("final",), compare="off")
+    go(lives, 3, x="a", y="b")
+    lives.next(stages=("final",))
+    assert lives.missing == ["s/x against y: comparison"]
+    assert [m.outcomes for m in go(lives, 1, 3, x="a", y="b")] == [1]
+
+
+def test_the_level_may_change() -> None:
+    lives = Lives(stages=("final",))
+    assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
+    lives.next(stages=("final",), compare_level=0.5)
+    (found,) = go(lives, 1, 250, x="a", y="b")
+    assert (found.level, found.verdict) == (0.5, "a_better")
+
+
+def test_a_model_that_is_refused_leaves_no_pair() -> None:
+    lives = Lives(stages=("final",), limits=Limits(instances_per_shard=1))
+    found = comparisons_of(
+        lives.go(
+            pred(1, 1, "a", model="x"), pred(2, 1, "a", model="y"), pred(1, 2, "b", model="z"), lab(1, 3, "a")
+        )
+    )
+    assert pairs_of(found) == [("x", "z")]
+    assert found[0].pairs == 1

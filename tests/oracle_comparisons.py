@@ -1,0 +1,90 @@
+"""The oracle's comparisons: plain sums over the instances that both models have an outcome of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oracle_records import Settings
+from oracle_scores import Probable, brier, log_loss
+
+
+@dataclass
+class Joint:
+    """One instance on which two models meet: their losses, None where one isn't known."""
+
+    a: float | None
+    b: float | None
+    ts: int
+
+
+def loss_of(name: str, settings: Settings, outcome: Mapping[str, Any], y: Any, known: bool) -> float | None:
+    """An outcome's loss, by the label `y`; probabilities are `known` when the label meets them only."""
+    if settings.task == "regression":
+        error = abs(outcome["y_pred"] - y)
+        name = settings.loss if name == "error" else name
+        return float(error if name == "absolute" else error * error)
+    if name == "error":
+        return float(outcome["y_pred"] != y)
+    if not known or not outcome["proba"]:
+        return None
+    probable = Probable(y, outcome["y_pred"], outcome["proba"])
+    return log_loss(probable) if name == "log_loss" else brier(probable)
+
+
+def joint_outcomes(
+    outcomes: Iterable[Mapping[str, Any]], stream: str, stage: str, pair: tuple[str, str], loss: str,
+    settings: Settings,
+) -> list[Joint]:  # fmt: skip
+    """In the order in which the later of the two came; both by the label as it was then."""
+    found: list[Joint] = []
+    lives: dict[Any, dict[str, Mapping[str, Any]]] = {}
+    for outcome in outcomes:
+        if (outcome["stream"], outcome["stage"]) != (stream, stage) or outcome["model"] not in pair:
+            continue
+        both = lives.setdefault(outcome["life"], {})
+        both[outcome["model"]] = outcome
+        if len(both) == len(pair):
+            y, record = outcome["y_true"], outcome["record"]
+            a, b = (
+                loss_of(loss, settings, both[name], y, both[name]["record"] == record) for name in pair
+            )
+            if a is not None and b is not None:
+                found.append(Joint(a, b, outcome["ts"]))
+    return found
+
+
+def statistics(
+    joint: list[Joint], estimator: str, counted: bool
+) -> tuple[float, dict[str, float], dict[str, str]]:
+    """n, measures and undefined ones of an estimator's memory of these outcomes."""
+    weights = [1.0] * len(joint)
+    if estimator.startswith("window:"):
+        joint = joint[-int(estimator[7:]) :]
+        weights = weights[: len(joint)]
+    elif estimator.startswith("fading:"):
+        factor = float(estimator[7:])
+        weights = [factor**age for age in range(len(joint) - 1, -1, -1)]
+    n = sum(weights)
+    loss_a = sum(w * one.a for w, one in zip(weights, joint))  # type: ignore[operator]
+    loss_b = sum(w * one.b for w, one in zip(weights, joint))  # type: ignore[operator]
+    measures, undefined = {"difference": (loss_a - loss_b) / n}, {}
+    if loss_a > 0 and loss_b > 0:
+        measures["q"] = math.log(loss_a) - math.log(loss_b)
+    else:
+        undefined["q"] = "zero_loss"
+    if counted:
+        n01 = sum(w for w, one in zip(weights, joint) if (one.a, one.b) == (1, 0))
+        n10 = sum(w for w, one in zip(weights, joint) if (one.a, one.b) == (0, 1))
+        measures |= {"n01": n01, "n10": n10}
+        if n01 + n10 > 0:
+            measures["mcnemar"] = math.copysign((n01 - n10) ** 2 / (n01 + n10), n01 - n10)
+            if not estimator.startswith("fading:") and n01 + n10 < 25:
+                both, fewer = int(n01 + n10), int(min(n01, n10))
+                tail = sum(math.comb(both, k) for k in range(fewer + 1)) / 2**both
+                measures["mcnemar_p"] = min(1.0, 2 * tail)
+        else:
+            undefined["mcnemar"] = "no_discordant"
+    return n, measures, undefined

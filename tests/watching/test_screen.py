@@ -1,0 +1,377 @@
+"""`prequential watch`: what stands on a screen of 80 columns and 24 lines, and what keys do to it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import termios
+from collections.abc import Iterator
+
+import pytest
+from prequential.watching import keyboard
+from prequential.watching.keyboard import CLOSED, Keyboard
+from prequential.watching.pages import whole_table
+from prequential.watching.screen import Screen
+from prequential.watching.state import State
+from rich.cells import cell_len
+from watched import LABELLED, alarm, metrics, state_of
+
+#: Six streams as a platform names them: some differ only at their ends.
+STREAMS = (
+    "fraud-cards-authorisation-europe-west",
+    "fraud-cards-authorisation-europe-east",
+    "recommendations-homepage-desktop",
+    "recommendations-homepage-mobile",
+    "churn-monthly-subscription",
+    "house-prices-netherlands",
+)
+MODELS = ("gradient-boosting-v12", "gradient-boosting-v13")
+
+
+def six_streams() -> State:
+    return state_of(
+        *(
+            metrics(stream=stream, model=model, estimator=one, measures={"accuracy": accuracy, "kappa": 0.5})
+            for i, stream in enumerate(STREAMS)
+            for model, accuracy in zip(MODELS, (0.6 + i / 100, 0.9 - i / 100))
+            for one in ("all", "window:1000")
+        )
+    )
+
+
+class Terminal:
+    """A screen of 80 × 24 and somebody before it."""
+
+    def __init__(self, state: State, *, width: int = 80, height: int = 24) -> None:
+        self._size = width, height
+        self.screen = Screen(state, "localhost:9092")
+        self.screen.refresh(LABELLED)
+        self.lines = self._look()
+
+    def press(self, *keys: str) -> list[str]:
+        for key in keys:
+            self.screen.press(key)
+            self.screen.refresh(LABELLED)
+            self.lines = self._look()
+        return self.lines
+
+    def _look(self) -> list[str]:
+        lines = [line.plain for line in self.screen.lines(*self._size)]
+        assert len(lines) == self._size[1]
+        assert all(cell_len(line) <= self._size[0] for line in lines), lines
+        return lines
+
+    @property
+    def chosen(self) -> str:
+        """The line that the cursor is on."""
+        [line] = [
+            line.plain
+            for line in self.screen.lines(*self._size)[1:]
+            if any(span.style == "reverse" for span in line.spans) or line.style == "reverse"
+        ]
+        return line
+
+
+def rows(lines: list[str]) -> list[str]:
+    """The table's rows, as far as they are seen."""
+    start = next(i for i, line in enumerate(lines) if line.startswith("stream ")) + 1
+    return [line for line in lines[start:-1] if line.strip() and not line.startswith("  ")]
+
+
+class TestOverview:
+    def test_six_streams_with_long_names_can_all_be_told_apart(self) -> None:
+        lines = Terminal(six_streams()).lines
+        found = rows(lines)
+        assert len(found) == 12
+        names = {tuple(row.split()[:2]) for row in found}
+        assert len(names) == 12
+        for stream, model in names:
+            assert len(stream) >= 12
+            assert len(model) >= 12
+            assert any(whole.endswith(stream.rpartition("…")[2]) for whole in STREAMS)
+            assert any(whole.startswith(stream.partition("…")[0]) for whole in STREAMS)
+        assert found[0].split()[2:4] == ["0.600", "0.500"]
+        assert "accuracy" in lines[2]
+        assert "12 models of 6 streams" in lines[0]
+        assert lines[1] == "final, window:1000   worst first   1 of 12"
+
+    def test_short_names_are_whole_and_leave_room_for_measures(self) -> None:
+        measures = {"accuracy": 0.81, "kappa": 0.6, "kappa_per": -0.3, "kappa_plus": 0.25}
+        state = state_of(metrics(measures=measures))
+        for width, seen in ((80, ["0.810", "0.600", "-0.300"]), (90, ["0.810", "0.600", "-0.300", "0.250"])):
+            [row] = rows(Terminal(state, width=width).lines)
+            assert row.split() == ["elec2", "nb", *seen, "45,312", "0s"]
+
+    @pytest.mark.parametrize(("width", "height"), [(40, 10), (20, 5), (200, 60)])
+    def test_other_sizes(self, width: int, height: int) -> None:
+        terminal = Terminal(six_streams(), width=width, height=height)
+        terminal.press("enter", "pagedown", "escape", "end", "a", "escape", "s", "?", "escape")
+
+    def test_alarms_are_one_line_a_change(self) -> None:
+        state, ago = six_streams(), LABELLED - 180_000
+        for signal in ("error", "window:1000:kappa"):
+            for stage in ("initial", "final"):
+                for segment in (None, "arm=A", "arm=B"):
+                    about = {"stream": STREAMS[0], "model": MODELS[1], "segment": segment}
+                    state.update("drift-alarms", alarm(stage=stage, signal=signal, **about), ago)
+        lines = Terminal(state).lines
+        assert rows(lines)[0].endswith("3m")
+        [line] = [line for line in lines if "12 alarms" in line]
+        assert line.startswith("  3m  fraud-")
+        assert "since 22:13:20" in line
+        assert "error" in line
+
+    def test_many_alarms_leave_room_for_the_table(self) -> None:
+        state = six_streams()
+        for i, (stream, model) in enumerate((stream, model) for stream in STREAMS for model in MODELS):
+            state.update("drift-alarms", alarm(stream=stream, model=model), LABELLED - i * 1000)
+        lines = Terminal(state).lines
+        assert len(rows(lines)) == 12
+        assert lines[-2].strip() == "and 9 more: a shows all"
+
+    def test_a_segment_alone_is_named(self) -> None:
+        lines = Terminal(state_of(metrics(), alarm(segment="country=france"))).lines
+        assert any("1 alarm since 22:13:20  country=france" in line for line in lines)
+
+    def test_a_split_stream_is_several_rows_and_warned_about_above(self) -> None:
+        terminal = Terminal(state_of(metrics(outcomes=800), metrics(partition=2, outcomes=2200)))
+        warning = " ".join(" ".join(terminal.lines[2:4]).split())
+        assert warning == (
+            "records of 1 stream lie in several partitions, each evaluated apart: elec2 (0, 2); "
+            "key records by stream with murmur2"
+        )
+        found = [row.split() for row in rows(terminal.lines)]
+        assert [(row[0], row[5]) for row in found] == [("elec2[0]", "800"), ("elec2[2]", "2,200")]
+
+    def test_trouble_and_unreadable_messages_stand_above(self) -> None:
+        state = state_of(metrics(), b"?")
+        lines = [line.plain for line in Screen(state, "b").lines(80, 24, trouble="connection \x1b refused")]
+        assert lines[2:4] == ["connection \ufffd refused", "1 unreadable message"]
+
+    def test_since_when_messages_were_read_is_said_where_it_is_not_from_the_beginning(self) -> None:
+        state = state_of(metrics())
+        state.since = LABELLED - 60_000
+        assert Terminal(state).lines[1].endswith("1 of 1   heard since 22:12:20")
+
+    def test_one_is_one(self) -> None:
+        assert Terminal(state_of(metrics())).lines[0].endswith("1 model of 1 stream")
+
+    def test_nothing_yet(self) -> None:
+        assert "no metrics yet" in Terminal(State()).lines
+        reading = Screen(State(), "b").lines(80, 24, reading=True)
+        assert reading[2].plain == "reading what is there: 0 messages"
+
+    def test_names_cannot_write_to_the_terminal(self) -> None:
+        name = "\x1b[31m[red]a\nb"
+        value = metrics(stream=name, model=name, ts=10**17, undefined={}, measures={})
+        terminal = Terminal(state_of(value, alarm(stream=name, model=name, signal=name, segment=name)))
+        terminal.press("enter")
+        for lines in (terminal.lines, terminal.press("escape")):
+            assert all(line.isprintable() for line in lines)
+        assert "\ufffd[31m[red]a\ufffdb" in terminal.lines[3]
+
+    def test_numbers_and_classes_side_by_side(self) -> None:
+        numbers = {"mae": 104446.0, "rmse": 2e5, "r2": 0.9}
+        state = state_of(metrics(model="classes"), metrics(model="numbers", measures=numbers, undefined={}))
+        terminal = Terminal(state)
+        assert terminal.lines[2].split()[2:5] == ["accuracy", "mae", "kappa"]
+        assert rows(terminal.lines)[1].split()[:5] == ["elec2", "numbers", "-", "104.4k", "-"]
+        assert "r2" in "".join(terminal.press("down", "enter"))
+        assert "kappa" not in "".join(terminal.lines)
+
+    def test_once_on_a_terminal_shows_all_rows(self) -> None:
+        values = [metrics(stream=f"s{i}") for i in range(100)]
+        lines = [line.plain for line in whole_table(state_of(*values, alarm(stream="s7")), LABELLED, 80)]
+        assert len(lines) == 102
+        assert lines[1].startswith("s7 ")
+        assert "1 alarm" in lines[-1]
+
+    def test_baselines_are_last(self) -> None:
+        state = state_of(metrics(model="@persistent", measures={"accuracy": 0.1}), metrics())
+        assert [row.split()[1] for row in rows(Terminal(state).lines)] == ["nb", "@persistent"]
+
+
+class TestKeys:
+    def test_scrolling_through_a_thousand_streams(self) -> None:
+        values = [metrics(stream=f"stream-{i:04}", measures={"accuracy": i / 1000}) for i in range(1000)]
+        terminal = Terminal(state_of(*values))
+        assert terminal.chosen.startswith("stream-0000 ")
+        terminal.press("down", "j", "j", "up", "k", "down")
+        assert terminal.chosen.startswith("stream-0002 ")
+        terminal.press("pagedown")
+        assert terminal.chosen.startswith("stream-0021 ")
+        assert rows(terminal.lines)[0].startswith("stream-0002 ")
+        terminal.press("end")
+        assert terminal.chosen.startswith("stream-0999 ")
+        assert "1000 of 1,000" in terminal.lines[1]
+        terminal.press("j", "pageup", "pageup", "home", "up")
+        assert terminal.chosen.startswith("stream-0000 ")
+
+    def test_the_cursor_stays_with_its_model_and_at_the_top_with_the_worst(self) -> None:
+        state = six_streams()
+        terminal = Terminal(state)
+        terminal.press("down")
+        chosen = terminal.chosen[:33]
+        worst = metrics(stream="worst", measures={"accuracy": 0.1})
+        state.update("metrics", worst, LABELLED)
+        terminal.press("x")
+        assert terminal.chosen[:33] == chosen
+        terminal.press("home")
+        state.update("metrics", metrics(stream="still-worse", measures={"accuracy": 0.05}), LABELLED)
+        terminal.press("x")
+        assert terminal.chosen.startswith("still-worse")
+
+    def test_open_a_model_and_go_back(self) -> None:
+        state = state_of(
+            metrics(
+                counts={"late": 3, "expired": 45},
+                coverage={
+                    "waiting": 12, "oldest_waiting_ms": 3000, "labelled": {"1s": 0.5, "horizon": 0.99},
+                    "label_latency_ms": {"p50": 1234.5, "p99": 60000.0}, "prediction_psi": None,
+                    "labelled_by_class": {"UP": 0.9},
+                },
+                model_version="12.3",
+                version_since=40_001,
+            ),
+            metrics(stage="initial", estimator="all", outcomes=7),
+            metrics(segment="arm=A", outcomes=300),
+            alarm(stage="initial"),
+            alarm(segment="arm=A", outcome=200),
+        )  # fmt: skip
+        terminal = Terminal(state, height=60)
+        text = "\n".join(terminal.press("enter"))
+        for expected in (
+            "model      nb",
+            "12.3 since outcome 40,001",
+            "2 alarms since 22:13:20",
+            "initial      all              1,000        7",
+            "kappa_plus         - p_per_one",
+            "arm=A                          1,000      300",
+            "late 3  expired 45",
+            "label latency  p50 1.23 s, p99 1 m",
+            "labelled by age  1s 50.0%, horizon 99.0%",
+            "oldest waiting  3 s",
+            "waiting 12",
+            "labelled_by_class  UP 0.900",
+            "2023-11-14T22:13:20Z final arm=A page-hinkley error at outcome 200: 50.30 > 50",
+        ):
+            assert expected in text
+        for back in ("escape", "backspace", "left", "b"):
+            assert rows(terminal.press(back))
+            terminal.press("enter")
+        assert not terminal.screen.over
+        terminal.press("q")
+        assert terminal.screen.over
+
+    def test_a_long_page_scrolls(self) -> None:
+        values = [metrics(segment=f"arm={i:02}") for i in range(50)]
+        terminal = Terminal(state_of(metrics(), *values))
+        terminal.press("enter")
+        assert not any("arm=49" in line for line in terminal.lines)
+        terminal.press("end")
+        assert any("arm=49" in line for line in terminal.lines)
+
+    def test_sort_by_what_is_picked(self) -> None:
+        state = state_of(
+            metrics(model="a", measures={"accuracy": 0.5, "kappa": 0.9}),
+            metrics(model="b", measures={"accuracy": 0.9, "kappa": 0.5}),
+        )
+        terminal = Terminal(state)
+        assert terminal.chosen.split()[1] == "a"
+        assert "  kappa  " in terminal.press("s")
+        while terminal.chosen.strip() != "kappa":
+            terminal.press("down")
+        terminal.press("enter")
+        assert terminal.chosen.split()[1] == "b"
+        assert terminal.lines[2].split()[2:4] == ["kappa", "accuracy"]
+        assert terminal.press("r")
+        assert terminal.chosen.split()[1] == "a"
+        terminal.press("s", "home", "escape")
+        assert "by kappa, reversed" in terminal.lines[1]
+
+    def test_choose_stage_and_estimator(self) -> None:
+        state = state_of(
+            metrics(model="both", stage="initial", estimator="all", measures={"accuracy": 0.25}),
+            metrics(model="both"),
+            metrics(model="late"),
+        )
+        terminal = Terminal(state)
+        terminal.press("t", "end", "enter", "e", "down", "enter")
+        assert "initial, all" in terminal.lines[1]
+        found = [row.split()[:3] for row in rows(terminal.lines)]
+        assert found == [["elec2", "both", "0.250"], ["elec2", "late*", "0.810"]]
+
+    def test_search(self) -> None:
+        terminal = Terminal(six_streams())
+        terminal.press("/", *"q", "backspace", *"house")
+        assert len(rows(terminal.lines)) == 2
+        assert "/house_" in terminal.lines[1]
+        terminal.press("enter")
+        assert "/house " in terminal.lines[1]
+        assert len(rows(terminal.press("escape"))) == 12
+        assert not terminal.screen.over
+
+    def test_all_alarms_and_open_one(self) -> None:
+        state = six_streams()
+        for i, stream in enumerate(STREAMS):
+            state.update("drift-alarms", alarm(stream=stream, model=MODELS[0]), LABELLED - i * 1000)
+        terminal = Terminal(state)
+        assert sum("1 alarm since" in line for line in terminal.press("a")) == 6
+        terminal.press("down", "enter")
+        assert any(STREAMS[1] in line for line in terminal.lines)
+        assert rows(terminal.press("escape", "escape"))
+
+    def test_help_names_the_keys(self) -> None:
+        assert any("choose the stage" in line for line in Terminal(State()).press("?"))
+
+    def test_a_terminal_that_is_gone_ends_it(self) -> None:
+        terminal = Terminal(State())
+        terminal.press(CLOSED)
+        assert terminal.screen.over
+
+
+class TestKeyboard:
+    @pytest.fixture
+    def ends(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+        """A terminal's two ends: ours, and the one that is standard input."""
+        ours, theirs = pty.openpty()
+        with os.fdopen(theirs, "r") as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            yield ours, theirs
+        os.close(ours)
+
+    def test_keys_come_at_once_and_the_terminal_is_given_back(self, ends: tuple[int, int]) -> None:
+        ours, theirs = ends
+        before = termios.tcgetattr(theirs)
+        with Keyboard() as keys:
+            assert keys.there
+            assert termios.tcgetattr(theirs) != before
+            os.write(ours, "j\x1b[B\x1b[6~é".encode())
+            assert keys.wait(10) == ["j", "down", "pagedown", "é"]
+            assert keys.wait(0) == []
+            os.write(ours, b"\x1b")
+            assert keys.wait(10) == ["escape"]
+        assert termios.tcgetattr(theirs) == before
+
+    def test_a_sequence_that_comes_in_parts(
+        self, ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Over a slow line: the rest is waited for."""
+        parts = [b"\x1b", b"[", b"B"]
+        monkeypatch.setattr(keyboard.os, "read", lambda *_: parts.pop(0))
+        with Keyboard() as keys:
+            os.write(ends[0], b"x")  # there is something to read
+            assert keys.wait(10) == ["down"]
+
+    def test_the_end_of_input_is_told(self, ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(keyboard.os, "read", lambda *_: b"")
+        with Keyboard() as keys:
+            os.write(ends[0], b"x")
+            assert keys.wait(10) == [CLOSED]
+
+    def test_no_terminal_no_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with open(os.devnull) as nothing:
+            monkeypatch.setattr("sys.stdin", nothing)
+            with Keyboard() as keys:
+                assert not keys.there
+                assert keys.wait(0) == []

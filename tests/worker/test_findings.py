@@ -1,0 +1,161 @@
+"""What a worker says of what looks wrong: in its log once, and at `/ready` while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import fresh_cluster
+from prequential.config import Config, StreamConfig
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.facts import streams_of
+from prequential.topics.decoding import LABELS, PREDICTIONS, decode
+from prequential.topics.producer import StreamProducer
+from prequential.worker import findings as findings_module
+from prequential.worker.findings import Findings
+from processes import WorkerProcess, await_ready, eventually, write_config
+
+from tests.brokers import Broker
+
+DAY = 86_400_000
+
+#: A watermark above all times.
+ENDED = 1 << 62
+
+START = 1_700_000_000_000
+
+
+class Shards:
+    """Runners of a worker, as far as findings know them."""
+
+    def __init__(self, config: Config) -> None:
+        self.shard = Shard(config)
+        self.runner: Any = SimpleNamespace(shard=self.shard, recovering=False, restored=[])
+        self.findings = Findings(config)
+
+    def feed(self, kind: int, rows: Sequence[dict[str, Any]]) -> None:
+        values = [json.dumps(row).encode() for row in rows]
+        first = self.shard.merge.added[kind]
+        times = [row["ts"] for row in rows]
+        self.shard.add(Batch(kind, range(first, first + len(rows)), times, decode(kind, values)))
+        while self.shard.advance([ENDED] * 3, 1_000):
+            pass
+
+    def look(self) -> list[str]:
+        asyncio.run(self.findings.look({0: self.runner}, 1))
+        return list(map(str, self.findings.present))
+
+
+def rows(count: int, first: int = 0, **more: Any) -> list[dict[str, Any]]:
+    about = [{"stream": "s", "instance_id": i, "ts": START + i * 1_000} for i in range(first, first + count)]
+    return [{**one, **more} for one in about]
+
+
+def predictions(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return rows(count, first, model="m", y_pred="a")
+
+
+def late(count: int) -> list[dict[str, Any]]:
+    return [{**row, "ts": row["ts"] + 8 * DAY} for row in rows(count, y_true="a")]
+
+
+LATE = "s: 200 labels came after the horizon of 7d; their median latency is 8d: raise label_horizon"
+
+
+@pytest.fixture
+def shards() -> Shards:
+    return Shards(Config())
+
+
+def test_a_finding_is_logged_once(shards: Shards, caplog: pytest.LogCaptureFixture) -> None:
+    shards.feed(PREDICTIONS, predictions(200))
+    assert shards.look() == []
+    shards.feed(LABELS, late(200))
+    with caplog.at_level(logging.WARNING):
+        assert shards.look() == shards.look() == [LATE]
+    assert [record.getMessage() for record in caplog.records] == [f"looks wrong: {LATE}"]
+    assert shards.findings.text() == f"looks wrong: {LATE}\n"
+
+
+def test_the_first_few_may_be_anything(shards: Shards) -> None:
+    shards.feed(PREDICTIONS, predictions(50))
+    shards.feed(LABELS, late(50))
+    assert shards.look() == []
+
+
+def test_a_shard_that_recovers_isnt_judged(shards: Shards) -> None:
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(LABELS, late(200))
+    shards.runner.recovering = True
+    assert shards.look() == []
+
+
+def test_what_was_before_this_worker_isnt_judged(shards: Shards) -> None:
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(LABELS, late(200))
+    shards.runner.restored = streams_of(shards.shard)
+    assert shards.look() == []
+
+
+def test_what_was_hours_ago_isnt_judged(shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(findings_module, "monotonic", lambda: now[0])
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(LABELS, late(200))
+    found = []
+    for hour in range(4):
+        now[0] = 3600.0 * hour
+        found.append(shards.look())
+    assert found == [[LATE], [LATE], [LATE], []]
+
+
+def test_dead_letters_and_ids_that_never_meet(shards: Shards) -> None:
+    shards.feed(PREDICTIONS, predictions(200))
+    shards.feed(LABELS, rows(200, first=1_000, y_true="a"))
+    ids = "s: none of 200 labels has the instance_id of a prediction; e.g. prediction `0`, label `1000`: "
+    assert shards.look() == [ids + "both must have the same ids"]
+    shards.feed(PREDICTIONS, rows(100, first=200))
+    first, *rest = shards.look()
+    assert first == (
+        "100 of 300 predictions can't be used; most often: object missing required field `model` "
+        "(every record of this kind needs the field)"
+    )
+    assert rest == [ids + "both must have the same ids"]
+
+
+def test_sections_of_streams_of_other_workers_arent_missed() -> None:
+    config = Config(streams={"elsewhere": StreamConfig(), "here": StreamConfig()})
+    shards = Shards(config)
+    shards.feed(PREDICTIONS, predictions(200))
+    assert shards.look() == [
+        f"streams.{name}: no such stream was seen; seen: s" for name in ("elsewhere", "here")
+    ]
+    asyncio.run(shards.findings.look({0: shards.runner}, 2))  # by murmur2 `elsewhere` belongs into 1 of 2
+    assert list(map(str, shards.findings.present)) == ["streams.here: no such stream was seen; seen: s"]
+
+
+@pytest.mark.kafka
+def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path) -> None:
+    cluster = fresh_cluster(kafka, 2)
+    config = write_config(tmp_path, cluster, streams={"scores": {"label_horizon": "1s"}})
+    with StreamProducer(cluster) as producer:
+        for i in range(150):
+            producer.prediction("scores", "m", i, "a", ts=START + i)
+        for i in range(150):
+            producer.label("scores", i, "a", ts=START + 3_601_000 + i)
+    with WorkerProcess(config) as worker:
+        await_ready(worker)
+        said = (
+            "looks wrong: scores: 150 labels came after the horizon of 1s; their median latency is 1h: "
+            "raise label_horizon"
+        )
+        eventually("the finding at /ready", lambda: said in worker.get("/ready")[1].splitlines())
+        assert worker.get("/ready")[0] == 200
+        assert worker.log.count(said) == 1

@@ -1,0 +1,155 @@
+"""Dead letters: the original record, byte for byte, with the reason and its origin in headers.
+
+And as JSON lines, in which a person can repair them: UTF-8 as text, anything else in base64, so that nothing
+of them is lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+import msgspec
+from confluent_kafka import Message
+
+#: Names of the headers.
+_ERROR, _TOPIC, _PARTITION, _OFFSET = "error", "topic", "partition", "offset"
+
+#: A field of a JSON line that holds bytes which are no text.
+_BASE64 = "base64"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_encode = msgspec.json.Encoder().encode
+_decode_any = msgspec.json.Decoder().decode
+
+class Letter(NamedTuple):
+    """A dead letter; `topic` (with prefix), `partition` and `offset` say where the original stands.
+
+    What its headers don't say, because somebody else wrote it, is empty or -1.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    #: When it was written, in epoch ms.
+    written: int
+
+
+def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tuple[str, bytes]]:
+    """The headers of a dead letter.
+
+    >>> headers_of("the record has no value", "eu.labels", 3, 17)[1:]
+    [('topic', b'eu.labels'), ('partition', b'3'), ('offset', b'17')]
+    """
+    return [
+        (_ERROR, reason.encode()),
+        (_TOPIC, topic.encode()),
+        (_PARTITION, b"%d" % partition),
+        (_OFFSET, b"%d" % offset),
+    ]
+
+
+def from_message(message: Message) -> Letter:
+    """The dead letter that a record of the topic is."""
+    headers = {name: value or b"" for name, value in message.headers() or ()}
+
+    def text(name: str) -> str:
+        return headers.get(name, b"").decode(errors="replace")
+
+    def number(name: str) -> int:
+        return int(text(name)) if text(name).isdecimal() else -1
+
+    return Letter(
+        text(_TOPIC),
+        number(_PARTITION),
+        number(_OFFSET),
+        text(_ERROR),
+        message.key(),
+        message.value(),
+        message.timestamp()[1],
+    )
+
+
+def to_line(letter: Letter) -> bytes:
+    r"""A dead letter as a JSON object, without the line's end.
+
+    >>> print(to_line(Letter("labels", 3, 17, "not UTF-8: …", b"elec2", b"\xff", 0)).decode())
+    {"error":"not UTF-8: …","topic":"labels",...,"key":"elec2","value":{"base64":"/w=="}}
+    """
+    return _encode(
+        {
+            _ERROR: letter.reason,
+            _TOPIC: letter.topic,
+            _PARTITION: letter.partition,
+            _OFFSET: letter.offset,
+            "written": clock(letter.written),
+            "key": _as_json(letter.key),
+            "value": _as_json(letter.value),
+        }
+    )
+
+
+class _Line(msgspec.Struct):
+    """What matters of a line when it is put back."""
+
+    topic: str
+    value: msgspec.Raw
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+def from_line(line: bytes) -> tuple[str, bytes]:
+    r"""Topic (with prefix) and value of a repaired record: of a line as `to_line` writes them.
+
+    The value may also be the record's JSON object itself. Raises ValueError for anything else.
+
+    >>> from_line(b'{"topic": "labels", "value": "{\\"stream\\": \\"s\\"}"}')
+    ('labels', b'{"stream": "s"}')
+    >>> from_line(b'{"topic": "labels", "value": {"stream": "s"}}')
+    ('labels', b'{"stream": "s"}')
+    """
+    try:
+        read = _decode_line(line)
+        value = _decode_any(read.value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"expected a JSON object with `topic` and `value` ({error})") from error
+    if isinstance(value, str):
+        return read.topic, value.encode()
+    if isinstance(value, dict):
+        if list(value) != [_BASE64]:
+            return read.topic, bytes(read.value)
+        try:
+            return read.topic, base64.b64decode(value[_BASE64], validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ValueError(f"expected base64 in `value` ({error})") from error
+    raise ValueError("expected the record in `value`: a string, an object, or base64 in an object")
+
+
+def clock(ts: int) -> str:
+    """Epoch milliseconds as RFC 3339; as a number outside of the years 1 to 9999.
+
+    >>> clock(1_700_000_000_123), clock(0), clock(10**18)
+    ('2023-11-14T22:13:20.123Z', '1970-01-01T00:00:00Z', '1000000000000000000')
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ts)
+    except OverflowError:
+        return str(ts)
+    return moment.isoformat(timespec="milliseconds" if ts % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def _as_json(content: bytes | None) -> Any:
+    """Text where it is text, otherwise base64."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {_BASE64: base64.b64encode(content).decode()}

@@ -1,0 +1,140 @@
+"""A topic as it is now, read once from a place in time to its present end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+from typing import TypeVar
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import REACH_SECONDS, KafkaConfig, plain_errors
+from prequential.topics.errors import WorkError
+
+#: Records taken at once, and seconds to wait for them.
+_BATCH_RECORDS = 5_000
+_BATCH_SECONDS = 0.25
+
+#: Seconds without any answer after which reading is given up.
+_SILENCE_SECONDS = 30.0
+
+#: Seconds before a partition that has no leader for a moment (as when it is new) is asked again.
+_AGAIN_SECONDS = 0.2
+_NO_LEADER = KafkaError.NOT_LEADER_FOR_PARTITION
+
+_T = TypeVar("_T")
+
+
+class TopicReader:
+    """The committed records of a topic (its full name) that are there now, partition by partition in order.
+
+    From its beginning, or from the first one that was written at `since` (epoch ms) or later. Nothing is
+    committed and no group is joined; the client is called `name` where Kafka asks for a group's name. Raises
+    WorkError if the topic doesn't exist or can't be read.
+    """
+
+    def __init__(self, kafka: KafkaConfig, topic: str, name: str, since: int | None = None) -> None:
+        self._kafka = kafka
+        self._trouble: str | None = None
+        count = partition_counts(kafka, [topic])[topic]
+        with plain_errors(kafka):
+            self._consumer = Consumer(
+                kafka.client(
+                    **{
+                        # librdkafka wants a name, although assigned partitions need no group.
+                        "group.id": name,
+                        "enable.auto.commit": False,
+                        "enable.auto.offset.store": False,
+                        "enable.partition.eof": True,
+                        "isolation.level": "read_committed",
+                        # Retention may overtake the place where reading was to start.
+                        "auto.offset.reset": "earliest",
+                        "error_cb": self._note,
+                        "log_level": 0,
+                    }
+                )
+            )
+            self._places: list[TopicPartition] = []
+            self._ends: dict[int, int] = {}
+            for partition in range(count):
+                self._add(TopicPartition(topic, partition), since)
+
+    def _add(self, place: TopicPartition, since: int | None) -> None:
+        consumer = self._consumer
+        low, high = _patiently(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
+        place.offset = low
+        if since is not None:
+            asked = TopicPartition(place.topic, place.partition, since)
+            [found] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
+            place.offset = high if found.offset in (-1, OFFSET_END) else found.offset
+        if place.offset < high:
+            self._places.append(place)
+            self._ends[place.partition] = high
+
+    @property
+    def size(self) -> int:
+        """Offsets that there are to read: records, and some that are none."""
+        return sum(self._ends[place.partition] - place.offset for place in self._places)
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+    def messages(self, progress: Callable[[int], None] = lambda offsets: None) -> Iterator[Message]:
+        """The records; `progress` is told the number of offsets passed since it was told last."""
+        passed = {place.partition: place.offset for place in self._places}
+        heard = monotonic()
+        with plain_errors(self._kafka):
+            self._consumer.assign(self._places)
+            while passed:
+                batch = self._consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
+                for message in batch:
+                    if message.error() is None:
+                        read = message.offset() + 1
+                    elif self._is_end(message):
+                        read = self._ends[message.partition()]
+                    else:
+                        continue
+                    heard = monotonic()
+                    partition = message.partition()
+                    if partition not in passed:
+                        continue  # it came after we began
+                    end = self._ends[partition]
+                    if message.error() is None and read <= end:
+                        yield message
+                    progress(min(read, end) - passed[partition])
+                    passed[partition] = read
+                    if read >= end:
+                        del passed[partition]
+                if monotonic() - heard > _SILENCE_SECONDS:
+                    reason = self._trouble or "no answer"
+                    raise WorkError(f"reading from {self._kafka.bootstrap_servers} stopped: {reason}")
+
+    def _is_end(self, message: Message) -> bool:
+        """Whether it says that a partition is read to its end; raises WorkError for what doesn't pass."""
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return False  # librdkafka looks for the group's coordinator, which nobody here needs
+        if not error.retriable():
+            raise WorkError(f"can't read {message.topic()!r}: {error.str()}")
+        self._note(error)
+        return False
+
+    def _note(self, error: KafkaError) -> None:
+        self._trouble = error.str()
+
+
+def _patiently(ask: Callable[[], _T]) -> _T:
+    """An answer; a partition that has no leader for a moment is asked again."""
+    until = monotonic() + REACH_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if not error.args[0].retriable() and error.args[0].code() != _NO_LEADER:
+                raise
+            if monotonic() > until:
+                raise
+            sleep(_AGAIN_SECONDS)
