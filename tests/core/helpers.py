@@ -17,7 +17,6 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import probabilities
@@ -28,7 +27,6 @@ from prequential.core.coverage import tables_of
 from prequential.core.estimators.sums import WindowSums
 from prequential.core.merge import Batch, Cut
 from prequential.core.outcomes import SCORED, WEIGHTED
-from prequential.core.selection import by_class
 from prequential.core.shard import Shard
 from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
@@ -328,9 +326,6 @@ _CACHES = {
     "wheel", "models.step", "models.shares", "models.added", "models.met", "models.next", "models.expected",
 }  # fmt: skip
 
-#: … and what says where in a pool something is.
-_BLOCKS = {("selection", name) for name in ("models.block", "classes.counts", "free", "used")}
-
 #: Parts of a snapshot's head that are by subject, in no order that matters.
 _BY_SUBJECT = ("labels", "reported", "worse", "started_empty")
 
@@ -357,14 +352,10 @@ def state_of(shard: Shard) -> dict[str, Any]:
             found[f"classes {at} pairs"] = square[:count, :count].tolist()
         for row in stream.subjects:
             found |= _subject(shard, row)
-    # Which block of its pool a model's counts are in says who came first, of those that expire at once.
-    counted = shard.reporter.selection
-    for model in np.flatnonzero(counted.models.capacity):
-        found[f"selection {model}"] = by_class(counted, model).tobytes().rstrip(b"\0")
     found |= _pairs(shard)
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, column in flat_columns(getattr(shard.reporter, what)).items():
-            if name not in _CACHES and (what, name) not in _BLOCKS:
+            if name not in _CACHES:
                 found[f"{what} {name}"] = column.tobytes().rstrip(b"\0")
     return found
 
@@ -377,8 +368,7 @@ def _subject(shard: Shard, row: int) -> dict[str, Any]:
     is_baseline = subjects.kind[row] in (BASELINE, BASELINE_AGE)
     names = [name for name in _SUBJECT_STATE if is_baseline or name != "began"]
     found: dict[str, Any] = {f"subject {row}": [getattr(subjects, name)[row].item() for name in names]}
-    # Tables may be wider for classes of refused records; that is seen only where there are outcomes.
-    for place, stage in enumerate(plan.stages if subjects.outcomes[row] else ()):
+    for place, stage in enumerate(plan.stages):
         at = int(subjects.first[row]) + place
         for name, tables in plan.named_tables():
             found[f"subject {row} {stage} {name}"] = [_content(table, at) for table in tables]

@@ -27,7 +27,7 @@ OF_CLASSES = (
     "window:5:balanced_accuracy", "fading:0.99:kappa_plus", "all:log_loss", "window:20:brier",
     "fading:0.9:ece",
 )  # fmt: skip
-OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse", "scaled_error")
+OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse")
 
 #: Bounds of the bins of confidence, and the extremes: denormal numbers, what rounds to 1, a negative 0.
 PROBABILITIES = (
@@ -134,13 +134,22 @@ def random_world(
     return World(world_settings, topics)
 
 
-def _random_detectors(rng: random.Random, regression: bool, signals: Sequence[str]) -> list[dict[str, Any]]:
+#: Detectors of a world besides Page-Hinkley's test for an increase.
+_OTHERS = 4
+
+
+def _beside(rng: random.Random) -> random.Random:
+    """Other random numbers: what is drawn from them doesn't change those that come next."""
+    return random.Random(repr(rng.getstate()))
+
+
+def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, Any]]:
     """Some of those besides Page-Hinkley's test for an increase, with which short sequences have alarms.
 
     No sum of rational errors comes to rest on their thresholds. KSWIN orders values, so it is on those that
     rounding can't tell apart.
     """
-    wide = [signal for signal in signals if signal != "scaled_error"]
+    wide = ["scaled_error", *SIGNALS] if regression else SIGNALS
     exact = ["error"] if regression else ["error", "all", "window:20", "window:1"]
     direction = rng.choice(["increase", "decrease", "both"])
     confidences = {"drift_confidence": rng.choice([0.05, 0.4]), "two_sided_test": rng.random() < 0.5}
@@ -171,7 +180,7 @@ def _random_detectors(rng: random.Random, regression: bool, signals: Sequence[st
             {"detector": "hddm-w", "lambda_val": rng.choice([0.05, 0.3]), **confidences},
             {"detector": "ecdd", "average_run_length": rng.choice([100, 400]), "min_outcomes": 5},
         ]
-    return rng.sample(found, 4)
+    return rng.sample(found, _OTHERS)
 
 
 def _random_settings(
@@ -189,7 +198,7 @@ def _random_settings(
         }
         for signal in (*SIGNALS, *of_measures)
     ]
-    detectors += _random_detectors(rng, sort.regression, SIGNALS)
+    detectors += _random_detectors(_beside(rng), sort.regression)
     window = rng.choice([1, 3, 50])
     fading = rng.choice([0.5, 0.9, 0.999, 1.0])
     emit = {
@@ -318,7 +327,8 @@ def paced_world(rng: random.Random, size: int) -> World:
     classes = [["a"], ["b"], ["c"]]
     settings = _random_settings(rng, horizon, Sort(False, rng.random() < 0.2, False, False), classes)
     settings["defaults"]["settle"] = f"{settle}ms"
-    settings["defaults"]["detectors"] = rng.sample(settings["defaults"]["detectors"], 2)
+    detectors = settings["defaults"]["detectors"]
+    settings["defaults"]["detectors"] = rng.sample(detectors[:-_OTHERS], 2) + detectors[-_OTHERS:]
     settings["defaults"]["emit"] = {"outcomes": rng.choice([None, 50]), "every": rng.choice(["1s", None])}
     models = ["m0", "m1"][: rng.choice([1, 1, 2])]
     streams = rng.choice([["s0"], ["s0"], ["s0", "s0", "s0", "s1"]])
@@ -387,13 +397,12 @@ def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
     ]
     ratio = f"{rng.choice(_ESTIMATORS)}/{rng.choice(_ESTIMATORS)}"
-    of_losses = ["error", *(["scaled_error"] if regression else [])]
-    return list(dict.fromkeys([*of_losses, rng.choice(_ESTIMATORS), ratio, *of_measures]))
+    return list(dict.fromkeys(["error", rng.choice(_ESTIMATORS), ratio, *of_measures]))
 
 
 def _extreme_detectors(rng: random.Random, regression: bool) -> list[dict[str, Any]]:
     """Those besides Page-Hinkley's test for an increase, with parameters as far apart as they may be."""
-    signals = _extreme_signals(rng, regression)
+    signals = [*_extreme_signals(rng, regression), *(["scaled_error"] if regression else [])]
     most, first = 1 - 2**-53, rng.choice([1, 30])
     either, direction = rng.random() < 0.5, rng.choice(["increase", "decrease", "both"])
     least = {"drift_confidence": rng.choice([1.5e-12, 0.05, most]), "two_sided_test": either}
@@ -421,7 +430,7 @@ def _extreme_detectors(rng: random.Random, regression: bool) -> list[dict[str, A
             {"detector": "hddm-w", "lambda_val": rng.choice([1.5e-9, 0.05, 1]), **least},
             {"detector": "ecdd", "average_run_length": rng.choice([100, 400]), "min_outcomes": 1},
         ]
-    return _some(rng, found, 4)
+    return _some(rng, found, _OTHERS)
 
 
 def _some(rng: random.Random, values: Sequence[Any], most: int) -> list[Any]:
@@ -441,7 +450,6 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         }
         for signal in _extreme_signals(rng, task == "regression")
     ]
-    detectors += _extreme_detectors(rng, task == "regression")
     ages = [f"after:{age}ms" for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))]
     stages = _some(rng, STAGES, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
@@ -467,7 +475,10 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "label_horizon": f"{horizon}ms",
         "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",
         "emit": {"outcomes": rng.choice([1, 7, 100, None]), "every": every},
-        "detectors": rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
+        "detectors": [
+            *rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
+            *_extreme_detectors(_beside(rng), task == "regression"),
+        ],
     }
 
 
