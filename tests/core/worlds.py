@@ -14,6 +14,7 @@ from helpers import HOUR, SIGNALS, Topics, World
 from prequential.config import (
     AFTER,
     BASELINES,
+    COMPARE_LOSSES,
     DETAILS,
     KNOWN_MEASURES,
     MORE_MEASURES,
@@ -235,6 +236,10 @@ def _random_settings(
         defaults["compare_losses"] = rng.choice([["error", *of_task], of_task[:1], [of_task[1], "error"]])
     if rng.random() < 0.2:
         defaults |= rng.choice([{"compare": "champion", "champion": "m1"}, {"compare": "off"}])
+    if {"initial", "final"} <= set(defaults["stages"]) and rng.random() < 0.5:
+        defaults["compare_stages"] = ["initial/final"]
+    if rng.random() < 0.2:
+        defaults["versions"] = "separate"
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
@@ -474,6 +479,11 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "coverage": rng.random() < 0.9,
         "label_horizon": f"{horizon}ms",
         "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",
+        "compare": rng.choice(["all", "all", "champion", "off"]),
+        "champion": rng.choice(NAMES),
+        "compare_losses": rng.sample(of_task := list(COMPARE_LOSSES[task]), rng.randint(1, len(of_task))),
+        "compare_level": rng.choice([1.5e-9, 0.05, 0.5]),
+        "versions": rng.choice(["mark", "mark", "separate"]),
         "emit": {"outcomes": rng.choice([1, 7, 100, None]), "every": every},
         "detectors": [
             *rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
@@ -486,7 +496,7 @@ def _extreme_limits(rng: random.Random) -> dict[str, int]:
     """Mostly ones that never matter."""
     limits = {
         "streams_per_shard": [1, 2], "models_per_stream": [1, 2], "classes_per_stream": [2, 3, 5],
-        "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2],
+        "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2], "pairs_per_stream": [1, 2],
     }  # fmt: skip
     return {name: rng.choice(few) for name, few in limits.items() if rng.random() < 0.25}
 

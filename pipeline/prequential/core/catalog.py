@@ -81,15 +81,13 @@ class Stream:
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
-        self.initial = "initial" in self.everywhere or self.bins > 0
-        self.final = "final" in self.everywhere
+        self.initial, self.final = (stage in config.evaluated_stages for stage in ("initial", "final"))
         self.subjects: list[int] = []
 
     @property
     def evaluated(self) -> tuple[str, ...]:
         """The stages that outcomes are evaluated in, in the order of their rows."""
-        some = (("initial",) if self.initial else ()) + (("final",) if self.final else ())
-        return some + tuple(f"bin:{b}" for b in range(1, self.bins + 1))
+        return self.config.evaluated_stages
 
     def reports(self, stage: str) -> bool:
         """Whether messages are about a stage, which may be evaluated for others' sake."""
