@@ -384,6 +384,7 @@ WRONG = [
         2, ["'bin:2' isn't evaluated"],
     ),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
+    ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogates"]),
     # Not YAML, or more than this needs
     ("defaults: [", 1, ["not YAML"]),
     ("a: 1\n\tb: 2", 2, ["not YAML"]),

@@ -71,6 +71,16 @@ Parser = Callable[[Any], Any]
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
 
+    def construct_scalar(self, node: Any) -> Any:
+        """Characters beyond 16 bits may be written as JSON does it, as an escaped pair of surrogates."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii():
+            try:
+                return value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError as error:
+                raise ValueError("half of a pair of surrogates stands alone") from error
+        return value
+
 
 def read(path: str | None, overrides: Mapping[str, object]) -> Config:
     """The configuration of a file (None: defaults), with dotted `overrides` such as `http.port`."""
@@ -523,7 +533,7 @@ _STREAM: dict[str, Parser] = {
     "bins": _integer(1, 10_000), "alpha": _alpha,
     "label_horizon": _duration, "settle": _duration,
     "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
-    "compare": _one_of(COMPARE), "champion": _optional(_text),
+    "compare": _one_of(COMPARE), "champion": _optional(_class),
     "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip

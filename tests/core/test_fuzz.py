@@ -222,7 +222,7 @@ def check_sound(outputs: Sequence[Output]) -> None:
             assert off <= 0 if output.detector in FALLING else off >= 0, output
         elif isinstance(output, Comparison):
             assert output.measures.keys().isdisjoint(output.undefined), output
-            assert 0 < output.n <= output.outcomes, output
+            assert 0 <= output.n <= output.outcomes, output
             if output.interval is not None:
                 low, high = output.interval
                 assert low <= high, output
