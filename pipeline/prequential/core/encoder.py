@@ -74,6 +74,8 @@ class Encoder:
         self._hashes: dict[str, int] = {}
         #: What the rows of the present round have registered, as (row, how to take it back), in their order.
         self._registered: list[tuple[int, Callable[[], None]]] = []
+        #: What they have brought of segments' values and models' versions: row, codes, and the new name.
+        self._brought: list[tuple[int, dict[str, int], str]] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
         self._keys = 0
         self._scores = self._weights = self._numbers = False
@@ -95,6 +97,7 @@ class Encoder:
     def encode(self, records: Sequence[Any], times: Ints, kinds: Bytes) -> Round:
         """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds."""
         self._registered.clear()
+        self._brought.clear()
         try:
             return Round(self._known(records, times, kinds), np.arange(len(records)), [])
         except (KeyError, Unusable):
@@ -104,6 +107,10 @@ class Encoder:
         """Take back what the rows from this one on have registered."""
         while self._registered and self._registered[-1][0] >= row:
             self._registered.pop()[1]()
+        for place, codes, name in reversed(self._brought):
+            if place >= row:
+                del codes[name]
+        self._brought = [one for one in self._brought if one[0] < row]
 
     def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
         """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
@@ -182,8 +189,14 @@ class Encoder:
             version[instances] = [one or 0 for one in versions]
         told = [record.model_version for record in predictions]
         if any(one is not None for one in told):
-            of, by_code = streams[at].tolist(), self._catalog.streams
-            version[at] = [0 if one is None else by_code[s].version(str(one)) for s, one in zip(of, told)]
+            by_code = self._catalog.streams
+            for i, code, name in zip(at.tolist(), streams[at].tolist(), told):
+                if name is not None:
+                    codes = by_code[code].versions
+                    before = len(codes)
+                    version[i] = by_code[code].version(str(name))
+                    if len(codes) > before:
+                        self._brought.append((i, codes, next(reversed(codes))))
             self._catalog.registry.streams.versions[np.unique(streams[at])] = 1
         propensity = np.zeros(count)
         if self._weights and instances:
@@ -230,7 +243,11 @@ class Encoder:
                     stream.note_keys(given)
                 for key, name in enumerate(stream.config.segments):
                     if name in given:
+                        values = stream.values[key]
+                        before = len(values)
                         segments[i, key] = stream.position(key, given[name])
+                        if len(values) > before:
+                            self._brought.append((i, values, given[name]))
 
     # ---- with names that are new
 

@@ -21,8 +21,9 @@ LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared")
 #: In place of a code of right and wrong: the row has losses.
 OF_LOSSES = 4
 
-#: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least.
-WRITTEN, GROUPS, NEEDED = range(3)
+#: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
+#: have begun.
+WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
 class Pairs(NamedTuple):
@@ -38,6 +39,7 @@ class Pairs(NamedTuple):
     losses: Ints32  # those that are added up, as bits 1 << code
     counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
     scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
+    begun: Bytes  # 0: it has no joint outcome yet; 1: its first one has just come; 2: it had some before
 
 
 class Seen(NamedTuple):
@@ -120,6 +122,9 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
+    if at > used[WRITTEN] and not pairs.begun[pair]:
+        pairs.begun[pair] = 1
+        used[BEGAN] += 1
     used[WRITTEN] = at
 
 
@@ -128,9 +133,11 @@ def find(
     log: Log, start: int, stop: int, subjects: Subjects, heads: Ints32, pairs: Pairs, seen: Seen,
     joint: Joint, used: Ints,
 ) -> int:  # fmt: skip
-    """Write the joint outcomes of these rows of the outcome log; returns the row at which `joint` is full.
+    """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    `heads` has each subject's first pair as A. An instance's rows have one `record`.
+    That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
+    stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
+    have one `record`.
     """
     i = start
     while i < stop:
@@ -164,4 +171,6 @@ def find(
                             _write(log, pairs, joint, used, pair, row, seen.row[pairs.b[pair]])
                         pair = pairs.next[pair]
         i = end
+        if used[BEGAN]:
+            return i
     return stop

@@ -8,13 +8,14 @@ is compared in its segments, too, and at each stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from prequential.config import StreamConfig
 from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
+    BEGAN,
     ERROR,
     LOSS_NAMES,
     NEEDED,
@@ -49,7 +50,7 @@ class Pairing:
         self.tables: list[Comparisons] = []
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
-        self._used = np.zeros(3, dtype=np.int64)
+        self._used = np.zeros(4, dtype=np.int64)
         #: By pair: A and B.
         self.ends: dict[int, tuple[int, int]] = {}
         #: By pair, where a model's stages are compared: `initial/final`.
@@ -57,6 +58,8 @@ class Pairing:
         #: By subject: its pairs.
         self.of: dict[int, list[int]] = {}
         self._free: list[int] = []
+        #: By stream: how many pairs share the level, those of the stream as a whole that have begun.
+        self.sharing: dict[int, int] = {}
         #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole.
         self.names: dict[int, dict[tuple[str, str], int]] = {}
         #: By stream: pairs of models beyond the limit.
@@ -94,7 +97,6 @@ class Pairing:
             self.labels[pair] = label
             names = self.names.setdefault(stream.code, {})
             names[model.model, f"{model.model} {label}"] = pair
-            self.share_level(stream)
 
     def _add(self, stream: Stream, first: Subject, second: Subject) -> None:
         ordered = self._ordered(stream, first, second)
@@ -113,9 +115,6 @@ class Pairing:
         pair = self._make(stream, a, b, stages, (0, 0))
         if a.kind in _WHOLE:
             names[a.model, b.model] = pair
-            self.share_level(stream)
-        else:
-            self._declare(stream, pair)
 
     def _make(self, stream: Stream, a: Subject, b: Subject, stages: int, places: tuple[int, int]) -> int:
         """A pair of subjects, and its sequences."""
@@ -131,6 +130,8 @@ class Pairing:
         more = len(tables.added) * stages
         pairs.scored[pair] = tables.scored.take(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
+        pairs.begun[pair] = 0
+        self._declare(stream, pair, 1)
         for row in {a.row, b.row}:
             self.of.setdefault(row, []).append(pair)
         self._catalog.registry.streams.compared[stream.code] = 1
@@ -161,15 +162,27 @@ class Pairing:
         self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
         return False
 
-    def share_level(self, stream: Stream) -> None:
-        """The pairs of a stream share the level of its verdicts."""
-        for row in stream.subjects:
-            for pair in self.of.get(row, ()):
-                if self.pairs.a[pair] == row:
-                    self._declare(stream, pair)
+    def begin(self, pairs: Iterable[int]) -> None:
+        """These pairs have their first joint outcomes: from now on they share their stream's level."""
+        by_stream: dict[int, list[int]] = {}
+        subjects = self._catalog.subjects
+        for pair in pairs:
+            self.pairs.begun[pair] = 2
+            a = subjects[self.ends[pair][0]]
+            assert a is not None
+            by_stream.setdefault(a.stream, []).append(pair)
+        for code, own in by_stream.items():
+            whole = sum(pair in self.names[code].values() for pair in own)
+            self.sharing[code] = self.sharing.get(code, 0) + whole
+            stream = self._catalog.streams[code]
+            known = {pair for row in stream.subjects for pair in self.of.get(row, ())} if whole else own
+            for pair in known:
+                if self.pairs.begun[pair]:
+                    self._declare(stream, pair, self.sharing[code])
 
-    def _declare(self, stream: Stream, pair: int) -> None:
-        level = stream.config.compare_level / len(self.names[stream.code])
+    def _declare(self, stream: Stream, pair: int, sharing: int) -> None:
+        """So many pairs share the level."""
+        level = stream.config.compare_level / max(1, sharing)
         sides = self.tables[self.pairs.plan[pair]].sides
         for _, code, side, row in self.sequences(pair):
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
@@ -203,11 +216,7 @@ class Pairing:
         for row in gone:
             del self.of[row]
         for code, names in self.names.items():
-            kept = {name: pair for name, pair in names.items() if pair not in removed}
-            if len(kept) < len(names):
-                self.names[code] = kept
-                if kept:
-                    self.share_level(self._catalog.streams[code])
+            self.names[code] = {name: pair for name, pair in names.items() if pair not in removed}
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
             for name in [name for name, row in group.items() if subjects[row] is None]:
@@ -244,7 +253,7 @@ class Pairing:
             return
         start, used = 0, self._used
         while start < count:
-            used[WRITTEN] = used[NEEDED] = 0
+            used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
             start = find(
                 log, start, count, self._catalog.registry.subjects, self.heads, self.pairs, self.seen,
                 self._joint, used,
@@ -252,7 +261,9 @@ class Pairing:
             written = int(used[WRITTEN])
             if written:
                 self._take(written)
-            elif used[NEEDED]:
+            if used[BEGAN]:
+                self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
+            if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
 
     def _take(self, written: int) -> None:

@@ -145,7 +145,7 @@ class ComparisonReporter:
             stream = catalog.streams[a.stream]
             config = stream.config
             revised = int(revisions[a.row]), int(revisions[b.row])
-            sharing = len(pairing.names[a.stream])
+            sharing = pairing.sharing.get(a.stream, 0)
             estimators = pairing.tables[known.number].estimators
             for place in own:
                 side = found[known.number, place.side]

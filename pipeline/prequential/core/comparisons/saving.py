@@ -84,9 +84,13 @@ def restore(
             missing += _described(catalog, a, b, what)
         if tables_then.codes == tables.codes and (a, b, label) in reported:
             reporter.reported[pair] = reported[a, b, label]
-    for code in pairing.names:
-        pairing.share_level(catalog.streams[code])
+    pairing.begin(pair for pair in sorted(pairing.ends) if _has_begun(pairing, pair))
     return missing
+
+
+def _has_begun(pairing: Pairing, pair: int) -> bool:
+    sides = pairing.tables[pairing.pairs.plan[pair]].sides
+    return any(sides[side].columns.n[row] for _, _, side, row in pairing.sequences(pair))
 
 
 def _tables(number: int, saved: list[Any], content: dict[str, Any]) -> Comparisons:
