@@ -17,15 +17,16 @@ from urllib.request import Request, urlopen
 
 import msgspec
 import pytest
-from helpers import ENDED, Feed, World, batch_of, examples, metrics_of
+from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.config import Config, HttpConfig
 from prequential.core import picture
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
-from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
 from prequential.topics.partitioning import partition_of
+from prequential.worker.compared import FAMILIES
 from prequential.worker.exporter import Exporter
 from prequential.worker.http import TEXT, Endpoint
 from prequential.worker.statistics import ShardStatistics
@@ -78,10 +79,11 @@ def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
     return shard, shard.flush()[0]
 
 
-def last_set(shard: Shard) -> list[Metrics]:
+def last_set(shard: Shard) -> tuple[list[Metrics], list[Comparison]]:
     """The messages of the present state, but for those of periods."""
     shard.last_set()
-    return [one for one in metrics_of(shard.flush()[0]) if one.stage != "period"]
+    outputs = shard.flush()[0]
+    return [one for one in metrics_of(outputs) if one.stage != "period"], comparisons_of(outputs)
 
 
 #: Families of measures and details.
@@ -183,6 +185,41 @@ def of_alarms(outputs: list[Output]) -> Samples:
     return found
 
 
+#: Families of pairs.
+COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {"prequential_champion_info"}
+
+VERDICTS = {"a_better": -1, "undecided": 0, "b_better": 1}
+
+
+def of_pairs(messages: list[Comparison]) -> Samples:
+    """The series of pairs, made of messages; of age bins there are none."""
+    found: Samples = {}
+    for said in messages:
+        if said.stage.startswith("bin:"):
+            continue
+        about = {
+            "stream": said.stream, "partition": str(said.partition), "model": said.model,
+            "against": said.against, "stage": said.stage,
+        }  # fmt: skip
+        if said.segment is not None:
+            about["segment"] = said.segment
+        of_loss = {**about, "loss": said.loss}
+        of_estimator = {**about, "estimator": said.estimator}
+        values: list[tuple[str, float | None, dict[str, str]]] = [
+            ("outcomes", said.outcomes, of_loss),
+            ("verdict", VERDICTS[said.verdict], of_loss),
+            ("since_outcome", said.since, of_loss),
+            *zip(("low", "high"), said.interval or (), (of_loss, of_loss)),
+            ("difference", said.measures.get("difference"), {**of_loss, **of_estimator}),
+            ("q", said.measures.get("q"), {**of_loss, **of_estimator}),
+            ("mcnemar", said.measures.get("mcnemar"), of_estimator),
+        ]
+        for name, value, labels in values:
+            if value is not None:
+                found[f"prequential_comparison_{name}", frozenset(labels.items())] = value
+    return found
+
+
 class TestSeries:
     @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
     @examples(40)
@@ -195,13 +232,14 @@ class TestSeries:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(picture, "_BYTES", size)
             found = exported(config, shard)
-        messages = last_set(shard)
+        messages, comparisons = last_set(shard)
         expected = of_sequences(messages, NAMES)
         assert {key: value for key, value in found.items() if key[0] in SEQUENCE} == expected
         for key, value in of_accounts(messages).items():
             assert found[key] == value, key
         alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
         assert alarms == of_alarms(outputs)
+        assert {key: n for key, n in found.items() if key[0] in COMPARISONS} == of_pairs(comparisons)
 
     def test_only_the_measures_that_are_wanted(self) -> None:
         shard, _ = lived(steady(60))
@@ -286,7 +324,7 @@ class TestSeries:
             bound = found["prequential_objective", frozenset({**about, "measure": measure}.items())]
             assert bound == bounds[measure]
         compared = 0
-        for said in last_set(shard):
+        for said in last_set(shard)[0]:
             of = {**about, "model": said.model, "stage": said.stage, "estimator": said.estimator}
             for measure, margin in (
                 ("accuracy", said.measures["accuracy"] - 0.9 + 0.02),
@@ -433,8 +471,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.catalog, shard.reporter, scored=True):
-        taken = picture.take(shard.catalog, shard.reporter, part, scored=True)
+    for part in picture.parts(shard, scored=True):
+        taken = picture.take(shard, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
