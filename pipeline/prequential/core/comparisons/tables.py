@@ -162,7 +162,7 @@ class Side:
         return part
 
     def _has_unread_ring(self, place: int) -> bool:
-        """Whether an estimator has a ring that only says what leaves a window: losses are summed up from it."""
+        """Whether a ring only says what leaves a window; losses are summed up from theirs."""
         return self.counted and self.kinds[place][0] == WINDOW
 
     def _without_rings(self) -> Iterator[Any]:
