@@ -69,7 +69,7 @@ class Pairs:
 def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     """Lines about pairs: who leads, by how much, whether it is sure, since when. Nothing without pairs.
 
-    Of each stream it is one stage, `final` where there is one; pairs of models come before those with baselines.
+    Of each stream it is one stage, `final` where there is one; pairs with baselines come last.
     `rest` says where more pairs are to be found.
     """
     if not pairs:

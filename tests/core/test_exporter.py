@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.config import Config, HttpConfig
 from prequential.core import picture
+from prequential.core.kernel import columns_of
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
 from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
@@ -303,6 +304,63 @@ class TestSeries:
         names = [{name for name, _ in labels} for _, labels in found]
         assert [labels for labels in names if "stream" in labels and "partition" not in labels] == []
 
+    def test_pairs_of_a_split_stream(self) -> None:
+        world = steady(90)
+        runners = {}
+        for number in range(2):
+            shard, _ = lived(World(world.settings, world.topics), number)
+            runner: Any = SimpleNamespace(
+                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+            )
+            runners[number] = runner
+        fetcher: Any = SimpleNamespace(ends={})
+        found = samples(Exporter(world.config, fetcher, runners).text(at_once))
+        outcomes = [
+            (labels["partition"], labels["model"], labels["against"], n)
+            for (name, of), n in found.items()
+            if name == "prequential_comparison_outcomes" and (labels := dict(of))["stage"] == "final"
+        ]
+        assert sorted(outcomes) == [("0", "m0", "m1", 90), ("1", "m0", "m1", 90)]
+
+    def test_a_champion_that_is_beaten_in_all_but_one_segment(self) -> None:
+        """In France it is right, and so is the other one."""
+        shard, _ = lived(a_champion_is_beaten())
+        found = exported(shard.config, shard)
+        champions = {key: n for key, n in found.items() if key[0] == "prequential_champion_info"}
+        about = {"stream": "s", "partition": "0", "model": "old"}
+        assert champions == {("prequential_champion_info", frozenset(about.items())): 1}
+        segments = {None: 1, "country=DE": 1, "country=FR": 0}
+        for segment, verdict in segments.items():
+            of = {**about, "against": "new", "stage": "final", "loss": "error"}
+            labels = frozenset((of if segment is None else {**of, "segment": segment}).items())
+            assert found["prequential_comparison_verdict", labels] == verdict
+            assert (("prequential_comparison_since_outcome", labels) in found) == bool(verdict)
+            assert (found["prequential_comparison_low", labels] > 0) == bool(verdict)
+
+    def test_losses_of_numbers_have_no_interval(self) -> None:
+        shard, _ = lived(numbers())
+        found = exported(shard.config, shard)
+        of = {
+            "stream": "s", "partition": "0", "model": "old", "against": "new", "stage": "final",
+            "loss": "squared",
+        }  # fmt: skip
+        labels = frozenset(of.items())
+        names = {name for name, own in found if own == labels}
+        assert names == {"prequential_comparison_outcomes", "prequential_comparison_verdict"}
+        assert found["prequential_comparison_verdict", labels] == 0
+        whole = frozenset({**of, "estimator": "all"}.items())
+        assert found["prequential_comparison_difference", whole] == 3
+        assert found["prequential_comparison_q", whole] == pytest.approx(math.log(4))
+        assert not [name for name, _ in found if name == "prequential_comparison_mcnemar"]
+
+    def test_bins_of_age_have_no_pairs(self) -> None:
+        world = steady(60)
+        settings = {"defaults": {**world.settings["defaults"], "stages": ["final", "bins"], "bins": 2}}
+        shard, _ = lived(World(settings, world.topics))
+        found = exported(shard.config, shard)
+        stages = {dict(labels)["stage"] for name, labels in found if name in COMPARISONS}
+        assert stages == {"final"}
+
     def test_alarms_of_segments(self) -> None:
         """Three instances in a hundred are of a country whose model breaks: its alarms are series."""
         shard, outputs = lived(one_segment_breaks())
@@ -377,6 +435,31 @@ def one_segment_breaks() -> World:
         }
     }  # fmt: skip
     return World(settings, topics)
+
+
+def two_models(
+    count: int, settings: dict[str, Any], said: Callable[[int], dict[str, Any]], truth: Any
+) -> World:
+    """Models say what they are told to of each instance; half of them are of Germany, half of France."""
+    topics: Any = ([], [], [])
+    for i in range(count):
+        head = {"stream": "s", "instance_id": str(i), "ts": 10 * i}
+        for model, y_pred in said(i).items():
+            row = {**head, "model": model, "y_pred": y_pred, "segments": {"country": ("DE", "FR")[i % 2]}}
+            topics[1].append((10 * i, row))
+        topics[2].append((10 * i + 2, {**head, "y_true": truth, "ts": 10 * i + 2}))
+    return World({"defaults": {"stages": ["final"], "estimators": ["all", "window:50"], **settings}}, topics)
+
+
+def a_champion_is_beaten() -> World:
+    settings = {"segments": ["country"], "compare": "champion", "champion": "old"}
+    return two_models(1_000, settings, lambda i: {"new": "1", "old": "01"[i % 2]}, "1")
+
+
+def numbers() -> World:
+    """The one is always 2 off, the other 1."""
+    settings = {"task": "regression", "compare_losses": ["squared"]}
+    return two_models(80, settings, lambda i: {"old": 7.0, "new": 6.0}, 5.0)
 
 
 def steady(count: int, stream: str = "s") -> World:
@@ -486,6 +569,26 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     assert len(copied) > 5
     assert max(copied) < 2 * picture._BYTES
     assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
+
+
+def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
+    """Losses in windows are the largest of it; counts have no use of theirs."""
+    one = numbers()
+    topics: Any = ([], [], [])
+    for n in range(60):
+        for kind, rows in enumerate(one.topics):
+            topics[kind].extend((time, {**row, "stream": f"s{n}"}) for time, row in rows[:20])  # type: ignore[dict-item]
+    settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
+    shard, _ = lived(World(settings, topics))
+    copied = []
+    for part in picture.parts(shard, scored=False):
+        pairs = picture.take(shard, part, scored=False).pairs
+        copied.append(
+            sum(column.nbytes for side in pairs.sides.values() for table in side.tables()
+                for column in columns_of(table).values())
+        )  # fmt: skip
+    assert max(copied) < 2 * picture._BYTES
+    assert math.isclose(sum(copied), 60 * 16 * 5000, rel_tol=0.1)
 
 
 class TestCompression:
