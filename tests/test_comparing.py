@@ -12,7 +12,7 @@ from prequential.topics.outputs import Comparison
 def pair(**changed: Any) -> Pair:
     about: dict[str, Any] = {
         "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
-        "stage": "final", "loss": "error", "outcomes": 4_000, "difference": 0.031,
+        "stage": "final", "loss": "error", "outcomes": 4_000, "ts": 0, "difference": 0.031,
         "interval": (0.012, 0.05), "level": 0.05, "verdict": "b_better", "since": 712,
     }  # fmt: skip
     return Pair(**{**about, **changed})

@@ -35,12 +35,22 @@ class Pair(msgspec.Struct):
     stage: str
     loss: str
     outcomes: int
+    ts: int  # label time of the newest of them, epoch ms
     #: Mean loss of the model less that of `against`; None where no estimator is over all history.
     difference: float | None
     interval: tuple[float, float] | None
     level: float
     verdict: str
     since: int | None
+
+
+def pair_of(said: Comparison) -> Pair:
+    """What a message says of it."""
+    difference = said.measures.get("difference") if said.estimator == WHOLE else None
+    return Pair(
+        said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
+        said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since,
+    )  # fmt: skip
 
 
 class Pairs:
@@ -56,9 +66,7 @@ class Pairs:
         same = before is not None and before.outcomes == said.outcomes and before.verdict == said.verdict
         if same and said.estimator != WHOLE:
             return False
-        difference = said.measures.get("difference") if said.estimator == WHOLE else None
-        pair = Pair(*of, said.outcomes, difference, said.interval, said.level, said.verdict, said.since)
-        self._found[of] = pair
+        self._found[of] = pair = pair_of(said)
         return pair != before
 
     def known(self) -> list[Pair]:
@@ -96,7 +104,7 @@ def standing(pair: Pair) -> str:
     """How a pair stands.
 
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
-    >>> standing(Pair(*about, 4000, 0.031, (0.012, 0.05), 0.05, "b_better", 712))
+    >>> standing(Pair(*about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712))
     'tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000'
     """
     a, b, difference = pair.model, pair.against, pair.difference

@@ -37,6 +37,7 @@ class Standing(NamedTuple):
     verdict: int
     since: int | None
     outcomes: int
+    ts: int  # label time of the newest of them, epoch ms
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
@@ -97,5 +98,5 @@ def standings(copies: Copies) -> Iterator[Standing]:
             verdict = side.verdicts[i]
             yield Standing(
                 known.a, known.b, place.stage, place.loss, statistics, (low, high) if bounded else None,
-                verdict, side.since[i] if verdict else None, side.n[i],
+                verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
             )  # fmt: skip
