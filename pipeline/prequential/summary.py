@@ -322,8 +322,8 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     for one in comparisons.standings(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
-            one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval, stream.config.compare_level,
-            VERDICTS[one.verdict], one.since,
+            one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
+            stream.config.compare_level, VERDICTS[one.verdict], one.since,
         )  # fmt: skip
 
 

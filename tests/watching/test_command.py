@@ -376,5 +376,5 @@ class TestTopics:
 
     def test_missing_topics_are_named(self, kafka: Any) -> None:
         place = options(KafkaConfig(kafka.bootstrap_servers, prefix="nowhere."))
-        with pytest.raises(WorkError, match=r"no topic 'nowhere\.metrics', 'nowhere\.drift"):
+        with pytest.raises(WorkError, match=r"no topic 'nowhere\.metrics', 'nowhere\.comparisons'"):
             run("watch", "--once", *place)
