@@ -55,12 +55,24 @@ class Counts(dict[tuple[str, str | None], Counter[str]]):
 
 
 @dataclass
+class Meeting:
+    """Which life of an instance an outcome is of, which of its stream's records completed it, and how sure
+    the model was.
+    """
+
+    life: int
+    record: int
+    proba: Mapping[str, float]
+
+
+@dataclass
 class Result:
     """All that came of a run, each list in order of emission."""
 
     metrics: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[dict[str, Any]] = field(default_factory=list)  # as they were when they came
+    meetings: list[Meeting] = field(default_factory=list)  # of each outcome, more about it
     counts: Counts = field(default_factory=Counts)
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
 
@@ -140,7 +152,9 @@ class Stream:
         if kind == "instances":
             self.instance(memory, ts, obj.get("version"), obj.get("label_propensity"))
         elif kind == "predictions":
-            model = identifier(obj["model"])
+            model, version = identifier(obj["model"]), obj.get("model_version")
+            if version is not None and self.settings.versions == "separate":
+                model, version = f"{model}:{version}", None
             if model not in self.models:
                 self.accounts[model] = Account(self.settings.horizon)
                 self.result.accounts[self.name, model] = self.accounts[model]
@@ -150,7 +164,6 @@ class Stream:
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
-            version = obj.get("model_version")
             version = None if version is None else str(version)
             prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
             self.prediction(instance_id, memory, prediction)
@@ -368,8 +381,8 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
-                "life": id(memory), "record": self.processed, "proba": chosen.proba,
             })  # fmt: skip
+            self.result.meetings.append(Meeting(id(memory), self.processed, chosen.proba))
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,

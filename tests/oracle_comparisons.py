@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oracle import Result
 from oracle_records import Settings
 from oracle_scores import Probable, brier, log_loss
 
@@ -20,7 +21,9 @@ class Joint:
     ts: int
 
 
-def loss_of(name: str, settings: Settings, outcome: Mapping[str, Any], y: Any, known: bool) -> float | None:
+def loss_of(
+    name: str, settings: Settings, outcome: Mapping[str, Any], proba: Mapping[str, float], y: Any, known: bool
+) -> float | None:
     """An outcome's loss, by the label `y`; probabilities are `known` when the label meets them only."""
     if settings.task == "regression":
         error = abs(outcome["y_pred"] - y)
@@ -28,31 +31,56 @@ def loss_of(name: str, settings: Settings, outcome: Mapping[str, Any], y: Any, k
         return float(error if name == "absolute" else error * error)
     if name == "error":
         return float(outcome["y_pred"] != y)
-    if not known or not outcome["proba"]:
+    if not known or not proba:
         return None
-    probable = Probable(y, outcome["y_pred"], outcome["proba"])
+    probable = Probable(y, outcome["y_pred"], proba)
     return log_loss(probable) if name == "log_loss" else brier(probable)
 
 
 def joint_outcomes(
-    outcomes: Iterable[Mapping[str, Any]], stream: str, stage: str, pair: tuple[str, str], loss: str,
-    settings: Settings,
+    result: Result, stream: str, stage: str, pair: tuple[str, str], loss: str, settings: Settings
 ) -> list[Joint]:  # fmt: skip
     """In the order in which the later of the two came; both by the label as it was then."""
+    if "/" in stage:
+        return _stages(result, stream, stage, pair[0], loss, settings)
     found: list[Joint] = []
-    lives: dict[Any, dict[str, Mapping[str, Any]]] = {}
-    for outcome in outcomes:
+    lives: dict[Any, dict[str, Any]] = {}
+    for outcome, meeting in zip(result.outcomes, result.meetings):
         if (outcome["stream"], outcome["stage"]) != (stream, stage) or outcome["model"] not in pair:
             continue
-        both = lives.setdefault(outcome["life"], {})
-        both[outcome["model"]] = outcome
+        both = lives.setdefault(meeting.life, {})
+        both[outcome["model"]] = outcome, meeting
         if len(both) == len(pair):
-            y, record = outcome["y_true"], outcome["record"]
+            y = outcome["y_true"]
             a, b = (
-                loss_of(loss, settings, both[name], y, both[name]["record"] == record) for name in pair
+                loss_of(loss, settings, own, met.proba, y, met.record == meeting.record)
+                for own, met in (both[name] for name in pair)
             )
             if a is not None and b is not None:
                 found.append(Joint(a, b, outcome["ts"]))
+    return found
+
+
+def _stages(
+    result: Result, stream: str, stages: str, model: str, loss: str, settings: Settings
+) -> list[Joint]:
+    """Two stages of one model, such as `initial/final`."""
+    found: list[Joint] = []
+    a, b = (
+        [
+            (outcome, meeting)
+            for outcome, meeting in zip(result.outcomes, result.meetings)
+            if (outcome["stream"], outcome["stage"], outcome["model"]) == (stream, stage, model)
+        ]
+        for stage in stages.split("/")
+    )
+    for (one, met), (other, also) in zip(a, b, strict=True):
+        losses = [
+            loss_of(loss, settings, outcome, meeting.proba, one["y_true"], True)
+            for outcome, meeting in ((one, met), (other, also))
+        ]
+        if losses[0] is not None and losses[1] is not None:
+            found.append(Joint(losses[0], losses[1], one["ts"]))
     return found
 
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from oracle_detectors import TESTS, Test, seed_of
 from oracle_estimators import ALL_MEASURES, Estimator, Outcome, parse_estimator
 from oracle_records import Settings
 from oracle_scores import WEIGHTED
@@ -139,15 +140,27 @@ class PageHinkley:
 class Detector:
     """A configured detector of one sequence: its signal, its test, and the alarm's fields."""
 
-    def __init__(self, config: Mapping[str, Any], settings: Settings) -> None:
-        if config["detector"] != "page-hinkley":
-            raise ValueError(f"unknown detector {config['detector']!r}; known: page-hinkley")
+    def __init__(
+        self, config: Mapping[str, Any], settings: Settings, names: tuple[str | None, ...] = ()
+    ) -> None:
+        self.name = config["detector"]
+        if self.name not in TESTS:
+            raise ValueError(f"unknown detector {self.name!r}; known: {', '.join(TESTS)}")
         self.settings = settings
         self.signal_name = str(config.get("signal", "error"))
-        delta = float(config.get("delta", DEFAULT_DELTA))
-        threshold = float(config.get("lambda", DEFAULT_LAMBDA))
         min_outcomes = int(config.get("min_outcomes", DEFAULT_MIN_OUTCOMES))
-        self.params = {"delta": delta, "lambda": threshold}
+        self.params = {key: value for key, value in config.items() if key not in ("detector", "signal")}
+        self.test: PageHinkley | Test
+        if self.name == "page-hinkley":
+            self.params.pop("min_outcomes", None)  # told only where it isn't the default
+            self.params.setdefault("delta", DEFAULT_DELTA)
+            self.params.setdefault("lambda", DEFAULT_LAMBDA)
+        if self.name == "page-hinkley" and config.get("direction", "increase") == "increase":
+            self.params.pop("direction", None)  # likewise
+            delta, threshold = float(self.params["delta"]), float(self.params["lambda"])
+            self.test = PageHinkley(delta, threshold, min_outcomes)
+        else:
+            self.test = TESTS[self.name](config, seed_of(*names, self.signal_name))
         estimator, _, measure = self.signal_name.rpartition(":")
         self.signal: Signal | ScaledError | MeasureSignal
         if self.signal_name == "scaled_error":
@@ -156,7 +169,6 @@ class Detector:
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)
-        self.test = PageHinkley(delta, threshold, min_outcomes)
 
     def add(self, outcome: Outcome) -> dict[str, Any] | None:
         """The detector's own part of an alarm message, if this outcome raises one."""
@@ -164,13 +176,14 @@ class Detector:
             x = self.signal.add(outcome)
         else:
             x = self.signal.add(outcome.loss(self.settings))
-        statistic = None if x is None else self.test.add(x)
-        if statistic is None:
+        found = None if x is None else self.test.add(x)
+        if found is None:
             return None
+        statistic, threshold = found if isinstance(found, tuple) else (found, float(self.params["lambda"]))
         return {
-            "detector": "page-hinkley",
+            "detector": self.name,
             "signal": self.signal_name,
             "statistic": statistic,
-            "threshold": self.test.threshold,
+            "threshold": threshold,
             "params": dict(self.params),
         }

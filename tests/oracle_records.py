@@ -74,6 +74,7 @@ class Settings:
     settle: int
     emit_outcomes: int | None
     emit_every: int | None
+    versions: str = "mark"
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -104,6 +105,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         settle=duration(merged["settle"]),
         emit_outcomes=merged["emit"]["outcomes"],
         emit_every=None if every is None else duration(every),
+        versions=merged.get("versions", "mark"),
     )
 
 

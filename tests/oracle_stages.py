@@ -118,10 +118,10 @@ def prioritised(states: Sequence[Measured], alpha: float) -> Measured:
 class OutcomeSequence:
     """The outcomes of one (stream, model, stage)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *names: str | None) -> None:
         self.outcomes: list[Outcome] = []
         self.estimators = [Estimator(text, settings) for text in settings.estimators]
-        self.detectors = [Detector(config, settings) for config in settings.detectors]
+        self.detectors = [Detector(config, settings, names) for config in settings.detectors]
 
     def add(self, outcome: Outcome) -> list[dict[str, Any]]:
         """Take an outcome; its detectors' parts of the alarms that it raises, in their order."""
@@ -138,7 +138,8 @@ class Model:
     def __init__(self, stream: str, name: str, settings: Settings) -> None:
         self.stream, self.name, self.settings = stream, name, settings
         self.sequences = {
-            stage: OutcomeSequence(settings) for stage in stages_with_outcomes(settings)
+            stage: OutcomeSequence(settings, stream, name, None, stage)
+            for stage in stages_with_outcomes(settings)
         }
         self.count = 0  # outcomes so far, the same number in every stage
         self.dirty = False  # outcomes or revisions since the last messages

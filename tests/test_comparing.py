@@ -53,6 +53,11 @@ UNDECIDED = {"verdict": "undecided", "since": None}
             "never sure, as there is no bound to the loss",
         ),
         (
+            {"against": "nb", "stage": "initial/final"},
+            "final of nb beats initial of nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 "
+            "of 4,000",
+        ),
+        (
             {"difference": None},
             "tree beats nb: error lower (0.012 to 0.050), sure since outcome 712 of 4,000",
         ),
@@ -72,10 +77,12 @@ class TestReport:
 
     def test_of_each_stream_one_stage(self) -> None:
         stages = [pair(stage=stage) for stage in ("initial", "final", "after:1h")]
-        head, one, two = report([*stages, pair(stream="other", stage="initial")])
+        itself = pair(against="nb", stage="initial/final")
+        head, one, two, three = report([itself, *stages, pair(stream="other", stage="initial")])
         assert "with 95 % for all pairs and at all times" in head
         assert one.startswith("  elec2 final: tree beats nb")
         assert two.startswith("  other initial: tree beats nb")
+        assert three.startswith("  elec2 initial/final: final of nb beats initial of nb")
 
     def test_one_stream_isnt_named_and_many_pairs_are_cut(self) -> None:
         baseline = pair(against="@majority")

@@ -119,12 +119,14 @@ class TestDefaults:
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5,
                        temporal_correction: true, baselines: [majority], segments: [arm],
-                       segments_per_key: 3,
-                       stages: [final], bins: 3, alpha: 0.5,
+                       segments_per_key: 3, compare: champion, champion: nb,
+                       compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
+                       compare_stages: [final/initial], versions: separate,
+                       stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
-                     instances_per_shard: 4, predictions_per_instance: 5}
+                     instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6}
             http: {host: 0.0.0.0, port: 0, measures: [auc, r2]}
             worker: {group: g, session_timeout: 6s, grace: 1ms, commit_every: 2ms,
                      snapshot_every: 3ms}
@@ -138,13 +140,15 @@ class TestDefaults:
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_final_at=0.5,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
-            stages=("final",), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
+            compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
+            mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
+            stages=("final", "initial"), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
-        assert config.limits == Limits(1, 2, 3, 4, 5)
+        assert config.limits == Limits(1, 2, 3, 4, 5, 6)
         assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"))
         assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3)
         for section, default in (
@@ -361,6 +365,26 @@ WRONG = [
     ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 65535"]),
     ("worker: {group: null}", 1, ["worker.group: None", "a string"]),
     ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
+    # Comparisons
+    ("defaults: {compare: some}", 1, ["defaults.compare", "'some'", "all, champion or off"]),
+    ("defaults:\n  compare: champion", 2, ["champion needs defaults.champion"]),
+    ("defaults: {compare_losses: [hinge]}", 1, ["'hinge'", "log_loss"]),
+    ("defaults: {compare_losses: []}", 1, ["compare_losses"]),
+    (
+        "defaults:\n  compare_losses: [error, squared]", 2,
+        ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"],
+    ),
+    ("streams: {a: {task: regression, compare_losses: [brier]}}", 1, ["'brier'", "error, absolute, squared"]),
+    ("defaults: {compare_level: 0}", 1, ["compare_level", "0"]),
+    ("defaults: {mcnemar_level: 0.7}", 1, ["mcnemar_level", "0.7"]),
+    ("defaults: {compare_stages: [initial]}", 1, ["'initial'", "initial/final"]),
+    ("defaults:\n  compare_stages: [initial/bin:1]", 2, ["'bin:1' isn't evaluated", "initial, final"]),
+    (
+        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
+        2, ["'bin:2' isn't evaluated"],
+    ),
+    ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
+    ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogates"]),
     # Not YAML, or more than this needs
     ("defaults: [", 1, ["not YAML"]),
     ("a: 1\n\tb: 2", 2, ["not YAML"]),

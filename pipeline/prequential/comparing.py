@@ -77,27 +77,34 @@ class Pairs:
 def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     """Lines about pairs: who leads, by how much, whether it is sure, since when. Nothing without pairs.
 
-    Of each stream it is one stage, `final` where there is one; pairs with baselines come last.
+    Of each stream it is one stage, `final` where there is one; pairs with baselines come last, then those
+    of a model's stages.
     `rest` says where more pairs are to be found.
     """
     if not pairs:
         return
     stages: dict[str, str] = {}
     for one in pairs:
-        if stages.get(one.stream) != "final":
+        if stages.get(one.stream) != "final" and not _of_stages(one):
             stages[one.stream] = one.stage
-    shown = [one for one in pairs if one.stage == stages[one.stream]]
-    shown.sort(key=lambda one: one.against.startswith(BASELINE_PREFIX))
+    shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
+    shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
+    several = len({one.stream for one in pairs}) > 1
     share = 100 * (1 - max(one.level for one in shown))
     yield (
         "which model is better (in brackets: where the difference is, "
         f"with {share:.3g} % for all pairs and at all times):"
     )
     for one in shown[:_PAIRS]:
-        stream = f"{one.stream} " if len(stages) > 1 else ""
+        stream = f"{one.stream} " if several else ""
         yield f"  {stream}{one.stage}: {standing(one)}"
     if len(shown) > _PAIRS:
         yield f"  … and {len(shown) - _PAIRS:,} more pairs{rest}"
+
+
+def _of_stages(pair: Pair) -> bool:
+    """Whether a model's stages are compared with each other."""
+    return pair.model == pair.against
 
 
 def standing(pair: Pair) -> str:
@@ -108,6 +115,8 @@ def standing(pair: Pair) -> str:
     'tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000'
     """
     a, b, difference = pair.model, pair.against, pair.difference
+    if _of_stages(pair):
+        a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
     loss = _LOSSES.get(pair.loss, pair.loss)
     sure = pair.verdict != "undecided"
     b_leads = pair.verdict == "b_better" if sure else difference is not None and difference > 0

@@ -48,6 +48,8 @@ COMPARE_LOSSES = {
     "classification": ("error", "log_loss", "brier"), "regression": ("error", "absolute", "squared"),
 }  # fmt: skip
 
+VERSIONS = ("mark", "separate")
+
 STAGES = ("initial", "final", "bins", "intermediate")
 
 #: How the names of stages at an age begin: `after:10m`.
@@ -165,12 +167,17 @@ class StreamConfig:
     champion: str | None = None
     #: Losses that they are compared by.
     compare_losses: tuple[str, ...] = ("error",)
+    #: Stages of a model that are compared with each other, such as `initial/final`.
+    compare_stages: tuple[str, ...] = ()
     #: Share of streams without any difference in which a verdict may ever come; its pairs divide it.
     compare_level: float = 0.05
     #: … and of single looks at McNemar's statistic that may find one.
     mcnemar_level: float = 0.01
     #: What the models are to keep; None: nothing is said of it.
     objective: Objective | None = None
+    #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
+    #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
+    versions: str = "mark"
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
@@ -182,6 +189,14 @@ class StreamConfig:
         """Fill in the default detectors."""
         if self.detectors is OF_TASK:
             object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+
+    @property
+    def evaluated_stages(self) -> tuple[str, ...]:
+        """The stages with outcomes of their own, without those at an age, in the order of their rows."""
+        bins = self.bins if {"bins", "intermediate"} & set(self.stages) else 0
+        some: tuple[str, ...] = ("initial",) if bins or "initial" in self.stages else ()
+        some += ("final",) if "final" in self.stages else ()
+        return some + tuple(f"bin:{b}" for b in range(1, bins + 1))
 
     @cached_property
     def digest(self) -> str:
@@ -198,14 +213,14 @@ class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
     streams_per_shard: int = 10_000
-    #: Of models with each other; beyond it they aren't compared.
-    pairs_per_stream: int = 10
     models_per_stream: int = 200
     classes_per_stream: int = 256
     #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.
     instances_per_shard: int = 10_000_000
     #: Predictions that wait for one label (all models together).
     predictions_per_instance: int = 1_000
+    #: Pairs of models with each other; those that come later aren't compared.
+    pairs_per_stream: int = 10
 
 
 @dataclass(frozen=True)

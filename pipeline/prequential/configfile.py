@@ -21,6 +21,7 @@ from prequential.config import (
     MORE_MEASURES,
     OF_TASK,
     TASKS,
+    VERSIONS,
     Config,
     ConfigError,
     DetectorConfig,
@@ -52,6 +53,8 @@ from prequential.topics.errors import UsageError
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
+_OF_A_PAIR = 2
+
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
 
@@ -67,6 +70,16 @@ Parser = Callable[[Any], Any]
 
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
+
+    def construct_scalar(self, node: Any) -> Any:
+        """Characters beyond 16 bits may be written as JSON does it, as an escaped pair of surrogates."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii():
+            try:
+                return value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError as error:
+                raise ValueError("half of a pair of surrogates stands alone") from error
+        return value
 
 
 def read(path: str | None, overrides: Mapping[str, object]) -> Config:
@@ -177,6 +190,15 @@ class _Reader:
         """What can be seen only of all settings together, whichever section each comes from."""
         champion = config.champion is None and config.compare == "champion"
         of_task = COMPARE_LOSSES[config.task]
+        for entry, pair in enumerate(config.compare_stages):
+            place = children.get("compare_stages", children.get("stages", children.get("bins")))
+            absent = [stage for stage in pair.split("/") if stage not in config.evaluated_stages]
+            if place is not None and absent:
+                self._fail(
+                    place.value[entry] if "compare_stages" in children else place,
+                    f"{where}.compare_stages[{entry}]: stage {absent[0]!r} isn't evaluated: expected two of "
+                    f"{', '.join(config.evaluated_stages)}",
+                )
         for entry, loss in enumerate(config.compare_losses):
             if loss not in of_task:
                 self._fail(
@@ -405,6 +427,13 @@ def _one_of(known: tuple[str, ...]) -> Parser:
     return parse
 
 
+def _stages(value: Any) -> str:
+    parts = value.split("/") if isinstance(value, str) else []
+    if len(set(parts)) != _OF_A_PAIR or len(parts) != _OF_A_PAIR:
+        raise _expected(value, "two stages such as initial/final")
+    return str(value)
+
+
 def _level(value: Any) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not _LEAST_LEVEL <= value <= _MOST_LEVEL:
@@ -503,7 +532,8 @@ _STREAM: dict[str, Parser] = {
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,
     "label_horizon": _duration, "settle": _duration,
-    "compare": _one_of(COMPARE), "champion": _optional(_text),
+    "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
+    "compare": _one_of(COMPARE), "champion": _optional(_class),
     "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip

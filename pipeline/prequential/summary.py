@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.comparing import WHOLE, Pair, report
+from prequential.comparing import WHOLE, Pair
 from prequential.config import Config, StreamConfig, shown_duration
 from prequential.core.catalog import Stream
 from prequential.core.comparisons import VERDICTS
@@ -18,30 +18,10 @@ from prequential.core.refusals import Refusal
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
-from prequential.emission import POINTS
 from prequential.facts import example, read_by, streams_of, triple, with_example
-from prequential.table import Row, models_table, print_wide, with_courses
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm
-from prequential.topics.reasons import kind_of, printable
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-#: Lines of a table, of drops and of alarms that are shown; the file has all.
-_ROWS, _DROPS, _ALARMS = 40, 10, 10
-
-#: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
-#: of its latest part.
-_COLUMNS = {
-    "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
-    "regression": (("mae",), ("mae", "rmse", "r2")),
-}
-
-_CAPTIONS = {
-    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
-    "regression": "over time: as a share of the largest",
-}
+from prequential.topics.reasons import kind_of
 
 #: What is evaluated of a stream as a whole.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -331,146 +311,6 @@ def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
     return {name: state.values[INDEX[name]] for name in names if not state.reasons[INDEX[name]]}
 
 
-# ---- in words
-
-
-def show(summary: Summary, console: Console) -> None:
-    """Print a summary."""
-    for line in (*_records(summary), *_outcomes(summary)):
-        _print(line, console)
-    for task in _COLUMNS:
-        if rows := [one for one in summary.sequences if one.task == task]:
-            shown = rows[:_ROWS]
-            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
-            if len(rows) > len(shown):
-                _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
-    for line in (*report(summary.comparisons, ": --summary has all"), *_alarms(summary)):
-        _print(line, console)
-    for finding in summary.findings:
-        _print(f"looks wrong: {_finding(finding)}", console)
-
-
 def why(summary: Summary, facts: Facts) -> str:
     """Why nothing was evaluated."""
     return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])
-
-
-def _finding(said: Saying) -> str:
-    return str(Finding(said.code, said.stream, said.sentence))
-
-
-def _print(line: str, console: Console) -> None:
-    console.print(Text(printable(line)), soft_wrap=True)
-
-
-def _records(summary: Summary) -> Iterator[str]:
-    read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
-    became = (
-        f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
-        for name in ("used", "dropped", "waiting")
-    )
-    yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
-    for drop in summary.dropped[:_DROPS]:
-        where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
-        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
-    if len(summary.dropped) > _DROPS:
-        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons: --summary has all"
-
-
-def place_in_words(place: Place) -> str:
-    """Where a record stands.
-
-    >>> place_in_words({"file": "labels.jsonl", "line": 7})
-    'labels.jsonl line 7'
-    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
-    'labels/3 offset 17'
-    """
-    if "file" in place:
-        return f"{place['file']} line {place['line']}"
-    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
-
-
-def _outcomes(summary: Summary) -> Iterator[str]:
-    by_stream: dict[str, dict[str, tuple[int, int]]] = {}
-    for one in summary.outcomes:
-        models = by_stream.setdefault(one.stream, {})
-        outcomes, waiting = models.get(one.model, (0, 0))
-        models[one.model] = outcomes + one.outcomes, waiting + one.waiting
-    for stream, models in list(by_stream.items())[:_ROWS]:
-        shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
-        labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
-        predictions = sum(waiting for _, waiting in models.values())
-        rest = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
-        yield f"outcomes of {stream}: {shown or 'none'}{rest}"
-    for emission in summary.emission or ():
-        when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
-        if emission.every_ms is not None:
-            when.append(f"{shown_duration(emission.every_ms)} of record time")
-        of = "" if emission.stream is None else f" of {emission.stream}"
-        said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
-        if emission.by_default:
-            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
-        yield said
-
-
-def _table(rows: list[Sequence], task: str, console: Console) -> Table:
-    """The models, as the demo shows them."""
-    whole, latest = _COLUMNS[task]
-    several = len({one.stream for one in rows}) > 1
-    lines = []
-    for place, one in enumerate(rows):
-        first, last = _shown_estimators(one.measures)
-        key = one.stream, one.partition, one.model
-        before = rows[place - 1] if place else None
-        new = before is None or (before.stream, before.partition, before.model) != key
-        after = rows[place + 1] if place + 1 < len(rows) else None
-        ends = after is None or (after.stream, after.partition, after.model) != key
-        of_whole, of_latest = one.measures[first], one.measures[last]
-        name = f"{one.stream}/{one.model}" if several else one.model
-        lines.append(
-            Row(
-                (name if new else "", one.stage, f"{one.outcomes:,}"),
-                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
-                _course(one),
-                ends,
-            )
-        )
-    measure = whole[0]
-    last = _shown_estimators(rows[0].measures)[1]
-    return models_table(
-        lines,
-        ("model", "stage", "outcomes"),
-        (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
-        f"{measure} over time" if with_courses(console) else None,
-        title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        + _CAPTIONS[task],
-    )  # fmt: skip
-
-
-def _shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
-    """Which estimator shows the whole run, and which its latest part."""
-    names = list(measures)
-    whole = "all" if "all" in names else names[0]
-    return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
-
-
-def _course(one: Sequence) -> list[float]:
-    """The course as heights: accuracies; of errors the share of the largest."""
-    losses = one.course.loss
-    if one.task == "classification":
-        return [1 - loss for loss in losses]
-    largest = max(losses, default=0.0)
-    return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
-
-
-def _alarms(summary: Summary) -> Iterator[str]:
-    yield f"drift alarms: {len(summary.alarms):,}"
-    for alarm in summary.alarms[:_ALARMS]:
-        segment = f" {alarm.segment}" if alarm.segment else ""
-        yield (
-            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
-            f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
-        )
-    if len(summary.alarms) > _ALARMS:
-        yield f"  … and {len(summary.alarms) - _ALARMS:,} more: --alarms-out and --summary have all"

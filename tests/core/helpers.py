@@ -446,7 +446,8 @@ def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[byte
         elif isinstance(output, Alarm):
             params = tuple(output.params.items())
             key = (
-                output.stream, output.model, output.segment, output.stage, output.signal, params,
+                output.stream, output.model, output.segment, output.stage, output.detector, output.signal,
+                params,
             )  # fmt: skip
         elif isinstance(output, Comparison):
             key = (

@@ -47,6 +47,7 @@ from hypothesis import strategies as st
 from prequential.config import Config, DetectorConfig, Limits, StreamConfig
 from prequential.core import snapshot
 from prequential.core.dependence import RecentDependence
+from prequential.core.detectors import DETECTORS as REGISTRY
 from prequential.core.increments import Increments
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.merge import Merge
@@ -508,6 +509,11 @@ def world_with(seed: int, **defaults: Any) -> World:
 DETECTORS = [
     {"signal": signal, "detector": "page-hinkley", "delta": 0.01, "lambda": 0.3, "min_outcomes": 5}
     for signal in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
+]
+DETECTORS += [
+    {"detector": name, "signal": signal}
+    for name, detector in REGISTRY.items()
+    for signal in (("error",) if detector.binary else ("error", "window:2/all"))
 ]
 
 #: Worlds whose shards have, together, something in every table.

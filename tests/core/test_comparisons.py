@@ -40,12 +40,12 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         settings = settings_of(world.settings, message.stream)
         key = (message.stream, message.stage, (message.model, message.against), message.loss)
         if key not in known:
-            known[key] = joint_outcomes(expected.outcomes, *key, settings)
+            known[key] = joint_outcomes(expected, *key, settings)
         compare(message, known[key][: message.outcomes], settings.task == "classification")
         last[(*key, message.estimator)] = message.outcomes
     for (*key, _), outcomes in last.items():
         assert outcomes == len(known[tuple(key)])
-    for keys, estimators in pairs_that_meet(world, expected.outcomes):
+    for keys, estimators in pairs_that_meet(world, expected):
         assert any(all((*key, estimator) in last for estimator in estimators) for key in keys), keys
     return len(found)
 
@@ -71,9 +71,9 @@ def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
         assert message.significant is msgspec.UNSET
 
 
-def pairs_that_meet(world: World, outcomes: list[dict[str, Any]]) -> list[Any]:
+def pairs_that_meet(world: World, expected: oracle.Result) -> list[Any]:
     """What there must be messages about in the end: keys, either of which, and estimators."""
-    found = []
+    found, outcomes = [], expected.outcomes
     streams = {outcome["stream"]: None for outcome in outcomes}
     for stream in streams:
         settings, config = settings_of(world.settings, stream), world.config.stream(stream)
@@ -87,7 +87,7 @@ def pairs_that_meet(world: World, outcomes: list[dict[str, Any]]) -> list[Any]:
                     orders = [
                         (x, y) for x, y in ((a, b), (b, a)) if config.compare == "all" or x == config.champion
                     ]
-                    if joint_outcomes(outcomes, stream, stage, (a, b), loss, settings):
+                    if joint_outcomes(expected, stream, stage, (a, b), loss, settings):
                         keys = [(stream, stage, order, loss) for order in orders]
                         found.append((keys, config.estimators))
     return found
@@ -142,6 +142,36 @@ def test_all_pairs_in_the_order_in_which_models_came() -> None:
 def test_the_champion_against_each_other_one() -> None:
     lives = Lives(stages=("final",), compare="champion", champion="y")
     assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("y", "x"), ("y", "z")]
+
+
+def test_stages_of_a_model() -> None:
+    """What is waiting worth? The first prediction is wrong, the last one right."""
+    lives = Lives(compare_stages=("initial/final",), emit_outcomes=5, versions="separate")
+    records = []
+    for i in range(5):
+        records += [pred(i, 10 * i, "b"), pred(i, 10 * i + 1, "a"), lab(i, 10 * i + 2, "a")]
+    (found,) = comparisons_of(lives.go(*records))
+    assert (found.model, found.against, found.stage) == ("m", "m", "initial/final")
+    assert (found.measures["difference"], found.measures["n01"], found.pairs) == (1, 5, 1)
+    lives.next(compare_stages=("initial/final",), emit_outcomes=5)
+    records = [pred(i, 10 * i, "a") for i in range(5, 10)] + [lab(i, 10 * i, "a") for i in range(5, 10)]
+    (found,) = comparisons_of(lives.go(*records))
+    assert (found.outcomes, found.measures["n01"]) == (10, 5)
+
+
+def test_versions_apart_make_a_roll_out_a_comparison() -> None:
+    lives = Lives(stages=("final",), versions="separate")
+    records = [
+        record
+        for i in range(3)
+        for record in (
+            pred(i, i, "b", model_version=1), pred(i, i, "a", model_version="2"), pred(i, i, "a", model="n"),
+            lab(i, i, "a"),
+        )
+    ]  # fmt: skip
+    found = comparisons_of(lives.go(*records))
+    assert pairs_of(found) == [("m:1", "m:2"), ("m:1", "n"), ("m:2", "n")]
+    assert found[-3].measures["difference"] == 1
 
 
 def test_nobody_is_compared_where_it_is_off() -> None:

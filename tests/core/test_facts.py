@@ -1,4 +1,4 @@
-"""What a shard knows of its records beside its state: counts, times, lateness, keys, the first dropped."""
+"""What a shard knows beside its state: counts and times of records, lateness, keys, what it has dropped."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import random
 from typing import Any
 
 import pytest
+from helpers import catch_up
 from prequential.config import Config, StreamConfig
 from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.facts import example, read_by, since, streams_of
-from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
+from prequential.summary import Account
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
+from worlds import random_world
 
 HOUR = 3_600_000
 
@@ -55,8 +58,7 @@ def test_the_first_record_that_was_dropped_for_each_reason() -> None:
         [inst(0, "a"), inst(5, "a"), inst(6, "a")],
         [
             pred(1, "a", "X"), pred(1, "a", "X"), pred(20, "b", "X"), pred(21, "b", "X"),
-            pred(3 * HOUR, "c", "X"),
-            pred(5 * HOUR, "c", "X", ts=3 * HOUR),
+            pred(3 * HOUR, "c", "X"), pred(5 * HOUR, "c", "X", ts=3 * HOUR),
         ],
         [
             lab(10, "a", "X"), lab(11, "a", "X"), lab(12, "b", "X"), lab(3 * HOUR + 1, "z", "X"),
@@ -146,3 +148,19 @@ def test_examples_are_of_instances_that_wait_or_did() -> None:
     shard = shard_of(([], [pred(0, "p", "X")], [lab(2 * HOUR, "l", "X")]))
     (stream,) = shard.catalog.streams
     assert tuple(example(shard, stream)) == ("p", "l")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_summary_accounts_for_every_record(seed: int) -> None:
+    """What is neither dropped nor waits is used, and that is what has met, or has revised something."""
+    world = random_world(random.Random(seed), 300, 3, unusable=seed % 2 == 1)
+    shard = catch_up(world).shard
+    account = Account(lambda kind, partition, offset: {})
+    account.add(shard)
+    found = account.summary(None).records
+    assert [found[name].read for name in KINDS] == [len(rows) for rows in world.topics]
+    count, streams = len(shard.catalog.streams), shard.catalog.columns.streams
+    assert found["labels"].used == (streams.completed[:count] + streams.revisions[:count]).sum()
+    coverage = shard.reporter.coverage
+    met = coverage.cohorts.counts[coverage.pool.owner >= 0][:, 2:].sum() + coverage.models.folded[:, 2:].sum()
+    assert found["predictions"].used == met > 0

@@ -36,7 +36,7 @@ from prequential.config import Config, Limits, StreamConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
 from worlds import extreme_settings, extreme_world
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -53,6 +53,9 @@ CONFIG = Config(
         predictions_per_instance=5,
     ),
 )  # fmt: skip
+
+#: Detectors whose statistic is small when there is an alarm.
+FALLING = ("eddm", "kswin")
 
 #: Clocks of 1970, of now, of the year 3000, and beyond all dates.
 CLOCKS = (0, -1, 1_700_000_000_000, 32_503_680_000_000, 8_640_000_000_000_000, -(2**63), 2**63, 1e300)
@@ -175,8 +178,11 @@ def check(seed: int) -> tuple[int, int, int]:
 
 # ---- what is well formed, however extreme
 
-#: What may be null: a segment is the whole stream, and shares that nothing is known of.
-_NULLABLE = (("segment",), ("coverage", "prediction_psi"), ("period", "expected_share"))
+#: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; and shares that
+#: nothing is known of.
+_NULLABLE = (
+    ("segment",), ("since",), ("interval",), ("coverage", "prediction_psi"), ("period", "expected_share"),
+)  # fmt: skip
 
 #: Measures that are shares, whatever they are made of.
 _SHARES = (
@@ -212,7 +218,15 @@ def check_sound(outputs: Sequence[Output]) -> None:
             for name in output.measures.keys() & _SHARES:
                 assert -1e-9 <= output.measures[name] <= 1 + 1e-9, (name, output)
         elif isinstance(output, Alarm):
-            assert output.statistic > output.threshold, output
+            off = output.statistic - output.threshold
+            assert off <= 0 if output.detector in FALLING else off >= 0, output
+        elif isinstance(output, Comparison):
+            assert output.measures.keys().isdisjoint(output.undefined), output
+            assert 0 <= output.n <= output.outcomes, output
+            if output.interval is not None:
+                low, high = output.interval
+                assert low <= high, output
+                assert (output.verdict == "undecided") == (low <= 0 <= high), output
         else:
             assert output.reason.strip(), output
             assert "\n" not in output.reason, output

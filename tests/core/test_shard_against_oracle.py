@@ -30,7 +30,7 @@ from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
 from prequential.config import Config
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
 from worlds import random_world
 
 #: Absolute and relative ones, where cancellation costs digits.
@@ -90,8 +90,9 @@ def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
 
 def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:
     about = (ours, theirs)
-    for name in ("segment", "instance_id", "ts", "detector", "threshold"):
+    for name in ("segment", "instance_id", "ts", "detector"):
         assert getattr(ours, name) == theirs[name], (name, about)
+    assert close(ours.threshold, theirs["threshold"], 1e-9), about
     assert close(ours.statistic, theirs["statistic"], 1e-9), about
     assert theirs["params"].items() <= ours.params.items(), about
 
@@ -421,6 +422,8 @@ def test_ids_are_functions_of_what_the_messages_tell() -> None:
         for output in catch_up(world).outputs:
             if isinstance(output, Metrics):
                 about = repr((metrics_key(output), output.outcomes, output.n, output.measures))
+            elif isinstance(output, Comparison):
+                about = repr((output.model, output.against, output.loss, output.outcomes, output.measures))
             else:
                 assert isinstance(output, Alarm)
                 about = repr((alarm_key(output), output.params, output.statistic))

@@ -14,6 +14,7 @@ from helpers import HOUR, SIGNALS, Topics, World
 from prequential.config import (
     AFTER,
     BASELINES,
+    COMPARE_LOSSES,
     DETAILS,
     KNOWN_MEASURES,
     MORE_MEASURES,
@@ -27,7 +28,7 @@ OF_CLASSES = (
     "window:5:balanced_accuracy", "fading:0.99:kappa_plus", "all:log_loss", "window:20:brier",
     "fading:0.9:ece",
 )  # fmt: skip
-OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse", "scaled_error")
+OF_NUMBERS = ("all:mae", "window:20:r2", "fading:0.9:rmse", "window:3:mse")
 
 #: Bounds of the bins of confidence, and the extremes: denormal numbers, what rounds to 1, a negative 0.
 PROBABILITIES = (
@@ -134,6 +135,55 @@ def random_world(
     return World(world_settings, topics)
 
 
+#: Detectors of a world besides Page-Hinkley's test for an increase.
+_OTHERS = 4
+
+
+def _beside(rng: random.Random) -> random.Random:
+    """Other random numbers: what is drawn from them doesn't change those that come next."""
+    return random.Random(repr(rng.getstate()))
+
+
+def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, Any]]:
+    """Some of those besides Page-Hinkley's test for an increase, with which short sequences have alarms.
+
+    No sum of rational errors comes to rest on their thresholds. KSWIN orders values, so it is on those that
+    rounding can't tell apart.
+    """
+    wide = ["scaled_error", *SIGNALS] if regression else SIGNALS
+    exact = ["error"] if regression else ["error", "all", "window:20", "window:1"]
+    direction = rng.choice(["increase", "decrease", "both"])
+    confidences = {"drift_confidence": rng.choice([0.05, 0.4]), "two_sided_test": rng.random() < 0.5}
+    found: list[dict[str, Any]] = [
+        {
+            "detector": "adwin", "signal": rng.choice(wide), "delta": rng.choice([0.3, 0.9]),
+            "clock": rng.choice([1, 3]), "max_buckets": rng.choice([2, 5]),
+            "min_window_length": rng.choice([1, 2]), "grace_period": rng.choice([0, 5]),
+        },
+        {
+            "detector": "page-hinkley", "signal": rng.choice(wide), "delta": 0.005, "lambda": 0.5103719,
+            "min_outcomes": 5, "direction": direction,
+        },
+        {
+            "detector": "cusum", "signal": rng.choice(["error", *exact]), "k": 0.1037193, "h": 2.0071937,
+            "min_outcomes": rng.choice([2, 5]), "direction": direction,
+        },
+        {
+            "detector": "kswin", "signal": rng.choice(exact), "alpha": 0.4003719, "window_size": 12,
+            "stat_size": rng.choice([3, 5]),
+        },
+    ]  # fmt: skip
+    if not regression:
+        found += [
+            {"detector": "ddm", "warm_start": rng.choice([1, 5]), "drift_threshold": 1.0071937},
+            {"detector": "eddm", "warm_start": rng.choice([1, 3]), "alpha": 0.97, "beta": 0.9503719},
+            {"detector": "hddm-a", "warning_confidence": 0.5, **confidences},
+            {"detector": "hddm-w", "lambda_val": rng.choice([0.05, 0.3]), **confidences},
+            {"detector": "ecdd", "average_run_length": rng.choice([100, 400]), "min_outcomes": 5},
+        ]
+    return rng.sample(found, _OTHERS)
+
+
 def _random_settings(
     rng: random.Random, horizon: int, sort: Sort, classes: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
@@ -149,6 +199,7 @@ def _random_settings(
         }
         for signal in (*SIGNALS, *of_measures)
     ]
+    detectors += _random_detectors(_beside(rng), sort.regression)
     window = rng.choice([1, 3, 50])
     fading = rng.choice([0.5, 0.9, 0.999, 1.0])
     emit = {
@@ -185,6 +236,10 @@ def _random_settings(
         defaults["compare_losses"] = rng.choice([["error", *of_task], of_task[:1], [of_task[1], "error"]])
     if rng.random() < 0.2:
         defaults |= rng.choice([{"compare": "champion", "champion": "m1"}, {"compare": "off"}])
+    if {"initial", "final"} <= set(defaults["stages"]) and rng.random() < 0.5:
+        defaults["compare_stages"] = ["initial/final"]
+    if rng.random() < 0.2:
+        defaults["versions"] = "separate"
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
@@ -277,7 +332,8 @@ def paced_world(rng: random.Random, size: int) -> World:
     classes = [["a"], ["b"], ["c"]]
     settings = _random_settings(rng, horizon, Sort(False, rng.random() < 0.2, False, False), classes)
     settings["defaults"]["settle"] = f"{settle}ms"
-    settings["defaults"]["detectors"] = rng.sample(settings["defaults"]["detectors"], 2)
+    detectors = settings["defaults"]["detectors"]
+    settings["defaults"]["detectors"] = rng.sample(detectors[:-_OTHERS], 2) + detectors[-_OTHERS:]
     settings["defaults"]["emit"] = {"outcomes": rng.choice([None, 50]), "every": rng.choice(["1s", None])}
     models = ["m0", "m1"][: rng.choice([1, 1, 2])]
     streams = rng.choice([["s0"], ["s0"], ["s0", "s0", "s0", "s1"]])
@@ -346,11 +402,43 @@ def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
     ]
     ratio = f"{rng.choice(_ESTIMATORS)}/{rng.choice(_ESTIMATORS)}"
-    of_losses = ["error", *(["scaled_error"] if regression else [])]
-    return list(dict.fromkeys([*of_losses, rng.choice(_ESTIMATORS), ratio, *of_measures]))
+    return list(dict.fromkeys(["error", rng.choice(_ESTIMATORS), ratio, *of_measures]))
 
 
-def _some(rng: random.Random, values: Sequence[str], most: int) -> list[str]:
+def _extreme_detectors(rng: random.Random, regression: bool) -> list[dict[str, Any]]:
+    """Those besides Page-Hinkley's test for an increase, with parameters as far apart as they may be."""
+    signals = [*_extreme_signals(rng, regression), *(["scaled_error"] if regression else [])]
+    most, first = 1 - 2**-53, rng.choice([1, 30])
+    either, direction = rng.random() < 0.5, rng.choice(["increase", "decrease", "both"])
+    least = {"drift_confidence": rng.choice([1.5e-12, 0.05, most]), "two_sided_test": either}
+    found: list[dict[str, Any]] = [
+        {
+            "detector": "adwin", "signal": rng.choice(signals), "delta": rng.choice([1.5e-300, 0.1, most]),
+            "clock": rng.choice([1, 32, 1 << 40]), "max_buckets": rng.choice([2, 5, 100]),
+            "min_window_length": rng.choice([1, 5]), "grace_period": rng.choice([0, 10]),
+        },
+        {"detector": "page-hinkley", "signal": rng.choice(signals), "lambda": 1.5, "direction": direction},
+        {
+            "detector": "cusum", "signal": rng.choice(signals), "k": rng.choice([0, 0.1, 1e6]),
+            "h": rng.choice([1.5e-12, 3, 60]), "min_outcomes": rng.choice([2, 30]), "direction": direction,
+        },
+        {
+            "detector": "kswin", "signal": rng.choice(signals), "alpha": rng.choice([1.5e-9, 0.1, most]),
+            **rng.choice([{}, {"window_size": 2, "stat_size": 1}, {"window_size": 9, "stat_size": 4}]),
+        },
+    ]  # fmt: skip
+    if not regression:
+        found += [
+            {"detector": "ddm", "warm_start": first, "drift_threshold": rng.choice([0, 3, 1e6])},
+            {"detector": "eddm", "warm_start": first, "alpha": 1, "beta": rng.choice([0.5, 1])},
+            {"detector": "hddm-a", **least},
+            {"detector": "hddm-w", "lambda_val": rng.choice([1.5e-9, 0.05, 1]), **least},
+            {"detector": "ecdd", "average_run_length": rng.choice([100, 400]), "min_outcomes": 1},
+        ]
+    return _some(rng, found, _OTHERS)
+
+
+def _some(rng: random.Random, values: Sequence[Any], most: int) -> list[Any]:
     return rng.sample(values, rng.randint(0, min(most, len(values))))
 
 
@@ -391,8 +479,16 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "coverage": rng.random() < 0.9,
         "label_horizon": f"{horizon}ms",
         "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",
+        "compare": rng.choice(["all", "all", "champion", "off"]),
+        "champion": rng.choice(NAMES),
+        "compare_losses": rng.sample(of_task := list(COMPARE_LOSSES[task]), rng.randint(1, len(of_task))),
+        "compare_level": rng.choice([1.5e-9, 0.05, 0.5]),
+        "versions": rng.choice(["mark", "mark", "separate"]),
         "emit": {"outcomes": rng.choice([1, 7, 100, None]), "every": every},
-        "detectors": rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
+        "detectors": [
+            *rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
+            *_extreme_detectors(_beside(rng), task == "regression"),
+        ],
     }
 
 
@@ -400,7 +496,7 @@ def _extreme_limits(rng: random.Random) -> dict[str, int]:
     """Mostly ones that never matter."""
     limits = {
         "streams_per_shard": [1, 2], "models_per_stream": [1, 2], "classes_per_stream": [2, 3, 5],
-        "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2],
+        "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2], "pairs_per_stream": [1, 2],
     }  # fmt: skip
     return {name: rng.choice(few) for name, few in limits.items() if rng.random() < 0.25}
 

@@ -17,7 +17,8 @@ from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.files import Source, read_lines, replay
-from prequential.summary import Account, Emission, Place, emission_of, show, why
+from prequential.summary import Account, Emission, Place, emission_of, why
+from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode

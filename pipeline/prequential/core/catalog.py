@@ -81,15 +81,13 @@ class Stream:
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
-        self.initial = "initial" in self.everywhere or self.bins > 0
-        self.final = "final" in self.everywhere
+        self.initial, self.final = (stage in config.evaluated_stages for stage in ("initial", "final"))
         self.subjects: list[int] = []
 
     @property
     def evaluated(self) -> tuple[str, ...]:
         """The stages that outcomes are evaluated in, in the order of their rows."""
-        some = (("initial",) if self.initial else ()) + (("final",) if self.final else ())
-        return some + tuple(f"bin:{b}" for b in range(1, self.bins + 1))
+        return self.config.evaluated_stages
 
     def reports(self, stage: str) -> bool:
         """Whether messages are about a stage, which may be evaluated for others' sake."""
@@ -309,10 +307,12 @@ class Catalog:
     def _move(self, row: int) -> None:
         subjects = self.registry.subjects
         old = self.plans[subjects.plan[row]]
-        capacity = self._capacity(self.streams[subjects.stream[row]])
-        new = self._plan(old.config, old.stages, old.watched, capacity)
+        about = self.subjects[row]
+        assert about is not None
+        stream = self.streams[about.stream]
+        new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
         count, first = len(old.stages), int(subjects.first[row])
-        start = new.take(int(subjects.stream[row]), row)
+        start = new.take(stream.code, row, stream.name, about.model, about.segment)
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
         old.give(first)
         subjects.plan[row], subjects.first[row] = new.number, start
@@ -349,7 +349,8 @@ class Catalog:
         stages = stream.evaluated if about.age is None else (about.age,)
         watched = about.kind not in (BASELINE, BASELINE_AGE)
         plan = self._plan(stream.config, stages, watched, self._capacity(stream))
-        subjects.plan[row], subjects.first[row] = plan.number, plan.take(stream.code, row)
+        subjects.plan[row] = plan.number
+        subjects.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
         subjects.stages[row] = len(stages)
         stream.subjects.append(row)
 

@@ -69,8 +69,8 @@ class SignalName(NamedTuple):
 def parse_signal(name: str) -> SignalName:
     """What a signal's name says; raises ValueError quoting it.
 
-    >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa")[1:]
-    (('fading:0.9', 'all'), ('window:9', 'kappa'))
+    >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa").measure
+    (('fading:0.9', 'all'), 'kappa')
     >>> parse_signal("error").errors, parse_signal("scaled_error").scaled
     ((), True)
     >>> parse_signal("kappa")

@@ -54,8 +54,8 @@ class Plan:
 
     # ---- rows
 
-    def take(self, stream: int, subject: int) -> int:
-        """The first row of a new subject of a stream; all its rows are empty."""
+    def take(self, stream: int, subject: int, *names: str | None) -> int:
+        """The first row of a new subject of a stream, of these names; all its rows are empty."""
         count = len(self.stages)
         if self._free:
             first = self._free.pop()
@@ -66,6 +66,9 @@ class Plan:
             first = self.rows
             self.rows += count
             self.ensure(self.rows)
+        for watch in self.watches:
+            for place, stage in enumerate(self.stages):
+                watch.begin(first + place, *names, stage)
         self.owner[first : first + count] = stream
         self.subject[first : first + count] = subject
         return first

@@ -43,9 +43,10 @@ from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.plans import Plan
-from prequential.core.records import Rows
+from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.state import ensure, new_store
+from prequential.core.versions import separate_versions
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
 
@@ -84,6 +85,8 @@ class Shard:
         self.misplaced = [0, 0, 0]
         self.misplaced_streams: dict[str, int] = {}
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
+        settings = (config.defaults, *config.streams.values())
+        self._versions_apart = any(one.versions == "separate" for one in settings)
         self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
         self.pairing = Pairing(self.catalog)
@@ -111,6 +114,8 @@ class Shard:
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new."""
+        if self._versions_apart and batch.kind == PREDICTION:
+            separate_versions(self.config, batch.records)
         return self.merge.add(batch)
 
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:

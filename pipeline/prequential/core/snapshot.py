@@ -427,8 +427,9 @@ class _Restoring:
             setattr(reporter, what, with_tables(empty, arrays))
         moved = dict(self._moved)
         for row, what in head["started_empty"]:
-            for one in what:
-                self._note_empty(moved.get(row, row), one)
+            now = moved.get(row, row)
+            for one in what if self._catalog.subjects[now] is not None else ():
+                self._note_empty(now, one)
         for row, *counts in head["reported"]:
             reporter.reported[moved.get(row, row)] = (counts[0], counts[1])
         for row, stage, estimator, baseline, since in head["worse"]:

@@ -17,6 +17,10 @@ from prequential.core.measures.positive import Positives
 from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator, parse_signal
 from prequential.core.outcomes import Log
 from prequential.core.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
+from prequential.topics.outputs import identity
+
+#: Hex digits of a sequence's seed: 60 bits.
+_SEED_DIGITS = 15
 
 #: Losses of numbers by their name in the configuration.
 LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
@@ -150,6 +154,11 @@ class Watch:
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
         self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss)
         self.table: Any = detector.new_table(rows, self._settings)
+
+    def begin(self, row: int, *names: str | None) -> None:
+        """A row is that of a sequence of these names: random numbers, if any, are a function of them."""
+        if "seed" in self.table._fields:
+            self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
 
     @property
     def key(self) -> str:

@@ -33,6 +33,8 @@ class Pairs(NamedTuple):
     next: Ints32  # the next pair with the same A
     plan: Ints32
     stages: Ints32  # how many
+    a_stage: Ints32  # where A's begin among its own, and B's: they differ where stages are compared
+    b_stage: Ints32
     losses: Ints32  # those that are added up, as bits 1 << code
     counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
     scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
@@ -99,7 +101,7 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
     for stage in range(pairs.stages[pair]):
-        first, second = row + stage, other + stage
+        first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
         if pairs.counted[pair] >= 0:
             joint.plan[at] = pairs.plan[pair]
             joint.sequence[at] = pairs.counted[pair] + stage

@@ -52,6 +52,8 @@ class Pairing:
         self._used = np.zeros(3, dtype=np.int64)
         #: By pair: A and B.
         self.ends: dict[int, tuple[int, int]] = {}
+        #: By pair, where a model's stages are compared: `initial/final`.
+        self.labels: dict[int, str] = {}
         #: By subject: its pairs.
         self.of: dict[int, list[int]] = {}
         self._free: list[int] = []
@@ -73,12 +75,26 @@ class Pairing:
         stream = self._catalog.streams[about.stream]
         if stream.config.compare == "off" or not stream.config.compare_losses:
             return
+        if about.kind == MODEL:
+            self._add_stages(stream, about)
         group = self._groups.setdefault((about.stream, about.segment, about.age), {})
         for other in list(group.values()):
             before = subjects[other]
             if before is not None:
                 self._add(stream, before, about)
         group[about.model] = row
+
+    def _add_stages(self, stream: Stream, model: Subject) -> None:
+        """A model's stages are compared with each other, as far as that is configured."""
+        stages = self._catalog.plans[self._catalog.registry.subjects.plan[model.row]].stages
+        for label in stream.config.compare_stages:
+            before, _, after = label.partition("/")
+            places = stages.index(before), stages.index(after)
+            pair = self._make(stream, model, model, 1, places)
+            self.labels[pair] = label
+            names = self.names.setdefault(stream.code, {})
+            names[model.model, f"{model.model} {label}"] = pair
+            self.share_level(stream)
 
     def _add(self, stream: Stream, first: Subject, second: Subject) -> None:
         ordered = self._ordered(stream, first, second)
@@ -94,6 +110,15 @@ class Pairing:
         stages = int(subjects.stages[a.row])
         if not stages:
             return
+        pair = self._make(stream, a, b, stages, (0, 0))
+        if a.kind in _WHOLE:
+            names[a.model, b.model] = pair
+            self.share_level(stream)
+        else:
+            self._declare(stream, pair)
+
+    def _make(self, stream: Stream, a: Subject, b: Subject, stages: int, places: tuple[int, int]) -> int:
+        """A pair of subjects, and its sequences."""
         tables = self._tables(stream.config)
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
@@ -105,14 +130,11 @@ class Pairing:
         pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
         more = len(tables.added) * stages
         pairs.scored[pair] = tables.scored.take(more) if more else -1
-        for row in (a.row, b.row):
+        pairs.a_stage[pair], pairs.b_stage[pair] = places
+        for row in {a.row, b.row}:
             self.of.setdefault(row, []).append(pair)
         self._catalog.registry.streams.compared[stream.code] = 1
-        if a.kind in _WHOLE:
-            names[a.model, b.model] = pair
-            self.share_level(stream)
-        else:
-            self._declare(stream, pair)
+        return pair
 
     def _ordered(self, stream: Stream, first: Subject, second: Subject) -> tuple[Subject, Subject] | None:
         """A and B of a pair that is compared; None: it isn't."""
@@ -208,9 +230,10 @@ class Pairing:
             pairs.next[before] = pairs.next[pair]
         else:
             self.heads[a] = pairs.next[pair]
-        for row in (a, b):
+        for row in {a, b}:
             self.of[row].remove(pair)
         del self.ends[pair]
+        self.labels.pop(pair, None)
         self._free.append(pair)
 
     # ---- joint outcomes

@@ -116,12 +116,15 @@ class ComparisonReporter:
         places = []
         for i, (loss, _, side, row) in enumerate(sequences):
             rows.setdefault(loss, (side, []))[1].append(row)
-            stage = stages[i // len(tables.codes)]
-            if stream.reports(stage):
+            label = pairing.labels.get(pair)
+            stage = label or stages[i // len(tables.codes)]
+            if label or stream.reports(stage):
                 about = (stream.name, catalog.partition, a.model, b.model, a.segment, stage)
                 identify = [identifier(*about, name, loss) for name in tables.estimators]
                 places.append(Place(stage, loss, side, row, identify))
-        known = Known(a, b, (a.stream, a.kind, a.row, b.row), number, rows, places)
+        of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
+        order = a.stream, a.kind, a.row, b.row, *of_stages
+        known = Known(a, b, order, number, rows, places)
         self._known_pairs[pair] = known
         return known
 

@@ -20,7 +20,7 @@ def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
     p = pairing.pairs
     return {
         "pairs": [
-            [int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)]
+            [*(int(of[pair]) for of in (p.a, p.b, p.plan, p.counted, p.scored)), pairing.labels.get(pair)]
             for pair in sorted(pairing.ends)
         ],
         "comparisons": [
@@ -28,7 +28,9 @@ def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
             for one in pairing.tables
         ],
         "compared": sorted(
-            [*pairing.ends[pair], *state] for pair, state in reporter.reported.items() if pair in pairing.ends
+            [*pairing.ends[pair], pairing.labels.get(pair, ""), *state]
+            for pair, state in reporter.reported.items()
+            if pair in pairing.ends
         ),
     }
 
@@ -50,19 +52,24 @@ def restore(
     `moved` says which subjects have other rows now, `stages_of` which stages each had then.
     """
     former = [_tables(number, one, content) for number, one in enumerate(saved["comparisons"])]
-    known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1])): one for one in saved["pairs"]}
-    reported = {(moved.get(a, a), moved.get(b, b)): tuple(state) for a, b, *state in saved["compared"]}
+    known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
+    reported = {
+        (moved.get(a, a), moved.get(b, b), label or None): tuple(state)
+        for a, b, label, *state in saved["compared"]
+    }
     missing: list[str] = []
     for pair in sorted(pairing.ends):
         a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
         tables = pairing.tables[pairing.pairs.plan[pair]]
-        one = known.get((a, b))
+        label = pairing.labels.get(pair)
+        one = known.get((a, b, label))
         if one is None:
             missing += _described(catalog, a, b, "comparison")
             continue
-        tables_then, stages = former[one[2]], stages_of[one[0]]
+        tables_then, stages = former[one[2]], [label] if label else stages_of[one[0]]
         rows = _rows(tables_then, one[3], one[4], stages)
-        present = catalog.plans[catalog.registry.subjects.plan[a]].stages
+        present: Sequence[str] = catalog.plans[catalog.registry.subjects.plan[a]].stages
+        present = [label] if label else present
         new: dict[str, None] = {}
         for key, row in _rows(
             tables, int(pairing.pairs.counted[pair]), int(pairing.pairs.scored[pair]), present
@@ -75,8 +82,8 @@ def restore(
                 new[f"comparison by {LOSS_NAMES[key[1]]} at stage {key[0]}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if tables_then.codes == tables.codes and (a, b) in reported:
-            reporter.reported[pair] = reported[a, b]
+        if tables_then.codes == tables.codes and (a, b, label) in reported:
+            reporter.reported[pair] = reported[a, b, label]
     for code in pairing.names:
         pairing.share_level(catalog.streams[code])
     return missing

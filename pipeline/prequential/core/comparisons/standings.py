@@ -56,7 +56,8 @@ def costs(pairing: Pairing, subjects: int) -> Ints:
 def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]) -> Copies:
     """Copy the pairs whose A is one of these subjects.
 
-    Stages of age bins are left out: they are many, and say much the same as their neighbours.
+    Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
+    compared with each other are asked for one by one.
     """
     rows: dict[tuple[int, int], list[int]] = {}
     places: list[tuple[Known, list[Place]]] = []
@@ -67,7 +68,7 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
             known = reporter.known(pair)
             own = []
             for place in known.places:
-                if not place.stage.startswith(BIN):
+                if known.a is known.b or not place.stage.startswith(BIN):
                     of_side = rows.setdefault((known.number, place.side), [])
                     own.append(place._replace(row=len(of_side)))
                     of_side.append(place.row)

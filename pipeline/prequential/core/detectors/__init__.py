@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from prequential.core.detectors import adwin, ddm, eddm, hddm_a, hddm_w, page_hinkley
+from prequential.core.detectors import (
+    adwin,
+    cusum,
+    ddm,
+    ecdd,
+    eddm,
+    hddm_a,
+    hddm_w,
+    kswin,
+    page_hinkley,
+)
 from prequential.core.detectors.declaration import Detector
 
 DETECTORS: dict[str, Detector] = {
@@ -12,4 +22,7 @@ DETECTORS: dict[str, Detector] = {
     "eddm": eddm.DETECTOR,
     "hddm-a": hddm_a.DETECTOR,
     "hddm-w": hddm_w.DETECTOR,
+    "kswin": kswin.DETECTOR,
+    "cusum": cusum.DETECTOR,
+    "ecdd": ecdd.DETECTOR,
 }

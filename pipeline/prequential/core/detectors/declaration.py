@@ -25,8 +25,8 @@ MIN_OUTCOMES = 30
 class Parameter(NamedTuple):
     """A parameter by its name in the configuration and in alarms; its type is that of the default.
 
-    Numbers are in [least, most], without the bounds themselves where `above` and `below`; strings are one of
-    `among`.
+    A value is one of `among`, or else a number in [least, most], without the bounds themselves where `above`
+    and `below`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Parameter(NamedTuple):
     most: float = _LARGEST
     above: bool = False
     below: bool = False
-    among: tuple[str, ...] = ()
+    among: tuple[Value, ...] = ()
     #: Whether alarms always name it, or only where it isn't the default. Alarms' ids depend on it.
     always: bool = True
 
@@ -57,7 +57,7 @@ class Parameter(NamedTuple):
 
     def _accepts(self, value: Any) -> bool:
         kind = type(self.default)
-        if kind in (bool, str) or isinstance(value, (bool, str)):
+        if self.among or kind is bool or isinstance(value, bool):
             return type(value) is kind and (kind is bool or value in self.among)
         if not isinstance(value, (int,) if kind is int else (int, float)):
             return False
@@ -75,8 +75,8 @@ class Parameter(NamedTuple):
         """
         if isinstance(self.default, bool):
             return "true or false"
-        if isinstance(self.default, str):
-            return f"{', '.join(self.among[:-1])} or {self.among[-1]}"
+        if self.among:
+            return f"{', '.join(map(str, self.among[:-1]))} or {self.among[-1]}"
         if isinstance(self.default, int):
             return f"an integer from {self.least:.0f} to {self.most:.0f}"
         least = f"a number {'above' if self.above else 'of at least'} {self.least:g}"
@@ -85,8 +85,11 @@ class Parameter(NamedTuple):
         return f"{least} and {'below' if self.below else 'of at most'} {self.most:g}"
 
     def encoded(self, value: Value) -> float | int | bool:
-        """The value as loops have it: a string is its place among those that are allowed."""
-        return self.among.index(value) if isinstance(value, str) else value
+        """The value as loops have it: one of few is its place among these."""
+        if self.among:
+            return self.among.index(value)
+        assert not isinstance(value, str)
+        return value
 
 
 class Alarms(NamedTuple):

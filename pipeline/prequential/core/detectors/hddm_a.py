@@ -107,7 +107,7 @@ def run(
 
 DETECTOR = Detector(
     (
-        Parameter("drift_confidence", 0.001, "significance of an alarm", 0, 1, above=True, below=True),
+        Parameter("drift_confidence", 0.001, "significance of an alarm (α)", 0, 1, above=True, below=True),
         Parameter("warning_confidence", 0.005, "significance of a warning", 0, 1, above=True, below=True),
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),
     ),

@@ -137,7 +137,7 @@ def run(
 
 DETECTOR = Detector(
     (
-        Parameter("drift_confidence", 0.001, "significance of an alarm", 0, 1, above=True, below=True),
+        Parameter("drift_confidence", 0.001, "significance of an alarm (α)", 0, 1, above=True, below=True),
         Parameter("warning_confidence", 0.005, "significance of a warning", 0, 1, above=True, below=True),
         Parameter("lambda_val", 0.05, "weight of an outcome when it comes", 0, 1, above=True),
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),

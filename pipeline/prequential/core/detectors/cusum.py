@@ -1,0 +1,124 @@
+"""CUSUM of standardised values, self-starting (Page 1954; Hawkins 1987, https://doi.org/10.2307/2348827).
+
+The CUSUM of deviations from the running mean, as MOA has it, is the Page-Hinkley test in other words. Here a
+value is compared with all before it in units of their standard deviation: one threshold fits every signal.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from prequential.core.detectors.declaration import (
+    MIN_OUTCOMES,
+    Alarms,
+    Detector,
+    Parameter,
+    bounded,
+    raise_alarm,
+)
+from prequential.core.detectors.page_hinkley import DECREASE, DIRECTIONS, INCREASE
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.outcomes import Log
+
+#: Standard deviations that one value counts at most: an outlier alone is no change.
+_MOST = 10.0
+
+#: Standard deviations below this share of the mean are taken for errors of rounding.
+_ROUNDING = 1e-12
+
+
+class Cusum(NamedTuple):
+    """By sequence: values since the last alarm, and the sums."""
+
+    n: Ints  # values
+    mean: Floats  # of them
+    squares: Floats  # sum of their squared deviations from it
+    up: Floats  # sum for an increase
+    down: Floats  # sum for a decrease
+    alarms: Ints  # raised so far
+
+
+class Settings(NamedTuple):
+    """Parameters."""
+
+    k: float
+    h: float
+    min_outcomes: int
+    direction: int
+
+
+def new_table(rows: int, settings: Settings) -> Cusum:
+    """Tests of so many sequences, none begun."""
+    return zeros(Cusum, rows)
+
+
+@inner
+def _off(table: Cusum, q: int, x: float) -> float:
+    """A value's deviation from the mean of the n before it, over its standard deviation s·sqrt((n + 1)/n)."""
+    n = table.n[q]
+    spread = math.sqrt(table.squares[q] / (n - 1) * (n + 1) / n) if n > 1 else 0.0
+    if spread <= _ROUNDING * abs(table.mean[q]):  # nothing has varied yet
+        return 0.0
+    return min(max((x - table.mean[q]) / spread, -_MOST), _MOST)
+
+
+@inner
+def step(table: Cusum, settings: Settings, q: int, x: float) -> tuple[bool, float]:
+    """Feed sequence `q` a value: whether there is an alarm, and the statistic.
+
+    With z the value's deviation in standard deviations, at most 10 up or down: S = max(0, S + z - k), an
+    alarm when S > h; of a decrease S = max(0, S - z - k). The first `min_outcomes` values are not compared.
+    """
+    value = bounded(x)
+    statistic = 0.0
+    if table.n[q] >= settings.min_outcomes:
+        z = _off(table, q, value)
+        if settings.direction != DECREASE:
+            table.up[q] = max(0.0, table.up[q] + z - settings.k)
+        if settings.direction != INCREASE:
+            table.down[q] = max(0.0, table.down[q] - z - settings.k)
+        statistic = max(table.up[q], table.down[q])
+    if statistic > settings.h:
+        table.alarms[q] += 1
+        table.n[q] = 0
+        table.mean[q] = table.squares[q] = table.up[q] = table.down[q] = 0.0
+        return True, statistic
+    n = table.n[q] + 1
+    off = value - table.mean[q]
+    mean = table.mean[q] + off / n
+    table.squares[q] += off * (value - mean)
+    table.n[q], table.mean[q] = n, mean
+    return False, statistic
+
+
+@kernel
+def run(
+    table: Cusum,
+    settings: Settings,
+    log: Log,
+    rows: Ints32,
+    values: Floats,
+    fed: Bytes,
+    detector: int,
+    alarms: Alarms,
+) -> None:
+    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
+    for i in range(len(rows)):
+        if fed[i]:
+            raised, statistic = step(table, settings, log.sequence[rows[i]], values[i])
+            if raised:
+                raise_alarm(alarms, i, detector, statistic, settings.h)
+
+
+DETECTOR = Detector(
+    (
+        Parameter("k", 0.1, "standard deviations that a value may be off"),
+        Parameter("h", 60.0, "threshold of the sum, in standard deviations", above=True),
+        Parameter("min_outcomes", MIN_OUTCOMES, "values before the first comparison", 2, 1 << 40),
+        Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS),
+    ),
+    Settings,
+    new_table,
+    run,
+)

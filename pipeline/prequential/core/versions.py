@@ -1,0 +1,20 @@
+"""Versions of a model that are evaluated as models of their own, so that a roll-out is a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prequential.config import Config
+
+
+def separate_versions(config: Config, predictions: Sequence[Any]) -> None:
+    """Let predictions of streams with `versions: separate` be those of a model `MODEL:VERSION`.
+
+    Those that carry no version keep their model. Records that couldn't be decoded are None.
+    """
+    for record in predictions:
+        if record is None or record.model_version is None:
+            continue
+        if config.stream(record.stream).versions == "separate":
+            record.model, record.model_version = f"{record.model}:{record.model_version}", None

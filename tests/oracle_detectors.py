@@ -1,0 +1,289 @@
+"""Detectors for the test oracle, each by its definition over the values since its last alarm.
+
+Each has `add(x)`, which returns the alarm's statistic and threshold, or None; after an alarm it begins anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+Alarm = tuple[float, float]
+
+
+class Test:
+    """What looks at all values since the last alarm, `seen`, the newest last."""
+
+    def __init__(self, params: Mapping[str, Any], seed: int) -> None:
+        self.params, self.seed = params, seed
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self.seen: list[float] = []
+
+    def add(self, x: float) -> Alarm | None:
+        """The alarm, if x raises one."""
+        self.seen.append(max(-1e100, min(1e100, x)))
+        alarm = self.look()
+        if alarm is not None:
+            self.restart()
+        return alarm
+
+    def look(self) -> Alarm | None:
+        """The alarm, if there is one now."""
+        raise NotImplementedError
+
+
+class Adwin(Test):
+    """Windows of buckets: sizes are powers of two, and no more than `max_buckets` of one size."""
+
+    def look(self) -> Alarm | None:
+        given = {
+            "delta": 0.002, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 10,
+            **self.params,
+        }  # fmt: skip
+        n = len(self.seen)
+        if n < 2 or n % given["clock"] or n <= given["grace_period"]:
+            return None
+        variance = statistics.pvariance(map(Fraction, self.seen))
+        strict = math.log(2 * math.log(n) / given["delta"])
+        for cut in self.boundaries(n, given["max_buckets"]):
+            left, right = self.seen[:cut], self.seen[cut:]
+            least = given["min_window_length"]
+            if min(len(left), len(right)) >= least:
+                off = abs(math.fsum(left) / len(left) - math.fsum(right) / len(right))
+                m = 1 / (len(left) - least + 1) + 1 / (len(right) - least + 1)
+                bound = math.sqrt(2 * m * float(variance) * strict) + 2 / 3 * strict * m
+                if off > bound:
+                    return off, bound
+        return None
+
+    @staticmethod
+    def boundaries(n: int, most: int) -> list[int]:
+        """Where buckets of n values meet.
+
+        >>> Adwin.boundaries(9, 2)  # of sizes 4, 2, 2, 1
+        [4, 6, 8]
+        """
+        sizes: list[int] = []  # the newest first
+        for _ in range(n):
+            sizes.insert(0, 1)
+            size = 1
+            while sizes.count(size) > most:
+                last = len(sizes) - 1 - sizes[::-1].index(size)
+                sizes[last - 1 : last + 1] = [2 * size]
+                size *= 2
+        return [sum(sizes[place:]) for place in range(len(sizes) - 1, 0, -1)]
+
+
+class Ddm(Test):
+    """The error rate against its best."""
+
+    def restart(self) -> None:
+        super().restart()
+        self.best: tuple[float, float] | None = None
+
+    def look(self) -> Alarm | None:
+        n = len(self.seen)
+        if n <= self.params.get("warm_start", 30):
+            return None
+        p = sum(self.seen) / n
+        s = math.sqrt(p * (1 - p) / n)
+        if self.best is None or p + s <= sum(self.best):
+            self.best = p, s
+        bound = self.best[0] + self.params.get("drift_threshold", 3.0) * self.best[1]
+        return (p + s, bound) if p + s > bound else None
+
+
+class Eddm(Test):
+    """Distances between errors."""
+
+    def restart(self) -> None:
+        super().restart()
+        self.largest = 0.0
+
+    def look(self) -> Alarm | None:
+        least = self.params.get("warm_start", 30)
+        if not self.seen[-1] or len(self.seen) <= least:
+            return None
+        errors = [0, *(place for place, x in enumerate(self.seen, start=1) if x)]
+        distances = [after - before for before, after in pairwise(errors)]
+        reach = statistics.fmean(distances)
+        if len(distances) > 1:
+            reach += 2 * statistics.stdev(distances)
+        if reach > self.largest:
+            self.largest = reach
+            return None
+        level, beta = reach / self.largest, self.params.get("beta", 0.9)
+        return (level, beta) if level < beta and len(distances) > least else None
+
+
+class HddmA(Test):
+    """Hoeffding's bounds for the mean up to the best cut, and for its difference from that of all."""
+
+    def look(self) -> Alarm | None:
+        confidence = self.params.get("drift_confidence", 0.001)
+        both = self.params.get("two_sided_test", False)
+        for sign in (1, -1) if both else (1,):
+            x = [sign * value for value in self.seen]
+            n, total, cut, lowest = len(x), 0.0, 0, math.inf
+            for m, value in enumerate(x, start=1):
+                total += value
+                upper = total / m + math.sqrt(math.log(1 / confidence) / (2 * m))
+                if upper <= lowest:
+                    lowest, cut = upper, m
+            if cut < n:
+                off = sum(x) / n - sum(x[:cut]) / cut
+                bound = math.sqrt((1 / cut - 1 / n) / 2 * math.log(2 / confidence))
+                if off >= bound:
+                    return off, bound
+        return None
+
+
+class HddmW(Test):
+    """McDiarmid's bounds for exponentially weighted means before and after the best cut."""
+
+    def look(self) -> Alarm | None:
+        confidence = self.params.get("drift_confidence", 0.001)
+        both = self.params.get("two_sided_test", False)
+        for sign in (1, -1) if both else (1,):
+            x = [sign * value for value in self.seen]
+            cut, lowest = 0, math.inf
+            for m, (mean, squares) in enumerate(self.weighted(x), start=1):
+                upper = mean + math.sqrt(squares * math.log(1 / confidence) / 2)
+                if upper < lowest:
+                    lowest, cut = upper, m
+            if cut < len(x):
+                before, of_before = self.weighted(x[:cut])[-1]
+                after, of_after = self.weighted(x[cut:])[-1]
+                bound = math.sqrt((of_before + of_after) * math.log(1 / confidence) / 2)
+                if after - before > bound:
+                    return after - before, bound
+        return None
+
+    def weighted(self, x: list[float]) -> list[tuple[float, float]]:
+        """The mean after each value, and the sum of squared weights, which begins with 1."""
+        weight, found = self.params.get("lambda_val", 0.05), list[tuple[float, float]]()
+        squares = 1.0
+        for value in x:
+            mean = weight * value + (1 - weight) * found[-1][0] if found else value
+            squares = weight**2 + (1 - weight) ** 2 * squares
+            found.append((mean, squares))
+        return found
+
+
+class Kswin(Test):
+    """Newest values against a sample of those before."""
+
+    def restart(self) -> None:
+        super().restart()
+        self.r = 1 + self.seed % (2**31 - 2)
+
+    def look(self) -> Alarm | None:
+        alpha = self.params.get("alpha", 0.005)
+        size, count = self.params.get("window_size", 100), self.params.get("stat_size", 30)
+        if len(self.seen) < size:
+            return None
+        window = self.seen[-size:]
+        older, newest, sample = window[:-count], window[-count:], list[float]()
+        for left, value in zip(range(len(older), 0, -1), older):
+            self.r = self.r * 48_271 % (2**31 - 1)
+            if Fraction(self.r, 2**31 - 1) * left < count - len(sample):
+                sample.append(value)
+        apart = max(
+            abs(sum(x <= edge for x in sample) - sum(x <= edge for x in newest)) for edge in window
+        )
+        if apart / count <= 0.1:
+            return None
+        p = 2 * sum(
+            (-1) ** (k - 1) * Fraction(math.comb(2 * count, count - k * apart), math.comb(2 * count, count))
+            for k in range(1, count // apart + 1)
+        )
+        return (float(p), alpha) if p <= alpha else None
+
+
+class Cusum(Test):
+    """Sums of deviations in standard deviations of the values before."""
+
+    def restart(self) -> None:
+        super().restart()
+        self.up = self.down = 0.0
+
+    def look(self) -> Alarm | None:
+        *before, value = self.seen
+        k, h = self.params.get("k", 0.1), self.params.get("h", 60.0)
+        if len(before) < self.params.get("min_outcomes", 30):
+            return None
+        mean, z = statistics.fmean(before), 0.0
+        spread = statistics.stdev(before) * math.sqrt(1 + 1 / len(before))
+        if spread > 1e-12 * abs(mean):
+            z = max(-10.0, min(10.0, (value - mean) / spread))
+        self.up, self.down = max(0.0, self.up + z - k), max(0.0, self.down - z - k)
+        direction = self.params.get("direction", "increase")
+        sums = {"increase": self.up, "decrease": self.down, "both": max(self.up, self.down)}
+        return (sums[direction], h) if sums[direction] > h else None
+
+
+LIMITS = {
+    100: {0: 2.76, 1: -6.23, 3: 18.12, 5: -312.45, 7: 1002.18},
+    400: {0: 3.97, 1: -6.56, 3: 48.73, 5: -330.13, 7: 848.18},
+}
+
+
+class Ecdd(Test):
+    """Exponentially weighted error rate."""
+
+    def look(self) -> Alarm | None:
+        n, p = len(self.seen), sum(self.seen) / len(self.seen)
+        if n < self.params.get("min_outcomes", 30):
+            return None
+        z = sum(0.2 * 0.8**age * x for age, x in enumerate(reversed(self.seen)))
+        spread = math.sqrt(p * (1 - p) * 0.2 / 1.8 * (1 - 0.64**n))
+        limits = LIMITS[self.params.get("average_run_length", 400)]
+        bound = p + spread * sum(c * p**power for power, c in limits.items())
+        return (z, bound) if z > bound else None
+
+
+class PageHinkley(Test):
+    """In either direction, or both (the contract's is in `oracle_detection`)."""
+
+    def look(self) -> Alarm | None:
+        raise NotImplementedError  # see `add`
+
+    def restart(self) -> None:
+        super().restart()
+        self.sums: dict[int, list[float]] = {1: [0.0], -1: [0.0]}
+        self.total = 0.0
+
+    def add(self, x: float) -> Alarm | None:
+        self.seen.append(x)
+        self.total += x
+        t = len(self.seen)
+        for sign, m in self.sums.items():
+            m.append(m[-1] + sign * (x - self.total / t) - self.params.get("delta", 0.005))
+        direction, threshold = self.params["direction"], self.params.get("lambda", 50.0)
+        signs = {"increase": (1,), "decrease": (-1,), "both": (1, -1)}[direction]
+        statistic = max(self.sums[sign][-1] - min(self.sums[sign]) for sign in signs)
+        if statistic > threshold and t >= self.params.get("min_outcomes", 30):
+            self.restart()
+            return statistic, threshold
+        return None
+
+
+TESTS: dict[str, type[Test]] = {
+    "adwin": Adwin, "ddm": Ddm, "eddm": Eddm, "hddm-a": HddmA, "hddm-w": HddmW, "kswin": Kswin,
+    "cusum": Cusum, "ecdd": Ecdd, "page-hinkley": PageHinkley,
+}  # fmt: skip
+
+
+def seed_of(*names: str | None) -> int:
+    """What random numbers of a sequence begin with: a function of its names."""
+    content = json.dumps(names, separators=(",", ":"), ensure_ascii=False).encode()
+    return int(hashlib.sha256(content).hexdigest()[:15], 16)
