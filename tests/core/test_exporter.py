@@ -187,7 +187,9 @@ def of_alarms(outputs: list[Output]) -> Samples:
 
 
 #: Families of pairs.
-COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {"prequential_champion_info"}
+COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {
+    "prequential_champion_info", "prequential_comparison_pairs_left_out"
+}  # fmt: skip
 
 VERDICTS = {"a_better": -1, "undecided": 0, "b_better": 1}
 
@@ -352,6 +354,14 @@ class TestSeries:
         assert found["prequential_comparison_difference", whole] == 3
         assert found["prequential_comparison_q", whole] == pytest.approx(math.log(4))
         assert not [name for name, _ in found if name == "prequential_comparison_mcnemar"]
+
+    def test_pairs_beyond_the_limit_are_counted(self) -> None:
+        world = two_models(20, {}, lambda i: dict.fromkeys("abcd", "1"), "1")
+        shard, _ = lived(World({**world.settings, "limits": {"pairs_per_stream": 2}}, world.topics))
+        found = exported(shard.config, shard)
+        labels = frozenset({"stream": "s", "partition": "0"}.items())
+        assert found["prequential_comparison_pairs_left_out", labels] == 4
+        assert len([name for name, _ in found if name == "prequential_comparison_verdict"]) == 2
 
     def test_bins_of_age_have_no_pairs(self) -> None:
         world = steady(60)

@@ -52,6 +52,7 @@ class Picture(NamedTuple):
     catalog: Catalog
     reporter: Reporter
     pairs: Copies
+    left_out: dict[int, int]  # by stream: pairs of models beyond the limit
 
 
 def needs_sums(measures: frozenset[str]) -> bool:
@@ -138,7 +139,8 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
         copied.selection = selection.part(reporter.selection, models, _segment_rows(picture, models))
         copied.latencies = latency.part(reporter.latencies, part.streams)
     pairs = standings.take(shard.comparisons, shard.pairing, rows.tolist())
-    return Picture(part, picture, copied, pairs)
+    left_out = {code: shard.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
+    return Picture(part, picture, copied, pairs, left_out)
 
 
 def _segment_rows(catalog: Catalog, models: Ints) -> Ints:

@@ -25,6 +25,10 @@ FAMILIES = (
     ),
     ("comparison_since_outcome", GAUGE, "Number of the outcome of both at which the verdict began"),
     ("comparison_outcomes", GAUGE, "Outcomes that both have"),
+    (
+        "comparison_pairs_left_out", GAUGE,
+        "Pairs of models that aren't compared, as there are more than limits.pairs_per_stream",
+    ),
     ("champion_info", GAUGE, "The model that others are compared with, where the configuration names it"),
 )  # fmt: skip
 

@@ -371,6 +371,7 @@ class _Scrape:
         if stream.config.objective:
             for measure, bound in stream.config.objective.bounds.items():
                 families["objective"].add(f'{where},measure="{measure}"', bound)
+        families["comparison_pairs_left_out"].add(where, taken.left_out[code])
         if stream.config.compare == "champion" and stream.config.champion in stream.models:
             families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
         for model, row in stream.models.items():
