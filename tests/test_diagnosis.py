@@ -347,7 +347,7 @@ class TestSummary:
     def test_its_form(self, summary: Row) -> None:
         assert list(summary) == [
             "evaluated", "records", "dropped", "outcomes", "waiting_labels", "emission", "sequences",
-            "alarms", "findings",
+            "comparisons", "alarms", "findings",
         ]  # fmt: skip
         assert summary["outcomes"] == [
             {"stream": "elec2", "partition": 0, "model": "nb", "outcomes": 60, "waiting": 1}
@@ -372,6 +372,35 @@ class TestSummary:
             for estimator, measures in one["measures"].items():
                 assert measures == last.pop((one["model"], one["stage"], estimator))
         assert last == {}
+
+    def test_comparisons_are_those_of_the_last_messages(self, case: Case) -> None:
+        """A second model is always wrong; the stages' bins are in the messages only."""
+        predictions, labels = records(600)
+        worse = [{**row, "model": "bad", "y_pred": "?"} for row in predictions]
+        config = "defaults: {stages: [initial, final, bins], bins: 2, baselines: [majority]}"
+        given = sorted(predictions + worse, key=lambda row: row["ts"]), labels, config
+        summary = case.run(*given, comparisons_out=case.folder / "c")
+        messages = [json.loads(line) for line in (case.folder / "c").read_bytes().splitlines()]
+        last = {
+            (x["model"], x["against"], x["stage"]): x
+            for x in messages if x["estimator"] == "all" and not x["stage"].startswith("bin")
+        }  # fmt: skip
+        assert len(last) == 6
+        for one in summary["comparisons"]:
+            said = last.pop((one["model"], one["against"], one["stage"]))
+            assert one.pop("difference") == said["measures"]["difference"]
+            assert one.items() <= said.items()
+        assert last == {}
+        lines = case.said.splitlines()
+        (head,) = (place for place, line in enumerate(lines) if line.startswith("which model is better"))
+        assert [line.split(":")[0] for line in lines[head + 1 : head + 4]] == ["  final"] * 3
+        assert lines[head + 1].startswith("  final: nb beats bad: error lower by 0.917 (")
+        assert lines[head + 1].endswith("of 600")
+        assert lines[head + 4].startswith("drift alarms")
+
+    def test_nobody_is_compared_where_there_is_one_model(self, case: Case) -> None:
+        assert case.run(*records())["comparisons"] == []
+        assert "better" not in case.said
 
     def test_alarms(self, case: Case) -> None:
         config = "defaults: {detectors: [{detector: page-hinkley, delta: 0, lambda: 1}]}"

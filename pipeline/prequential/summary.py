@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from prequential.comparing import WHOLE, Pair
 from prequential.config import Config, StreamConfig, shown_duration
 from prequential.core.catalog import Stream
+from prequential.core.comparisons import VERDICTS
+from prequential.core.comparisons import standings as comparisons
 from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.measures import INDEX
 from prequential.core.messages import State
@@ -19,6 +22,9 @@ from prequential.facts import example, read_by, streams_of, triple, with_example
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm
 from prequential.topics.reasons import kind_of
+
+#: What is evaluated of a stream as a whole.
+_WHOLE = (MODEL, BASELINE, CORRECTION)
 
 #: Where a record stands: a file and a line, or a topic, a partition and an offset.
 Place = dict[str, Any]
@@ -108,6 +114,7 @@ class Summary(msgspec.Struct):
     waiting_labels: list[WaitingLabels]
     emission: list[Emission] | None
     sequences: list[Sequence]
+    comparisons: list[Pair]
     alarms: list[Alarm]
     findings: list[Saying]
 
@@ -132,6 +139,7 @@ class Account:
         self._outcomes: list[Outcomes] = []
         self._labels: list[WaitingLabels] = []
         self._sequences: list[Sequence] = []
+        self._pairs: list[Pair] = []
         self._streams: list[StreamFacts] = []
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
@@ -174,7 +182,7 @@ class Account:
         found = [Saying(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
-            self.alarms, found,
+            self._pairs, self.alarms, found,
         )  # fmt: skip
 
     # ---- one stream
@@ -228,6 +236,7 @@ class Account:
                     place = self._expired(shard, stream)
                 self._drop(kind, why, reason, int(count), place)
         self._sequences += _sequences(shard, stream)
+        self._pairs += _pairs(shard, stream)
 
     def _drop(self, kind: int, code: str, reason: str, count: int, place: Place | None) -> None:
         drop = self._drops.setdefault((kind, reason), Drop(KINDS[kind], code, reason, 0, None))
@@ -267,7 +276,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
     catalog, subjects = shard.catalog, shard.catalog.columns.subjects
     rows = [
         about.row for about in catalog.subjects_of(stream)
-        if about.kind in (MODEL, BASELINE, CORRECTION) and subjects.outcomes[about.row]
+        if about.kind in _WHOLE and subjects.outcomes[about.row]
     ]  # fmt: skip
     found: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
@@ -284,6 +293,18 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
     yield from found.values()
+
+
+def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
+    """How models of a stream as a whole stand, and what is evaluated beside them."""
+    rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
+    copies = comparisons.take(shard.comparisons, shard.pairing, rows)
+    for one in comparisons.standings(copies):
+        yield Pair(
+            stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
+            one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
+            stream.config.compare_level, VERDICTS[one.verdict], one.since,
+        )  # fmt: skip
 
 
 def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from prequential.comparing import report
 from prequential.config import shown_duration
 from prequential.diagnosis import Finding
 from prequential.emission import POINTS
@@ -41,8 +42,10 @@ def show(summary: Summary, console: Console) -> None:
             print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
-    for line in (*_alarms(summary), *(f"looks wrong: {_finding(one)}" for one in summary.findings)):
+    for line in (*report(summary.comparisons, ": --summary has all"), *_alarms(summary)):
         _print(line, console)
+    for finding in summary.findings:
+        _print(f"looks wrong: {_finding(finding)}", console)
 
 
 def _finding(said: Saying) -> str:

@@ -16,7 +16,7 @@ from prequential.demo.models import build_models
 from prequential.demo.screen import table
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, Plan, Truth, events, observations
-from prequential.demo.summary import worth
+from prequential.demo.summary import compared, worth
 from prequential.topics.errors import WorkError
 from rich.console import Console
 
@@ -209,12 +209,12 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
     board = Board()
     assert worth(board, server) == []
     for model, stage, accuracy in (("nb", "initial", 0.8996), ("nb", "final", 0.9104), ("old", "final", 0.7)):
-        board.update(_metrics(model, stage, "all", 2500, accuracy), alarm=False)
+        board.update("metrics", _metrics(model, stage, "all", 2500, accuracy))
     whole = "nb: accuracy 0.900 initial, 0.910 final: labels that arrived meanwhile were worth 0.010"
     assert worth(board, server) == [whole]
     for outcomes, initial, final in ((2400, 0.9, 0.9), (2500, 0.72, 0.78), (2600, 0.8, 0.8)):
-        board.update(_metrics("nb", "initial", "window:1000", outcomes, initial), alarm=False)
-        board.update(_metrics("nb", "final", "window:1000", outcomes, final), alarm=False)
+        board.update("metrics", _metrics("nb", "initial", "window:1000", outcomes, initial))
+        board.update("metrics", _metrics("nb", "final", "window:1000", outcomes, final))
     server.drift_outcome = 1450
     assert worth(board, server) == [
         whole,
@@ -222,11 +222,30 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
     ]
 
 
+def test_the_summary_says_which_model_is_better() -> None:
+    server = ModelServer(PLAN, {"nb": Parrot()})  # type: ignore[dict-item]
+    board = Board()
+    assert compared(board, server) == []
+    for stream, stage in ((STREAM, "initial"), (STREAM, "final"), ("another", "final")):
+        for estimator, difference in (("all", 0.031), ("window:1000", 0.5)):
+            message = {
+                "id": "", "stream": stream, "partition": 0, "model": "nb", "against": "tree", "segment": None,
+                "stage": stage, "estimator": estimator, "loss": "error", "n": 4000, "outcomes": 4000, "ts": 0,
+                "measures": {"difference": difference}, "undefined": {}, "interval": [0.012, 0.05],
+                "level": 0.05, "pairs": 1, "verdict": "b_better", "since": 712, "config": "",
+            }  # fmt: skip
+            assert board.update("comparisons", json.dumps(message).encode()) is None
+    _, line = compared(board, server)
+    assert line == (
+        "  final: tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000"
+    )
+
+
 def test_the_table_fits_a_terminal_of_80_columns() -> None:
     server = ModelServer(PLAN, {"adaptive-tree": Parrot()})  # type: ignore[dict-item]
     board = Board()
     for stage in ("initial", "final"):
-        board.update(_metrics("adaptive-tree", stage, "window:1000", 12_700, 0.9), alarm=False)
+        board.update("metrics", _metrics("adaptive-tree", stage, "window:1000", 12_700, 0.9))
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(table(board, server, console))
     text = console.export_text()

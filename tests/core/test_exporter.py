@@ -17,15 +17,17 @@ from urllib.request import Request, urlopen
 
 import msgspec
 import pytest
-from helpers import ENDED, Feed, World, batch_of, examples, metrics_of
+from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.config import Config, HttpConfig
 from prequential.core import picture
+from prequential.core.kernel import columns_of
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
-from prequential.topics.outputs import Alarm, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
 from prequential.topics.partitioning import partition_of
+from prequential.worker.compared import FAMILIES
 from prequential.worker.exporter import Exporter
 from prequential.worker.http import TEXT, Endpoint
 from prequential.worker.statistics import ShardStatistics
@@ -78,10 +80,11 @@ def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
     return shard, shard.flush()[0]
 
 
-def last_set(shard: Shard) -> list[Metrics]:
+def last_set(shard: Shard) -> tuple[list[Metrics], list[Comparison]]:
     """The messages of the present state, but for those of periods."""
     shard.last_set()
-    return [one for one in metrics_of(shard.flush()[0]) if one.stage != "period"]
+    outputs = shard.flush()[0]
+    return [one for one in metrics_of(outputs) if one.stage != "period"], comparisons_of(outputs)
 
 
 #: Families of measures and details.
@@ -183,6 +186,43 @@ def of_alarms(outputs: list[Output]) -> Samples:
     return found
 
 
+#: Families of pairs.
+COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {
+    "prequential_champion_info", "prequential_comparison_pairs_left_out"
+}  # fmt: skip
+
+VERDICTS = {"a_better": -1, "undecided": 0, "b_better": 1}
+
+
+def of_pairs(messages: list[Comparison]) -> Samples:
+    """The series of pairs, made of messages; of age bins there are none."""
+    found: Samples = {}
+    for said in messages:
+        if said.stage.startswith("bin:"):
+            continue
+        about = {
+            "stream": said.stream, "partition": str(said.partition), "model": said.model,
+            "against": said.against, "stage": said.stage,
+        }  # fmt: skip
+        if said.segment is not None:
+            about["segment"] = said.segment
+        of_loss = {**about, "loss": said.loss}
+        of_estimator = {**about, "estimator": said.estimator}
+        values: list[tuple[str, float | None, dict[str, str]]] = [
+            ("outcomes", said.outcomes, of_loss),
+            ("verdict", VERDICTS[said.verdict], of_loss),
+            ("since_outcome", said.since, of_loss),
+            *zip(("low", "high"), said.interval or (), (of_loss, of_loss)),
+            ("difference", said.measures.get("difference"), {**of_loss, **of_estimator}),
+            ("q", said.measures.get("q"), {**of_loss, **of_estimator}),
+            ("mcnemar", said.measures.get("mcnemar"), of_estimator),
+        ]
+        for name, value, labels in values:
+            if value is not None:
+                found[f"prequential_comparison_{name}", frozenset(labels.items())] = value
+    return found
+
+
 class TestSeries:
     @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
     @examples(40)
@@ -195,13 +235,14 @@ class TestSeries:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(picture, "_BYTES", size)
             found = exported(config, shard)
-        messages = last_set(shard)
+        messages, comparisons = last_set(shard)
         expected = of_sequences(messages, NAMES)
         assert {key: value for key, value in found.items() if key[0] in SEQUENCE} == expected
         for key, value in of_accounts(messages).items():
             assert found[key] == value, key
         alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
         assert alarms == of_alarms(outputs)
+        assert {key: n for key, n in found.items() if key[0] in COMPARISONS} == of_pairs(comparisons)
 
     def test_only_the_measures_that_are_wanted(self) -> None:
         shard, _ = lived(steady(60))
@@ -265,6 +306,71 @@ class TestSeries:
         names = [{name for name, _ in labels} for _, labels in found]
         assert [labels for labels in names if "stream" in labels and "partition" not in labels] == []
 
+    def test_pairs_of_a_split_stream(self) -> None:
+        world = steady(90)
+        runners = {}
+        for number in range(2):
+            shard, _ = lived(World(world.settings, world.topics), number)
+            runner: Any = SimpleNamespace(
+                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+            )
+            runners[number] = runner
+        fetcher: Any = SimpleNamespace(ends={})
+        found = samples(Exporter(world.config, fetcher, runners).text(at_once))
+        outcomes = [
+            (labels["partition"], labels["model"], labels["against"], n)
+            for (name, of), n in found.items()
+            if name == "prequential_comparison_outcomes" and (labels := dict(of))["stage"] == "final"
+        ]
+        assert sorted(outcomes) == [("0", "m0", "m1", 90), ("1", "m0", "m1", 90)]
+
+    def test_a_champion_that_is_beaten_in_all_but_one_segment(self) -> None:
+        """In France it is right, and so is the other one."""
+        shard, _ = lived(a_champion_is_beaten())
+        found = exported(shard.config, shard)
+        champions = {key: n for key, n in found.items() if key[0] == "prequential_champion_info"}
+        about = {"stream": "s", "partition": "0", "model": "old"}
+        assert champions == {("prequential_champion_info", frozenset(about.items())): 1}
+        segments = {None: 1, "country=DE": 1, "country=FR": 0}
+        for segment, verdict in segments.items():
+            of = {**about, "against": "new", "stage": "final", "loss": "error"}
+            labels = frozenset((of if segment is None else {**of, "segment": segment}).items())
+            assert found["prequential_comparison_verdict", labels] == verdict
+            assert (("prequential_comparison_since_outcome", labels) in found) == bool(verdict)
+            assert (found["prequential_comparison_low", labels] > 0) == bool(verdict)
+
+    def test_losses_of_numbers_have_no_interval(self) -> None:
+        shard, _ = lived(numbers())
+        found = exported(shard.config, shard)
+        of = {
+            "stream": "s", "partition": "0", "model": "old", "against": "new", "stage": "final",
+            "loss": "squared",
+        }  # fmt: skip
+        labels = frozenset(of.items())
+        names = {name for name, own in found if own == labels}
+        assert names == {"prequential_comparison_outcomes", "prequential_comparison_verdict"}
+        assert found["prequential_comparison_verdict", labels] == 0
+        whole = frozenset({**of, "estimator": "all"}.items())
+        assert found["prequential_comparison_difference", whole] == 3
+        assert found["prequential_comparison_q", whole] == pytest.approx(math.log(4))
+        assert not [name for name, _ in found if name == "prequential_comparison_mcnemar"]
+
+    def test_pairs_beyond_the_limit_are_counted(self) -> None:
+        world = two_models(20, {}, lambda i: dict.fromkeys("abcd", "1"), "1")
+        shard, _ = lived(World({**world.settings, "limits": {"pairs_per_stream": 2}}, world.topics))
+        found = exported(shard.config, shard)
+        labels = frozenset({"stream": "s", "partition": "0"}.items())
+        assert found["prequential_comparison_pairs_left_out", labels] == 4
+        assert len([name for name, _ in found if name == "prequential_comparison_verdict"]) == 2
+
+    def test_bins_of_age_have_no_pairs(self) -> None:
+        world = steady(60)
+        settings = {"defaults": {**world.settings["defaults"], "stages": ["final", "bins"], "bins": 2}}
+        shard, _ = lived(World(settings, world.topics))
+        found = exported(shard.config, shard)
+        stages = {dict(labels)["stage"] for name, labels in found if name in COMPARISONS}
+        assert stages == {"final"}
+
     def test_alarms_of_segments(self) -> None:
         """Three instances in a hundred are of a country whose model breaks: its alarms are series."""
         shard, outputs = lived(one_segment_breaks())
@@ -286,7 +392,7 @@ class TestSeries:
             bound = found["prequential_objective", frozenset({**about, "measure": measure}.items())]
             assert bound == bounds[measure]
         compared = 0
-        for said in last_set(shard):
+        for said in last_set(shard)[0]:
             of = {**about, "model": said.model, "stage": said.stage, "estimator": said.estimator}
             for measure, margin in (
                 ("accuracy", said.measures["accuracy"] - 0.9 + 0.02),
@@ -339,6 +445,31 @@ def one_segment_breaks() -> World:
         }
     }  # fmt: skip
     return World(settings, topics)
+
+
+def two_models(
+    count: int, settings: dict[str, Any], said: Callable[[int], dict[str, Any]], truth: Any
+) -> World:
+    """Models say what they are told to of each instance; half of them are of Germany, half of France."""
+    topics: Any = ([], [], [])
+    for i in range(count):
+        head = {"stream": "s", "instance_id": str(i), "ts": 10 * i}
+        for model, y_pred in said(i).items():
+            row = {**head, "model": model, "y_pred": y_pred, "segments": {"country": ("DE", "FR")[i % 2]}}
+            topics[1].append((10 * i, row))
+        topics[2].append((10 * i + 2, {**head, "y_true": truth, "ts": 10 * i + 2}))
+    return World({"defaults": {"stages": ["final"], "estimators": ["all", "window:50"], **settings}}, topics)
+
+
+def a_champion_is_beaten() -> World:
+    settings = {"segments": ["country"], "compare": "champion", "champion": "old"}
+    return two_models(1_000, settings, lambda i: {"new": "1", "old": "01"[i % 2]}, "1")
+
+
+def numbers() -> World:
+    """The one is always 2 off, the other 1."""
+    settings = {"task": "regression", "compare_losses": ["squared"]}
+    return two_models(80, settings, lambda i: {"old": 7.0, "new": 6.0}, 5.0)
 
 
 def steady(count: int, stream: str = "s") -> World:
@@ -433,8 +564,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.catalog, shard.reporter, scored=True):
-        taken = picture.take(shard.catalog, shard.reporter, part, scored=True)
+    for part in picture.parts(shard, scored=True):
+        taken = picture.take(shard, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -448,6 +579,26 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     assert len(copied) > 5
     assert max(copied) < 2 * picture._BYTES
     assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
+
+
+def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
+    """Losses in windows are the largest of it; counts have no use of theirs."""
+    one = numbers()
+    topics: Any = ([], [], [])
+    for n in range(60):
+        for kind, rows in enumerate(one.topics):
+            topics[kind].extend((time, {**row, "stream": f"s{n}"}) for time, row in rows[:20])  # type: ignore[dict-item]
+    settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
+    shard, _ = lived(World(settings, topics))
+    copied = []
+    for part in picture.parts(shard, scored=False):
+        pairs = picture.take(shard, part, scored=False).pairs
+        copied.append(
+            sum(column.nbytes for side in pairs.sides.values() for table in side.tables()
+                for column in columns_of(table).values())
+        )  # fmt: skip
+    assert max(copied) < 2 * picture._BYTES
+    assert math.isclose(sum(copied), 60 * 16 * 5000, rel_tol=0.1)
 
 
 class TestCompression:

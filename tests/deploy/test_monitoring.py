@@ -14,9 +14,10 @@ from typing import Any, cast
 import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
-from prequential.config import KNOWN_MEASURES, HttpConfig, Objective, load_config
+from prequential.config import KNOWN_MEASURES, Config, HttpConfig, Objective, StreamConfig, load_config
 from prequential.core import warmup
 from prequential.core.shard import Shard
+from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
@@ -29,6 +30,7 @@ PROMETHEUS = DEPLOY / "prometheus"
 _STREAM = ("stream", "partition")
 _MODEL = (*_STREAM, "model")
 _SEQUENCE = (*_MODEL, "segment", "stage", "estimator")
+_PAIR = (*_MODEL, "against", "segment", "stage")
 
 #: The worker's metrics that are asked for: kind and labels.
 METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -79,6 +81,15 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_objective_margin": ("gauge", (*_SEQUENCE, "measure")),
     "prequential_model_version_info": ("gauge", (*_MODEL, "version")),
     "prequential_model_version_since_outcome": ("gauge", _MODEL),
+    "prequential_comparison_difference": ("gauge", (*_PAIR, "estimator", "loss")),
+    "prequential_comparison_q": ("gauge", (*_PAIR, "estimator", "loss")),
+    "prequential_comparison_mcnemar": ("gauge", (*_PAIR, "estimator")),
+    "prequential_comparison_low": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_high": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_verdict": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_since_outcome": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_outcomes": ("gauge", (*_PAIR, "loss")),
+    "prequential_champion_info": ("gauge", _MODEL),
     "prequential_shards": ("gauge", ("state",)),
     "prequential_build_info": ("gauge", ("version",)),
 }
@@ -108,6 +119,8 @@ VALUES = {
     "of": "prediction",
     "percentile": "p50",
     "measure": "accuracy",
+    "against": "tree",
+    "loss": "error",
     "alertname": "PrequentialDrift",
     "alertstate": "firing",
 }
@@ -178,8 +191,16 @@ def test_nothing_goes_by_the_name_of_the_scrape_job() -> None:
     assert [name for name, query in QUERIES.items() if re.search(r"\bjob\s*[=!]", query)] == []
 
 
-def test_the_metrics_asked_for_are_a_workers() -> None:
-    """With these kinds and labels: of a shard with classes, numbers, segments, and versions of models."""
+def champion_is_wrong(stream: str, number: int) -> Iterator[tuple[int, Record]]:
+    """Its challenger is right."""
+    ts, name = 10 * number, str(number)
+    for model, guess in (("champion", "b"), ("challenger", "a")):
+        yield ts, Prediction(stream, model, name, guess, ts, None, {"arm": "x"}, None)
+    yield ts + 1, Label(stream, name, "a", ts + 1)
+
+
+def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With these kinds and labels: of shards with classes, numbers, segments, versions and a champion."""
     bounds = Objective({"accuracy": 0.5}), Objective({"mae": 1.0})
     streams = {
         name: replace(stream, objective=bounds[stream.task == "regression"])
@@ -188,11 +209,19 @@ def test_the_metrics_asked_for_are_a_workers() -> None:
     config = replace(warmup.CONFIG, streams=streams, http=HttpConfig(measures=KNOWN_MEASURES))
     shard = Shard(config)
     warmup._feed(shard, 0)
-    runner: Any = SimpleNamespace(
-        shard=shard, recovering=False, partition=0, statistics=ShardStatistics()
-    )
+    compared = StreamConfig(compare="champion", champion="champion", segments=("arm",))
+    another = Shard(Config(defaults=compared), 1)
+    monkeypatch.setattr(warmup, "_records", champion_is_wrong)
+    monkeypatch.setattr(warmup, "_INSTANCES", 400)
+    warmup._feed(another, 0)
+    runners: Any = {
+        partition: SimpleNamespace(
+            shard=one, recovering=False, partition=partition, statistics=ShardStatistics()
+        )
+        for partition, one in enumerate((shard, another))
+    }
     ends = {(kind, 0): 100 for kind in range(3)}
-    exporter = Exporter(config, cast(Any, SimpleNamespace(ends=ends)), {0: runner})
+    exporter = Exporter(config, cast(Any, SimpleNamespace(ends=ends)), runners)
     found: dict[str, tuple[str, set[str]]] = {}
     for family in text_string_to_metric_families(exporter.text(lambda question: question())):
         name = f"{family.name}_total" if family.type == "counter" else family.name

@@ -27,7 +27,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.watching import tail
 from prequential.watching.tail import Record, Tail
-from watched import ALARM_LINE, LABELLED, METRICS_LINE, alarm, metrics
+from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
 
 #: Seconds in which the screen must show what it is asked for: the machine may be busy.
 _PATIENCE = 60.0
@@ -48,6 +48,10 @@ def of_metrics(**changed: Any) -> Record:
 
 def of_alarms(**changed: Any) -> Record:
     return Record("drift-alarms", alarm(**changed), LABELLED)
+
+
+def of_comparisons(**changed: Any) -> Record:
+    return Record("comparisons", comparison(**changed), LABELLED)
 
 
 class FakeTail:
@@ -117,6 +121,33 @@ class TestWithoutATerminal:
         ]
         assert "mae=0.5000 rmse=- r2=0.2500" in said.out
         assert said.err == "prequential: 1 unreadable message\n"
+
+    def test_comparisons_are_said_once_for_all_estimators(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        said = of_metrics(), of_comparisons(), of_comparisons(estimator="window:1000")
+        undecided = {"verdict": "undecided", "since": None, "interval": None, "measures": {}}
+        later = of_comparisons(estimator="all", outcomes=5000, segment="arm=A", **undecided)
+        monkeypatch.setattr(FakeTail, "now", said)
+        monkeypatch.setattr(FakeTail, "later", ((later,), ()))
+        assert run("watch") == 0
+        assert capsys.readouterr().out.splitlines() == [
+            METRICS_LINE,
+            COMPARISON_LINE,
+            "2023-11-14T22:13:20Z elec2 nb arm=A final COMPARED against=tree loss=error outcomes=5000 "
+            "difference=- low=- high=- verdict=undecided since=-",
+        ]
+
+    @pytest.mark.parametrize(("model", "lines"), [("nb", 1), ("tree", 1), ("other", 0)])
+    def test_only_pairs_with_the_model_that_is_asked_for(
+        self, model: str, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        both = of_metrics(model="nb"), of_metrics(model="tree")
+        monkeypatch.setattr(FakeTail, "now", (*both, of_comparisons()))
+        assert run("watch", "--once", "--model", model) == 0
+        assert [line for line in capsys.readouterr().out.splitlines() if "COMPARED" in line] == (
+            [COMPARISON_LINE] * lines
+        )
 
     def test_a_split_stream_is_warned_about_and_its_lines_say_which_part(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -345,5 +376,5 @@ class TestTopics:
 
     def test_missing_topics_are_named(self, kafka: Any) -> None:
         place = options(KafkaConfig(kafka.bootstrap_servers, prefix="nowhere."))
-        with pytest.raises(WorkError, match=r"no topic 'nowhere\.metrics', 'nowhere\.drift"):
+        with pytest.raises(WorkError, match=r"no topic 'nowhere\.metrics', 'nowhere\.comparisons'"):
             run("watch", "--once", *place)

@@ -14,7 +14,7 @@ from prequential.watching.pages import whole_table
 from prequential.watching.screen import Screen
 from prequential.watching.state import State
 from rich.cells import cell_len
-from watched import LABELLED, alarm, metrics, state_of
+from watched import LABELLED, alarm, comparison, metrics, state_of
 
 #: Six streams as a platform names them: some differ only at their ends.
 STREAMS = (
@@ -237,13 +237,18 @@ class TestKeys:
             metrics(segment="arm=A", outcomes=300),
             alarm(stage="initial"),
             alarm(segment="arm=A", outcome=200),
+            comparison(segment="arm=A", stage="initial"),
+            comparison(model="lr", against="nb"),
+            comparison(model="lr", against="tree"),
         )  # fmt: skip
-        terminal = Terminal(state, height=60)
+        terminal = Terminal(state, width=110, height=60)
         text = "\n".join(terminal.press("enter"))
         for expected in (
             "model      nb",
             "12.3 since outcome 40,001",
             "2 alarms since 22:13:20",
+            "\nfinal: nb beats lr: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000\n"
+            "initial arm=A: tree beats nb: error lower by 0.031 (",
             "initial      all              1,000        7",
             "kappa_plus         - p_per_one",
             "arm=A                          1,000      300",

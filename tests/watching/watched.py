@@ -51,6 +51,36 @@ def alarm(**changed: Any) -> bytes:
     return json.dumps({**message, **changed}).encode()
 
 
+def comparison(**changed: Any) -> bytes:
+    message: dict[str, Any] = {
+        "id": "x",
+        "stream": "elec2",
+        "partition": 0,
+        "model": "nb",
+        "against": "tree",
+        "segment": None,
+        "stage": "final",
+        "estimator": "all",
+        "loss": "error",
+        "n": 4000,
+        "outcomes": 4000,
+        "ts": LABELLED,
+        "measures": {"difference": 0.031},
+        "undefined": {},
+        "interval": [0.012, 0.05],
+        "level": 0.05,
+        "pairs": 1,
+        "verdict": "b_better",
+        "since": 712,
+        "config": "sha",
+    }
+    return json.dumps({**message, **changed}).encode()
+
+
+COMPARISON_LINE = (
+    "2023-11-14T22:13:20Z elec2 nb final COMPARED against=tree loss=error outcomes=4000 "
+    "difference=0.0310 low=0.0120 high=0.0500 verdict=b_better since=712"
+)
 METRICS_LINE = (
     "2023-11-14T22:13:20Z elec2 nb final window:1000 n=1000 outcomes=45312 "
     "accuracy=0.8100 kappa=0.6000 kappa_per=-0.3000 kappa_plus=-"
@@ -64,5 +94,6 @@ def state_of(*values: bytes, time: int = LABELLED, **options: Any) -> State:
     """What is known after these messages, which Kafka got at this time."""
     state = State(**options)
     for value in values:
-        state.update("drift-alarms" if b'"detector"' in value else "metrics", value, time)
+        topic = "drift-alarms" if b'"detector"' in value else "metrics"
+        state.update("comparisons" if b'"against"' in value else topic, value, time)
     return state

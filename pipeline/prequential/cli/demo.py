@@ -17,7 +17,7 @@ from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.worker import _address
 from prequential.compilation import compile_loops
 from prequential.config import HttpConfig, WorkerConfig
-from prequential.demo.board import Board
+from prequential.demo.board import TOPICS, Board
 from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
 from prequential.demo.models import build_models
@@ -33,13 +33,13 @@ from prequential.demo.screen import (
 )
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
-from prequential.demo.summary import NEXT, found, totals, worth
+from prequential.demo.summary import NEXT, compared, found, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm
-from prequential.topics.specs import DRIFT_ALARMS, METRICS, topic_specs
+from prequential.topics.specs import topic_specs
 from prequential.watching.tail import Tail
 from rich.console import Console
 from rich.live import Live
@@ -137,7 +137,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
     _say(f"the worker's metrics: {worker.base}/metrics")
     _say(f"look on from another terminal: {_watch(kafka)}")
-    tail = stack.enter_context(closing(Tail(kafka, (METRICS, DRIFT_ALARMS), from_beginning=True)))
+    tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))
     feed = Feed(server, kafka)
     stack.callback(feed.stop)
     return _Session(feed, tail, worker, broker)
@@ -172,7 +172,7 @@ class _Session:
         kafka = self._feed.kafka
         print()
         print_table(self._board, self._server, self._console)
-        for lines in (totals, found, worth):
+        for lines in (totals, found, worth, compared):
             print_lines(lines(self._board, self._server), self._console)
         rest = [f"the worker's metrics were at {self._worker.base}/metrics"]
         if self._broker is None:
@@ -207,10 +207,7 @@ class _Session:
         next_reading = 0.0
         deadline = None
         while True:
-            messages = [
-                self._board.update(record.value, alarm=record.topic == DRIFT_ALARMS)
-                for record in self._tail.take()
-            ]
+            messages = [self._board.update(record.topic, record.value) for record in self._tail.take()]
             now = time.monotonic()
             if not self._feed.running:
                 deadline = deadline or now + last

@@ -40,9 +40,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "watch",
         help="live table of the metrics",
-        description="Show the newest metrics of every model, and the latest drift alarms. Reads committed\n"
-        "messages only, joins no consumer group and changes nothing. Where standard output\n"
-        "is no terminal, prints a plain line for each message.",
+        description="Show the newest metrics and comparisons of models, and the latest drift alarms. Reads\n"
+        "committed messages only, joins no consumer group and changes nothing. Where standard\n"
+        "output is no terminal, prints a plain line for each message.",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

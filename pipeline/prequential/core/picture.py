@@ -14,12 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core import coverage, latency, selection
 from prequential.core.catalog import Catalog
+from prequential.core.comparisons import standings
+from prequential.core.comparisons.standings import Copies
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Ints, of_rows, taken
 from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.messages import Reporter
 from prequential.core.naming import WINDOW
 from prequential.core.plans import Plan
+from prequential.core.shard import Shard
 from prequential.core.streams import MODEL
 
 #: Bytes that are copied at once: some 2 ms.
@@ -33,7 +36,10 @@ _COHORT = 160
 
 
 class Part(NamedTuple):
-    """What one picture is of: rows of subjects, for their sequences, and streams, for their accounts."""
+    """What one picture is of: rows of subjects, for their sequences, and streams, for their accounts.
+
+    With a subject go the pairs that it is the first of.
+    """
 
     subjects: Ints
     streams: Ints
@@ -45,6 +51,8 @@ class Picture(NamedTuple):
     part: Part
     catalog: Catalog
     reporter: Reporter
+    pairs: Copies
+    left_out: dict[int, int]  # by stream: pairs of models beyond the limit
 
 
 def needs_sums(measures: frozenset[str]) -> bool:
@@ -52,14 +60,16 @@ def needs_sums(measures: frozenset[str]) -> bool:
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
-def parts(catalog: Catalog, reporter: Reporter, *, scored: bool) -> Iterator[Part]:
+def parts(shard: Shard, *, scored: bool) -> Iterator[Part]:
     """Parts that are all of it now, each small enough to be copied at once.
 
     A subject isn't divided: it is the least that a part can be, however large its windows are.
     """
+    catalog, reporter = shard.catalog, shard.reporter
     subjects, count = catalog.registry.subjects, len(catalog.subjects)
     each = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
     costs = subjects.stages[:count] * each[subjects.plan[:count]] + _SUBJECT
+    costs += standings.costs(shard.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     for rows in _divided(np.arange(1, count), costs):
         yield Part(rows, nothing)
@@ -90,8 +100,9 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     return total
 
 
-def take(catalog: Catalog, reporter: Reporter, part: Part, *, scored: bool) -> Picture:
+def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
     """Copy a part, without subjects that have gone; where it is `scored`, with sums of classes' scores."""
+    catalog, reporter = shard.catalog, shard.reporter
     registry = catalog.registry
     present = (row for row in part.subjects.tolist() if catalog.subjects[row] is not None)
     rows = np.fromiter(present, dtype=np.int64)
@@ -127,7 +138,9 @@ def take(catalog: Catalog, reporter: Reporter, part: Part, *, scored: bool) -> P
         copied.coverage = coverage.part(reporter.coverage, models)
         copied.selection = selection.part(reporter.selection, models, _segment_rows(picture, models))
         copied.latencies = latency.part(reporter.latencies, part.streams)
-    return Picture(part, picture, copied)
+    pairs = standings.take(shard.comparisons, shard.pairing, rows.tolist())
+    left_out = {code: shard.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
+    return Picture(part, picture, copied, pairs, left_out)
 
 
 def _segment_rows(catalog: Catalog, models: Ints) -> Ints:

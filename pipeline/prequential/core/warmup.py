@@ -22,6 +22,7 @@ from prequential.config import (
     StreamConfig,
 )
 from prequential.core import coverage, latency, periods, picture, selection
+from prequential.core.comparisons.standings import standings
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import new_alarms
 from prequential.core.measures import OF_NUMBERS
@@ -88,9 +89,10 @@ def warm_up(config: Config) -> None:
     shard = Shard(CONFIG)
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
-    for part in picture.parts(shard.catalog, shard.reporter, scored=True):
-        copied = picture.take(shard.catalog, shard.reporter, part, scored=True)
+    for part in picture.parts(shard, scored=True):
+        copied = picture.take(shard, part, scored=True)
         list(copied.reporter.estimates(part.subjects.tolist()))
+        list(standings(copied.pairs))
     shard.last_set()
 
 

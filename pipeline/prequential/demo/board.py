@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import msgspec
+from prequential.comparing import Pairs
 from prequential.demo.endpoint import Readings
 from prequential.demo.stream import STREAM
 from prequential.demo.worker import EMIT_OUTCOMES
-from prequential.topics.outputs import Alarm, Metrics
+from prequential.topics.outputs import Alarm, Comparison, Metrics
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
 
 #: Outcomes that the estimator of how good a model is now looks back at.
 LATEST = 1000
 RECENT = f"window:{LATEST}"
 
-#: The estimator for the whole run.
-WHOLE = "all"
-
 STAGES = ("initial", "final")
 
+#: The topics that are read.
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
+
 _decode_metrics = msgspec.json.Decoder(Metrics).decode
+_decode_comparison = msgspec.json.Decoder(Comparison).decode
 _decode_alarm = msgspec.json.Decoder(Alarm).decode
 
 
@@ -28,14 +31,20 @@ class Board:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        self.pairs = Pairs()
         self.alarms: list[Alarm] = []
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
 
-    def update(self, value: bytes | None, *, alarm: bool) -> Alarm | None:
-        """Take a message of the metrics or the drift-alarms topic in; returns it if an alarm."""
-        if alarm:
+    def update(self, topic: str, value: bytes | None) -> Alarm | None:
+        """Take a message of a topic (its name without prefix) in; returns it if an alarm."""
+        if topic == COMPARISONS:
+            comparison = _decode_comparison(value or b"")
+            if comparison.stream == STREAM:
+                self.pairs.update(comparison)
+            return None
+        if topic == DRIFT_ALARMS:
             message = _decode_alarm(value or b"")
             self.alarms.append(message)
             self.alarms.sort(key=lambda one: one.outcome)

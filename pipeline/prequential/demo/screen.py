@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prequential.demo.board import LATEST, RECENT, STAGES, WHOLE, Board
+from prequential.comparing import WHOLE
+from prequential.demo.board import LATEST, RECENT, STAGES, Board
 from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN

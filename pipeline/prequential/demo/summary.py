@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from prequential.demo.board import LATEST, STAGES, WHOLE, Board
+from prequential.comparing import WHOLE, report
+from prequential.demo.board import LATEST, STAGES, Board
 from prequential.demo.screen import signal_name
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import HORIZON
@@ -48,6 +49,11 @@ def worth(board: Board, server: ModelServer) -> list[str]:
     if later:
         lines.append(f"in the {LATEST:,} outcomes from the drift on they were worth {', '.join(later)}")
     return lines
+
+
+def compared(board: Board, server: ModelServer) -> list[str]:
+    """Which model is better, by how much, whether that is sure, and since when."""
+    return list(report(board.pairs.known()))
 
 
 def _gain(initial: float, final: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from prequential.comparing import Pair, standing
 from prequential.core.measures import NAMES
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
@@ -46,6 +47,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list
     changes = model.changes.newest_first()
     lines += _section("alarms", (change_line(change, now, width) for change in changes))
     lines += _section("stages and estimators", _estimators(model, state, names))
+    lines += _section("comparisons", _comparisons(state.pairs(model.key.stream, model.key.partition), model))
     if row.sequence is not None and reading is not None:
         of = f"{row.sequence.stage}, {row.sequence.estimator}"
         lines += _section(f"measures: {of}", _measures(reading, width))
@@ -95,6 +97,14 @@ def _estimators(model: Model, state: State, names: list[str]) -> Iterator[Text]:
         marks = "  (has not seen all)" if reading is not None and reading.started_empty else ""
         start = f"{left(sequence.stage, _STAGE)} {left(sequence.estimator, _ESTIMATOR)}"
         yield _values(start, reading, names).append(marks, "dim")
+
+
+def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
+    """The model's; first those of the stream as a whole."""
+    own = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
+    for pair in sorted(own, key=lambda pair: pair.segment or ""):
+        segment = f" {pair.segment}" if pair.segment is not None else ""
+        yield Text(printable(f"{pair.stage}{segment}: {standing(pair)}"))
 
 
 def _segments(row: Row, state: State, names: list[str]) -> Iterator[Text]:

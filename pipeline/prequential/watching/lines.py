@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from prequential.comparing import Pair, pair_of
 from prequential.topics.reasons import printable
-from prequential.topics.specs import DRIFT_ALARMS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS
 from prequential.watching.messages import (
     Heading,
     Notice,
     Reading,
+    decode_comparison,
     decode_heading,
     decode_notice,
     decode_reading,
@@ -30,18 +32,26 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     if topic == DRIFT_ALARMS:
         alarm = decode_notice(value)
         return alarm_line(alarm) + _place(alarm, split)
+    if topic == COMPARISONS:
+        pair = pair_of(decode_comparison(value))
+        return comparison_line(pair) + _place(pair, split)
     heading = decode_heading(value)
     return metrics_line(heading, decode_reading(value)) + _place(heading, split)
 
 
 def newest_lines(state: State) -> Iterator[str]:
-    """The newest message of every sequence in order of names, then the alarms in order of time."""
+    """The newest message of every sequence by names, with each model's pairs; then alarms by time."""
     alarms = []
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
                 heading = Heading(key.stream, key.model, *sequence, key.partition)
                 yield metrics_line(heading, reading) + _place(heading, state.split)
+        for pair in state.pairs(key.stream, key.partition):
+            # With the first model, unless that isn't asked for.
+            first = key._replace(model=pair.model)
+            if key.model == (pair.model if first in state.models else pair.against):
+                yield comparison_line(pair) + _place(pair, state.split)
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
         yield alarm_line(alarm) + _place(alarm, state.split)
@@ -63,6 +73,19 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
     )
 
 
+def comparison_line(pair: Pair) -> str:
+    """How two models stand over all history; `-` stands for what isn't known, or undecided."""
+    low, high = pair.interval or (None, None)
+    values = (("difference", pair.difference), ("low", low), ("high", high))
+    return _line(
+        pair.ts,
+        pair,
+        f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
+        *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
+        f"verdict={pair.verdict} since={pair.since or '-'}",
+    )
+
+
 def alarm_line(alarm: Notice) -> str:
     """An alarm: of what, and where in its sequence."""
     return _line(
@@ -75,10 +98,10 @@ def alarm_line(alarm: Notice) -> str:
     )
 
 
-def _line(ts: int, about: Heading | Notice, *details: str) -> str:
+def _line(ts: int, about: Heading | Pair | Notice, *details: str) -> str:
     names = [about.stream, about.model, about.segment, about.stage]
     return printable(" ".join((clock(ts), *(name for name in names if name is not None), *details)))
 
 
-def _place(about: Heading | Notice, split: Collection[str]) -> str:
+def _place(about: Heading | Pair | Notice, split: Collection[str]) -> str:
     return f" partition={about.partition}" if about.stream in split else ""

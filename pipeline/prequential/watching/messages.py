@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from prequential.topics.outputs import Comparison
 
 #: Stands for a field that isn't there.
 ABSENT = msgspec.Raw()
@@ -60,5 +61,6 @@ class Notice(msgspec.Struct, gc=False):
 
 decode_heading = msgspec.json.Decoder(Heading).decode
 decode_reading = msgspec.json.Decoder(Reading).decode
+decode_comparison = msgspec.json.Decoder(Comparison).decode
 decode_notice = msgspec.json.Decoder(Notice).decode
 decode_coverage = msgspec.json.Decoder(dict[str, Any]).decode

@@ -34,8 +34,9 @@ the lowest accuracy (of numbers, the highest mae), or the worst value of the
 measure that you sort by. Baselines come last.
 
   up down j k   next line              PgUp PgDn Home End g G   further
-  Enter         open a model: its stages, estimators, measures, segments,
-                counts, coverage, label latency, and alarms with their times
+  Enter         open a model: its stages, estimators, comparisons with others,
+                measures, segments, counts, coverage, label latency, and alarms
+                with their times
   Esc b         back (as Backspace and Left)
   s             sort by a measure, newest alarm, outcomes, silence or name
   r             sort the other way round

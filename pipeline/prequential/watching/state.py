@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-from prequential.topics.specs import DRIFT_ALARMS, METRICS
+from prequential.comparing import Pair, Pairs
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
 from prequential.watching.changes import Changes
 from prequential.watching.messages import (
     ABSENT,
     Reading,
+    decode_comparison,
     decode_coverage,
     decode_heading,
     decode_notice,
@@ -17,7 +19,7 @@ from prequential.watching.messages import (
 )
 
 #: The topics that are understood.
-TOPICS = (METRICS, DRIFT_ALARMS)
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
 
 
 class ModelKey(NamedTuple):
@@ -64,7 +66,7 @@ class Model:
 
 
 class State:
-    """Newest messages of all sequences, and alarms, grouped by the change that they tell of.
+    """Newest messages of all sequences and pairs, and alarms, grouped by the change that they tell of.
 
     `stream` and `model` leave out what is about others.
     """
@@ -72,8 +74,12 @@ class State:
     def __init__(self, stream: str | None = None, model: str | None = None) -> None:
         self._stream = stream
         self._model = model
-        self._handlers = {METRICS: self._metrics, DRIFT_ALARMS: self._alarm}
+        self._handlers = {
+            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm
+        }  # fmt: skip
         self.models: dict[ModelKey, Model] = {}
+        #: By stream and partition.
+        self._pairs: dict[tuple[str, int], Pairs] = {}
         #: By stream: the partitions in which it is evaluated, in order; and only of those that have several.
         self._partitions: dict[str, list[int]] = {}
         self.split: dict[str, list[int]] = {}
@@ -87,7 +93,7 @@ class State:
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
         """Take in a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
 
-        Returns whether it is of use: readable, and not left out.
+        Returns whether it is of use: readable, not left out, and of comparisons the first to say so.
         """
         self.messages += 1
         try:
@@ -110,6 +116,11 @@ class State:
                 self.measures.update(newest.reading.measures)
         return newest.reading
 
+    def pairs(self, stream: str, partition: int) -> list[Pair]:
+        """How its models stand, pair by pair."""
+        found = self._pairs.get((stream, partition))
+        return [] if found is None else found.known()
+
     def _metrics(self, value: bytes, time: int) -> bool:
         heading = decode_heading(value)
         model = self._known(heading.stream, heading.model, heading.partition, time)
@@ -124,6 +135,12 @@ class State:
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
         return True
+
+    def _comparison(self, value: bytes, time: int) -> bool:
+        said = decode_comparison(value)
+        if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
+            return False
+        return self._pairs.setdefault((said.stream, said.partition), Pairs()).update(said)
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = decode_notice(value)

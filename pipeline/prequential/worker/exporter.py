@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prequential.config import Config
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
+from prequential.core.comparisons.standings import standings
 from prequential.core.latency import BOUNDS
 from prequential.core.measures import INDEX, LESS_IS_BETTER
 from prequential.core.picture import Part, Picture
@@ -22,6 +23,7 @@ from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.version import VERSION
+from prequential.worker import compared
 from prequential.worker.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
 from prequential.worker.fetching import Fetcher
 from prequential.worker.statistics import DURATION_BOUNDS
@@ -93,6 +95,7 @@ _FAMILIES = (
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
+    *compared.FAMILIES,
     ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
     ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
     (
@@ -182,7 +185,7 @@ class Exporter:
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
         return [
-            (runner, list(picture.parts(runner.shard.catalog, runner.shard.reporter, scored=self._scored)))
+            (runner, list(picture.parts(runner.shard, scored=self._scored)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -195,7 +198,7 @@ class Exporter:
         """Copies of a part; None if the shard has gone meanwhile."""
         if not self._is_shown(runner):
             return None
-        return picture.take(runner.shard.catalog, runner.shard.reporter, part, scored=self._scored)
+        return picture.take(runner.shard, part, scored=self._scored)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -250,6 +253,8 @@ class _Scrape:
         for about in subjects:
             if about is not None:
                 self._counts(taken, about)
+        for standing in standings(taken.pairs):
+            self._pause(compared.add(self.families, taken.catalog, standing))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
 
@@ -366,6 +371,9 @@ class _Scrape:
         if stream.config.objective:
             for measure, bound in stream.config.objective.bounds.items():
                 families["objective"].add(f'{where},measure="{measure}"', bound)
+        families["comparison_pairs_left_out"].add(where, taken.left_out[code])
+        if stream.config.compare == "champion" and stream.config.champion in stream.models:
+            families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
         for model, row in stream.models.items():
             self._account(taken, stream, model, row)
         for name, found in (

@@ -15,7 +15,7 @@ from prequential.core.naming import FADING
 from prequential.topics.outputs import Comparison, identifier
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """A sequence of a pair: its stage and loss, and where it lies."""
 
     stage: str
@@ -25,7 +25,7 @@ class _Place(NamedTuple):
     identify: list[Any]  # by estimator
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """What doesn't change of a pair."""
 
     a: Subject
@@ -33,7 +33,7 @@ class _Known(NamedTuple):
     order: tuple[int, ...]  # among all pairs' messages
     number: int  # of its tables
     rows: dict[str, tuple[int, list[int]]]  # by loss: side, and rows of all stages
-    places: list[_Place]  # that messages are about
+    places: list[Place]  # that messages are about
 
 
 class _Selected(NamedTuple):
@@ -44,7 +44,7 @@ class _Selected(NamedTuple):
     undefined: dict[str, str]
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """What there is to say of the sequences of one side, row by row; `estimators` of each estimator."""
 
     at: dict[int, int]
@@ -64,7 +64,7 @@ class ComparisonReporter:
         self._pairing = pairing
         #: By pair: joint outcomes by loss, and the revisions of both, at its last messages.
         self.reported: dict[int, tuple[int, ...]] = {}
-        self._known_pairs: dict[int, _Known] = {}
+        self._known_pairs: dict[int, Known] = {}
         self._selections: dict[tuple[int, ...], _Selected] = {}
         self._thresholds: dict[float, float] = {}
 
@@ -78,8 +78,8 @@ class ComparisonReporter:
     ) -> list[Comparison]:
         """Messages about those of these pairs that have joint outcomes, and news unless `all_news`."""
         new: dict[int, set[str]] = {}  # by pair: losses
-        for pair in sorted(pairs, key=lambda pair: self._known(pair).order):
-            revisions, outcomes = self._state(self._known(pair))
+        for pair in sorted(pairs, key=lambda pair: self.known(pair).order):
+            revisions, outcomes = self._state(self.known(pair))
             before = self.reported.get(pair)
             told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
             losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
@@ -88,7 +88,7 @@ class ComparisonReporter:
                 new[pair] = losses
         return [] if replaying else list(self._messages(new))
 
-    def _state(self, known: _Known) -> tuple[tuple[int, int], dict[str, int]]:
+    def _state(self, known: Known) -> tuple[tuple[int, int], dict[str, int]]:
         """Revisions of both; by loss, joint outcomes of all stages together."""
         revisions = self._catalog.columns.subjects.revisions
         sides = self._pairing.tables[known.number].sides
@@ -98,7 +98,7 @@ class ComparisonReporter:
             outcomes[loss] = sum(int(n[row]) for row in rows)
         return (int(revisions[known.a.row]), int(revisions[known.b.row])), outcomes
 
-    def _known(self, pair: int) -> _Known:
+    def known(self, pair: int) -> Known:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
         a, b = (catalog.subjects[row] for row in pairing.ends[pair])
@@ -121,10 +121,10 @@ class ComparisonReporter:
             if label or stream.reports(stage):
                 about = (stream.name, catalog.partition, a.model, b.model, a.segment, stage)
                 identify = [identifier(*about, name, loss) for name in tables.estimators]
-                places.append(_Place(stage, loss, side, row, identify))
+                places.append(Place(stage, loss, side, row, identify))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
-        known = _Known(a, b, order, number, rows, places)
+        known = Known(a, b, order, number, rows, places)
         self._known_pairs[pair] = known
         return known
 
@@ -136,7 +136,7 @@ class ComparisonReporter:
         revisions = catalog.columns.subjects.revisions
         places = [
             (known, [place for place in known.places if place.loss in losses])
-            for known, losses in ((self._known(pair), losses) for pair, losses in pairs.items())
+            for known, losses in ((self.known(pair), losses) for pair, losses in pairs.items())
         ]
         found = self._find(places)
         partition = catalog.partition
@@ -192,16 +192,16 @@ class ComparisonReporter:
             self._thresholds[level] = mcnemar.threshold(level)
         return abs(values[MCNEMAR]) > self._thresholds[level]
 
-    def _find(self, places: list[tuple[_Known, list[_Place]]]) -> dict[tuple[int, int], _Found]:
+    def _find(self, places: list[tuple[Known, list[Place]]]) -> dict[tuple[int, int], Found]:
         """By tables and side: everything that is to be said of their sequences."""
         rows: dict[tuple[int, int], list[int]] = {}
         for known, own in places:
             for place in own:
                 rows.setdefault((known.number, place.side), []).append(place.row)
-        return {key: _read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}
+        return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}
 
 
-def _read(side: Side, rows: list[int]) -> _Found:
+def read(side: Side, rows: list[int]) -> Found:
     """What there is to say of these sequences."""
     of = np.array(rows, dtype=np.int64)
     bounds = np.zeros((len(of), 3))
@@ -216,7 +216,7 @@ def _read(side: Side, rows: list[int]) -> _Found:
                 values = values.astype(object)
                 values[:, [N01, N10]] = values[:, [N01, N10]].astype(np.int64)
         estimators.append((n.tolist(), values.tolist(), list(map(tuple, reasons.tolist()))))
-    return _Found(
+    return Found(
         {row: i for i, row in enumerate(rows)}, estimators, bounds.tolist(), columns.verdict[of].tolist(),
         side.times.newest[of].tolist(), columns.since[of].tolist(), columns.n[of].tolist(),
     )  # fmt: skip

@@ -5,6 +5,7 @@ A pair has one sequence for each stage and loss: those of `error` of classes are
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from prequential.core.comparisons.updating import (
     update_window,
 )
 from prequential.core.estimators.estimator import new_cells
-from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown
+from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
 from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
@@ -140,6 +141,35 @@ class Side:
         if kind == WINDOW and self.counted:
             n = np.minimum(n, int(parameter))
         return n, values, reasons
+
+    # ---- copies
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a sequence that `part` copies."""
+        columns = [column for table in self._without_rings() for column in columns_of(table).values()]
+        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+
+    def part(self, rows: Ints) -> Side:
+        """Copies of these sequences alone, one after the other; they are for reading."""
+        part = copy.copy(self)
+        part.rows = len(rows)
+        part.sequences, part.times, *part.memories = (taken(table, rows) for table in self._without_rings())
+        part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
+        for place, table in enumerate(self.memories):
+            if self._has_unread_ring(place):
+                part.memories[place] = part.memories[place]._replace(ring=table.ring[:0])
+        return part
+
+    def _has_unread_ring(self, place: int) -> bool:
+        """Whether a ring only says what leaves a window; losses are summed up from theirs."""
+        return self.counted and self.kinds[place][0] == WINDOW
+
+    def _without_rings(self) -> Iterator[Any]:
+        yield self.sequences
+        yield self.times
+        for place, table in enumerate(self.memories):
+            yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
 
     # ---- snapshots
 

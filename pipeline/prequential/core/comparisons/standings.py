@@ -1,0 +1,103 @@
+"""How pairs stand now, for those who look on: copies of what is known of them, and what there is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.catalog import Subject
+from prequential.core.comparisons.measuring import NAMES
+from prequential.core.comparisons.pairing import Pairing
+from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, read
+from prequential.core.comparisons.tables import Side
+from prequential.core.kernel import Ints, taken
+from prequential.core.naming import BIN
+
+#: What else a pair costs, in bytes that could be copied meanwhile.
+_PAIR = 4_000
+
+
+class Copies(NamedTuple):
+    """Copies of some pairs' sequences: places say where these lie in the copies, by tables and side."""
+
+    places: list[tuple[Known, list[Place]]]
+    sides: dict[tuple[int, int], Side]
+
+
+class Standing(NamedTuple):
+    """How a pair stands in a stage, by one loss."""
+
+    a: Subject
+    b: Subject
+    stage: str
+    loss: str
+    statistics: dict[str, dict[str, float]]  # by estimator: those that have a value
+    interval: tuple[float, float] | None
+    verdict: int
+    since: int | None
+    outcomes: int
+    ts: int  # label time of the newest of them, epoch ms
+
+
+def costs(pairing: Pairing, subjects: int) -> Ints:
+    """By subject, up to so many: bytes of the pairs whose A it is."""
+    found = np.zeros(subjects, dtype=np.int64)
+    numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
+    pairs = taken(pairing.pairs, numbers)
+    counted = np.array([one.counted.row_bytes for one in pairing.tables] or [0], dtype=np.int64)
+    added = [len(one.added) * one.scored.row_bytes for one in pairing.tables]
+    scored = np.array(added or [0], dtype=np.int64)
+    each = counted[pairs.plan] * (pairs.counted >= 0) + scored[pairs.plan]
+    np.add.at(found, pairs.a, each * pairs.stages + _PAIR)
+    return found
+
+
+def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]) -> Copies:
+    """Copy the pairs whose A is one of these subjects.
+
+    Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
+    compared with each other are asked for one by one.
+    """
+    rows: dict[tuple[int, int], list[int]] = {}
+    places: list[tuple[Known, list[Place]]] = []
+    for subject in subjects:
+        for pair in pairing.of.get(subject, ()):
+            if pairing.ends[pair][0] != subject:
+                continue
+            known = reporter.known(pair)
+            own = []
+            for place in known.places:
+                if known.a is known.b or not place.stage.startswith(BIN):
+                    of_side = rows.setdefault((known.number, place.side), [])
+                    own.append(place._replace(row=len(of_side)))
+                    of_side.append(place.row)
+            places.append((known, own))
+    sides = {
+        (number, side): pairing.tables[number].sides[side].part(np.array(of, dtype=np.int64))
+        for (number, side), of in rows.items()
+    }
+    return Copies(places, sides)
+
+
+def standings(copies: Copies) -> Iterator[Standing]:
+    """What there is to say of the copied pairs that have joint outcomes: what messages would say now."""
+    found = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
+    for known, places in copies.places:
+        for place in places:
+            names = copies.sides[known.number, place.side].names
+            side, i = found[known.number, place.side], place.row
+            if not side.n[i]:
+                continue
+            statistics = {
+                estimator: {
+                    name: value for name, value, reason in zip(NAMES, values[i], reasons[i]) if not reason
+                }
+                for estimator, (_, values, reasons) in zip(names, side.estimators)
+            }
+            bounded, low, high = side.intervals[i]
+            verdict = side.verdicts[i]
+            yield Standing(
+                known.a, known.b, place.stage, place.loss, statistics, (low, high) if bounded else None,
+                verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
+            )  # fmt: skip

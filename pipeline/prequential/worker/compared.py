@@ -1,0 +1,68 @@
+"""Series about pairs of models: who is better, by how much, and whether that is sure."""
+
+from __future__ import annotations
+
+from prequential.core.catalog import Catalog
+from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.core.comparisons.standings import Standing
+from prequential.worker.exposition import GAUGE, Family, labels
+
+FAMILIES = (
+    (
+        "comparison_difference", GAUGE,
+        "Mean loss of the model less that of the one it is compared against; above 0: the other is better",
+    ),
+    ("comparison_q", GAUGE, "Q statistic: logarithm of the ratio of their sums of losses"),
+    ("comparison_mcnemar", GAUGE, "Signed McNemar statistic, for a single look"),
+    (
+        "comparison_low", GAUGE,
+        "Lower end of the difference's confidence sequence, over all history, valid at all times",
+    ),
+    ("comparison_high", GAUGE, "Its upper end"),
+    (
+        "comparison_verdict", GAUGE,
+        "Which is better by the confidence sequence: 1 the other, -1 the model, 0 undecided",
+    ),
+    ("comparison_since_outcome", GAUGE, "Number of the outcome of both at which the verdict began"),
+    ("comparison_outcomes", GAUGE, "Outcomes that both have"),
+    (
+        "comparison_pairs_left_out", GAUGE,
+        "Pairs of models that aren't compared, as there are more than limits.pairs_per_stream",
+    ),
+    ("champion_info", GAUGE, "The model that others are compared with, where the configuration names it"),
+)  # fmt: skip
+
+_VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
+
+
+def add(families: dict[str, Family], catalog: Catalog, standing: Standing) -> int:
+    """Add a pair's samples in one stage, by one loss; returns how many."""
+    about = standing.a
+    segment = {"segment": about.segment} if about.segment else {}
+    where = labels(
+        stream=catalog.streams[about.stream].name, partition=catalog.partition, model=about.model,
+        against=standing.b.model, **segment, stage=standing.stage,
+    )  # fmt: skip
+    count = 0
+
+    def put(name: str, labels: str, value: float) -> None:
+        nonlocal count
+        count += 1
+        families[f"comparison_{name}"].add(labels, value)
+
+    by_loss = f'{where},loss="{standing.loss}"'
+    put("outcomes", by_loss, standing.outcomes)
+    put("verdict", by_loss, _VERDICTS[standing.verdict])
+    if standing.since is not None:
+        put("since_outcome", by_loss, standing.since)
+    if standing.interval is not None:
+        put("low", by_loss, standing.interval[0])
+        put("high", by_loss, standing.interval[1])
+    for estimator, statistics in standing.statistics.items():
+        of = f'{where},estimator="{estimator}"'
+        for name in ("difference", "q"):
+            if name in statistics:
+                put(name, f'{of},loss="{standing.loss}"', statistics[name])
+        if "mcnemar" in statistics:  # there is one loss that is right or wrong
+            put("mcnemar", of, statistics["mcnemar"])
+    return count
