@@ -19,6 +19,7 @@ from prequential.core.comparisons.joint import (
     ERROR,
     LOSS_NAMES,
     NEEDED,
+    OF_LOSSES,
     WRITTEN,
     Pairs,
     Seen,
@@ -62,7 +63,8 @@ class Pairing:
         self.sharing: dict[int, int] = {}
         #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole.
         self.names: dict[int, dict[tuple[str, str], int]] = {}
-        #: By stream: pairs of models beyond the limit.
+        #: By stream: pairs of models with each other, and those beyond the limit.
+        self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
 
@@ -147,7 +149,7 @@ class Pairing:
                 a, b = b, a
             if a.model != champion:
                 return None
-        if kinds in ((MODEL, MODEL),):
+        if kinds == (MODEL, MODEL):
             return (a, b) if self._within_limit(stream) else None
         if kinds == (MODEL, CORRECTION):
             return (a, b) if b.model == a.model + CORRECTED_SUFFIX else None
@@ -156,8 +158,10 @@ class Pairing:
         return None
 
     def _within_limit(self, stream: Stream) -> bool:
-        of_models = sum(b in stream.models for _, b in self.names.get(stream.code, ()))
-        if of_models < self._catalog.config.limits.pairs_per_stream:
+        """Whether one more pair of models may be compared; if so it is counted."""
+        known = self._of_models.get(stream.code, 0)
+        if known < self._catalog.config.limits.pairs_per_stream:
+            self._of_models[stream.code] = known + 1
             return True
         self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
         return False
@@ -217,6 +221,8 @@ class Pairing:
             del self.of[row]
         for code, names in self.names.items():
             self.names[code] = {name: pair for name, pair in names.items() if pair not in removed}
+            models = self._catalog.streams[code].models if code < len(self._catalog.streams) else {}
+            self._of_models[code] = sum(b in models for _, b in self.names[code])
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
             for name in [name for name, row in group.items() if subjects[row] is None]:
@@ -268,7 +274,7 @@ class Pairing:
 
     def _take(self, written: int) -> None:
         joint = self._joint
-        of_losses = joint.code[:written] == 4
+        of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
             own = joint.plan[:written] == number
             for side, rows in zip(self.tables[number].sides, (own & ~of_losses, own & of_losses)):
