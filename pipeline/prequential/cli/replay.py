@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_input
+from prequential.cli.common import add_kafka_options, load, open_input, open_output
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
@@ -88,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
-        summary_out = stack.enter_context(_open_output(args.summary))
+        summary_out = stack.enter_context(open_output(args.summary))
         out = _Writer(stack, args, config)
         with _progress() as progress:
             replayed = _from_topics if args.from_topics else _from_files
@@ -165,10 +162,10 @@ class _Writer:
     """Writes outputs to the files that were asked for, and takes an account of them."""
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
-        self._metrics = stack.enter_context(_open_output(args.metrics_out))
-        self._comparisons = stack.enter_context(_open_output(args.comparisons_out))
-        self._alarms = stack.enter_context(_open_output(args.alarms_out))
-        self._dead_letters = stack.enter_context(_open_output(args.dead_letters_out))
+        self._metrics = stack.enter_context(open_output(args.metrics_out))
+        self._comparisons = stack.enter_context(open_output(args.comparisons_out))
+        self._alarms = stack.enter_context(open_output(args.alarms_out))
+        self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
         self._files = {
             kind: "standard input" if path == "-" else path
@@ -218,19 +215,3 @@ class _Writer:
 def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")
-
-
-@contextmanager
-def _open_output(path: str | None) -> Iterator[IO[bytes] | None]:
-    if path is None:
-        yield None
-    elif path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    else:
-        try:
-            stream: Any = gzip.open(path, "wb") if path.endswith(".gz") else Path(path).open("wb")
-        except OSError as error:
-            raise UsageError(f"can't write {path!r}: {error.strerror}") from error
-        with stream:
-            yield stream
