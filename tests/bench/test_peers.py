@@ -54,7 +54,7 @@ def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictio
     assert [record.ts for record in records] == sorted(record.ts for record in records)
     assert Counter(record.kind for record in records) == {
         "instances": 2_000,
-        "predictions": 4_000 * CASES[case].predictions,
+        "predictions": 2_000 * (CASES[case].models or SIZE["models"]) * CASES[case].predictions,
         "labels": 2_000,
     }
     predicted: dict[str, int] = {}

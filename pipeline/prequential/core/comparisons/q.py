@@ -22,7 +22,7 @@ def q(loss_a: float, loss_b: float) -> Result:
     ((0.6931471805599453, 0), (-0.6931471805599453, 0), (0.0, 1))
     """
     larger, smaller = max(loss_a, loss_b), min(loss_a, loss_b)
-    if smaller <= NOTHING * larger:
+    if smaller <= 0.0 or smaller < NOTHING * larger:
         return 0.0, ZERO_LOSS
     ratio = larger / smaller
     size = log(ratio) if ratio < math.inf else log(larger) - log(smaller)
