@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ class Cursor:
         return range(self.top, min(length, self.top + height))
 
 
-class Page:
+class Page(ABC):
     """A page; `typing` while keys are letters of a text."""
 
     typing = False
@@ -112,16 +113,16 @@ class Page:
         self._length = 0
         self._height = 1
 
-    def refresh(self, now: int) -> None:
+    def refresh(self, now: int) -> None:  # noqa: B027 - not every page looks at it
         """Look at the state again; `now` in epoch ms."""
 
+    @abstractmethod
     def title(self) -> str:
         """What is seen."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lines(self, width: int, height: int, now: int) -> list[Text]:
         """At most so many lines."""
-        raise NotImplementedError
 
     def press(self, key: str) -> Page | None:
         """What a key does; a page that it opens."""
