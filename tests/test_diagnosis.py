@@ -192,6 +192,19 @@ class TestFindings:
             "positive_class `up` never seen among labels; seen: UP, DOWN"
         )
 
+    def test_a_champion_that_is_no_model(self, case: Case) -> None:
+        config = "defaults: {compare: champion, champion: best}"
+        assert case.finding("champion", *records(), config) == (
+            "champion `best` never seen among models, so none are compared; seen: nb"
+        )
+
+    def test_pairs_that_are_not_compared(self, case: Case) -> None:
+        predictions, labels = records()
+        predictions += [{**row, "model": name} for row in predictions for name in ("n", "o")]
+        assert case.finding("comparisons", predictions, labels, "limits: {pairs_per_stream: 2}") == (
+            "pairs of models that aren't compared: 1; limits.pairs_per_stream is 2: raise it, or compare: champion"
+        )
+
     def test_labels_before_their_predictions(self, case: Case) -> None:
         assert case.finding("late_predictions", *records(delay=-500)) == (
             "all 100 predictions were made after their labels, by ts: those don't count; "

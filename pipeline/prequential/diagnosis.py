@@ -84,6 +84,10 @@ class StreamFacts:
     unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
     other_keys: tuple[str, ...] = ()  # … in records, not configured
     example: Example = NO_EXAMPLE
+    models: tuple[str, ...] = ()
+    champion: str | None = None  # where others are compared with it alone
+    pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
+    most_pairs: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     With `least` nothing is said of shares and matches among fewer labels or records than these.
     """
     found = [*_unusable(facts, least), *_misplaced(facts)]
-    for check in (_units, _late_labels, _late_predictions, _ids, _task, _positive_class, _segments):
+    checks = _units, _late_labels, _late_predictions, _ids, _task, _positive_class, _segments, _compared
+    for check in checks:
         for stream in facts.streams:
             found += check(stream, least)
     found += [*_names(facts, least), *_sections(facts, least)]
@@ -311,6 +316,21 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
         if name not in seen:
             said = f"streams.{name}: no such stream was seen; seen: {_some(seen)}"
             yield Finding("streams", None, said, name)
+
+
+def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    if stream.pairs_left_out:
+        yield Finding(
+            "comparisons", stream.name,
+            f"pairs of models that aren't compared: {stream.pairs_left_out:,}; limits.pairs_per_stream is "
+            f"{stream.most_pairs}: raise it, or compare: champion",
+        )  # fmt: skip
+    if stream.champion is not None and stream.champion not in stream.models and stream.matched >= least:
+        yield Finding(
+            "champion", stream.name,
+            f"champion `{stream.champion}` never seen among models, so none are compared; seen: "
+            f"{_some(stream.models)}",
+        )  # fmt: skip
 
 
 def _misplaced(facts: Facts) -> Iterator[Finding]:

@@ -76,6 +76,10 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
         other_keys=tuple(stream.other_keys),
+        models=tuple(stream.models),
+        champion=config.champion if config.compare == "champion" else None,
+        pairs_left_out=shard.pairing.left_out.get(code, 0),
+        most_pairs=catalog.config.limits.pairs_per_stream,
     )
 
 
