@@ -202,7 +202,8 @@ class TestFindings:
         predictions, labels = records()
         predictions += [{**row, "model": name} for row in predictions for name in ("n", "o")]
         assert case.finding("comparisons", predictions, labels, "limits: {pairs_per_stream: 2}") == (
-            "pairs of models that aren't compared: 1; limits.pairs_per_stream is 2: raise it, or compare: champion"
+            "pairs of models that aren't compared: 1; limits.pairs_per_stream is 2: "
+            "raise it, or compare: champion"
         )
 
     def test_labels_before_their_predictions(self, case: Case) -> None:
