@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from prequential.broker import pick_port
 from prequential.topics.admin import Misfits, check, present
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
+from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from processes import WorkerProcess, await_ready, eventually, prequential, write_config
 
 from tests.brokers import Broker
@@ -57,6 +57,18 @@ def test_the_workers_own_topics_are_made_where_nobody_has(cluster: KafkaConfig, 
         assert re.findall(r"created topic (\S+)", worker.log) == [
             cluster.topic(JOURNAL), cluster.topic(SNAPSHOTS),
         ]  # fmt: skip
+    assert check(cluster, topic_specs(cluster)) == Misfits()
+
+
+@pytest.mark.parametrize("more", [(), (JOURNAL, SNAPSHOTS)])
+def test_topics_of_an_earlier_version_get_comparisons(
+    cluster: KafkaConfig, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    delete(cluster, COMPARISONS, *more)
+    with WorkerProcess(write_config(tmp_path, cluster)) as worker:
+        await_ready(worker)
+        found = re.findall(r"created topic (\S+)", worker.log)
+        assert found == [cluster.topic(name) for name in (COMPARISONS, *more)]
     assert check(cluster, topic_specs(cluster)) == Misfits()
 
 
