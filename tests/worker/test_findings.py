@@ -149,6 +149,7 @@ def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path) -> None:
     with StreamProducer(cluster) as producer:
         for i in range(150):
             producer.prediction("scores", "m", i, "a", ts=START + i)
+    with StreamProducer(cluster) as producer:  # predictions are there before any label
         for i in range(150):
             producer.label("scores", i, "a", ts=START + 3_601_000 + i)
     with WorkerProcess(config) as worker:
