@@ -230,7 +230,7 @@ class Pairing:
 
     def _remove(self, pair: int) -> None:
         pairs = self.pairs
-        a, b = int(pairs.a[pair]), int(pairs.b[pair])
+        a, b = self.ends.pop(pair)
         tables = self.tables[pairs.plan[pair]]
         stages = int(pairs.stages[pair])
         if pairs.counted[pair] >= 0:
@@ -247,7 +247,6 @@ class Pairing:
             self.heads[a] = pairs.next[pair]
         for row in {a, b}:
             self.of[row].remove(pair)
-        del self.ends[pair]
         self.labels.pop(pair, None)
         self._free.append(pair)
 

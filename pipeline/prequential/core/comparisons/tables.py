@@ -14,6 +14,7 @@ from prequential.config import StreamConfig
 from prequential.core.comparisons import confidence_sequence, losses
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.measuring import (
+    NAMES,
     count_all,
     count_faded,
     count_window,
@@ -122,7 +123,11 @@ class Side:
     def statistics(self, place: int, rows: Ints) -> tuple[Ints | Floats, Floats, Ints]:
         """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
         (kind, parameter), table = self.kinds[place], self.memories[place]
-        values, reasons = np.zeros((len(rows), 6)), np.zeros((len(rows), 6), dtype=np.int64)
+        shape = len(rows), len(NAMES)
+        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        n: Any = table.n[rows]
+        if kind == WINDOW:
+            n = np.minimum(n, int(parameter))
         if self.counted:
             cells = np.zeros((len(rows), _CELLS))
             if kind == FADING:
@@ -130,16 +135,13 @@ class Side:
             else:
                 (count_all if kind == ALL else count_window)(table, rows, cells)
             from_counts(cells, kind != FADING, values, reasons)
-            n: Any = cells.sum(axis=1) if kind == FADING else table.n[rows]
+            if kind == FADING:  # one after the other, as all sums that are published
+                n = cells[:, 0] + cells[:, 1] + cells[:, 2] + cells[:, 3]
         else:
             sums = table.sums[rows] if kind != WINDOW else np.zeros((len(rows), 2))
-            n = table.n[rows]
             if kind == WINDOW:
                 losses.read_window(table, rows, sums)
-                n = np.minimum(n, int(parameter))
             from_sums(sums, n.astype(np.float64), values, reasons)
-        if kind == WINDOW and self.counted:
-            n = np.minimum(n, int(parameter))
         return n, values, reasons
 
     # ---- copies
