@@ -106,7 +106,7 @@ class Checkpoint:
         if known.manifest is not None:
             self.generation = known.manifest.generation
         self._journal_number = known.journal_number
-        self._journal_offset = known.journal_offset
+        self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
     def processed(self, records: int) -> None:
         """The shard has processed records."""
