@@ -12,10 +12,10 @@ BENCH := .venv-bench
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench fuzz chaos clean
+.PHONY: help demo test quick lint bench fuzz chaos manifests clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
@@ -42,6 +42,9 @@ fuzz: $(TEST)/.ready ## decoder and engine under random poison for SECONDS (defa
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
+
+manifests: $(TEST)/.ready ## Kubernetes manifests that are made of alert rules and topics
+	$(TEST)/bin/python tests/deploy/manifests.py
 
 clean: ## remove environments, builds and caches
 	rm -rf $(DEMO) $(TEST) $(BENCH) build dist *.egg-info \

@@ -23,7 +23,7 @@ from prequential.topics.admin import (
     partition_errors,
     present,
 )
-from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import COMPARISONS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
@@ -380,6 +380,8 @@ def run_worker(config: Config, *, rebuild: bool = False) -> int:
 
 
 async def _main(config: Config, rebuild: bool) -> int:
+    if config.worker.instance_id is not None:
+        resolved("worker.instance_id", config.worker.instance_id)  # what is wrong with it is said first
     # Before the worker's own clients, which would tell of a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild).run()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import is_stranded
+from prequential.topics.clients import is_stranded, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.complaints import COMPLAINING
@@ -61,12 +61,15 @@ class Fetcher:
     ) -> None:
         self._config = config
         self._on_partitions = on_partitions
+        name = config.worker.instance_id
+        self._name = None if name is None else resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
         self._connect()
 
     def _connect(self) -> None:
         """New clients, out of the group, and no shard open."""
         config, kafka = self._config, self._config.kafka
+        static = {} if self._name is None else {"group.instance.id": self._name}
         self._member = Consumer(
             kafka.client(
                 **{
@@ -75,6 +78,7 @@ class Fetcher:
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
                     "session.timeout.ms": config.worker.session_timeout,
+                    **static,
                     **COMPLAINING,
                 }
             )
@@ -163,7 +167,12 @@ class Fetcher:
 
     def fetch(self, now: float) -> list[Fetched]:
         """What has come; `now` is monotonic (seconds)."""
-        self._member.poll(0)  # serves rebalances
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and message.error().code() == KafkaError._FATAL:
+            raise WorkError(
+                f"the group has thrown this worker out ({message.error().str()}): is there another one with "
+                f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+            )
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -200,7 +209,10 @@ class Fetcher:
         self.subscribe()
 
     def stop(self) -> None:
-        """Leave the group at once, so that others take over without waiting."""
+        """Leave the group at once, so that others take over without waiting.
+
+        A static member stays: whoever comes with its name takes its shards, others after the session timeout.
+        """
         self._member.close()
         for reader in self._readers:
             reader.close()
