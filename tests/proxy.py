@@ -80,6 +80,14 @@ class Proxy:
         self._loop.call_soon_threadsafe(held._go.set)
         assert held.passed.wait(_HANGS), "the broker doesn't answer what was held"
 
+    def let_all_go(self) -> int:
+        """Hold nothing any more, without waiting; how many requests were still held."""
+        self._holding.clear()
+        late = [held for held in self.held if not held._go.is_set()]
+        for held in late:
+            self._loop.call_soon_threadsafe(held._go.set)
+        return len(late)
+
     def lose_answers(self, kind: int, lose: bool = True) -> None:
         """From now on requests of a kind get through, and their connection brings no answer any more."""
         (self._answers.add if lose else self._answers.discard)(kind)
@@ -169,6 +177,7 @@ class _Link:
         self._broker: asyncio.StreamWriter | None = None
         self._client: str | None = None  # its client.id, once it has sent a request
         self._deaf = False  # answers don't get back
+        self._dumb = False  # requests don't get there any more
         self._held: Held | None = None
         self._through = asyncio.Event()
 
@@ -186,7 +195,8 @@ class _Link:
         try:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await self._there()
-            if self._broker.can_write_eof():
+            if not self._dumb and self._broker.can_write_eof():
+                self._dumb = True
                 with suppress(OSError):
                     self._broker.write_eof()
             await back
@@ -212,8 +222,9 @@ class _Link:
                 await held._go.wait()
             if self._proxy.loses_answer(kind):
                 self._deaf = True
-            self._broker.write(size + request)
-            await self._broker.drain()
+            if not self._dumb:
+                self._broker.write(size + request)
+                await self._broker.drain()
 
     async def _back(self, reader: asyncio.StreamReader) -> None:
         """Answers, as bytes."""
@@ -246,8 +257,12 @@ class _Link:
     def half_close(self, to_client: bool) -> bool:
         """Close one direction."""
         writer = self._writer if to_client else self._broker
-        if writer is None or not writer.can_write_eof():
+        if writer is None or writer.is_closing() or not writer.can_write_eof():
             return False
+        if to_client:
+            self._deaf = True
+        else:
+            self._dumb = True
         with suppress(OSError):
             writer.write_eof()
         return True

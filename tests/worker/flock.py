@@ -152,6 +152,10 @@ class Flock:
 
     # ---- parts of them
 
+    def start(self) -> WorkerProcess:
+        """A new worker."""
+        return WorkerProcess(self._config)
+
     def _stranded(self, worker: WorkerProcess, now: float) -> bool:
         return now < self._back + _STRANDED_SECONDS and bool(_CANT_PUBLISH.search(worker.log))
 
@@ -163,7 +167,7 @@ class Flock:
 
     def _fill(self, count: int) -> None:
         while len(self.running) < count:
-            self.running.append(WorkerProcess(self._config))
+            self.running.append(self.start())
 
     def _thaw(self, worker: WorkerProcess) -> None:
         """SIGCONT: it wakes up as one that may have lost its shards, and doesn't know it yet."""
@@ -175,6 +179,6 @@ class Flock:
         if worker.status == 1 and _UNREACHABLE in worker.log and _UP not in worker.log:
             # The broker was away while it started: its supervisor tries again.
             self.running.remove(worker)
-            self.running.append(WorkerProcess(self._config))
+            self.running.append(self.start())
         else:
             assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"
