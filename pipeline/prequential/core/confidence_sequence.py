@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 
 from prequential.core.kernel import inner
-from prequential.core.mathematics import log
+from prequential.core.mathematics import exp, log
 
 #: ρ: the bound is tightest at an intrinsic time of some 60 (at a two-sided level of 0.05) to 100 (at 0.005);
 #: for the difference of 0/1 losses that is 60 to 100 outcomes on which just one model is right, 1,000 to
@@ -45,6 +45,9 @@ RHO = 8.0
 
 #: C = P(ρ, ρ)·Γ(ρ)·e^ρ·ρ^-ρ for that ρ.
 _C = 0.48987461654486122755
+
+#: sqrt(2π)
+_ROOT_2PI = 2.50662827463100050242
 
 #: The largest correlation r that is taken away, f = 19. Without any limit a model that is better wherever
 #: they differ would never be found so, as it is one long run; so it takes 298 such outcomes, at level 0.05.
@@ -72,27 +75,37 @@ def needed_for(alpha: float) -> float:
 
 
 @inner
-def beyond(s: float, variance: float, needed: float) -> bool:
-    """Whether s >= 0 is beyond the bound, by v and N; no root is searched for.
+def needed_with(rho: float, alpha: float) -> float:
+    """The same for another ρ >= 8, by P(ρ, ρ) <= 1/2 + 1/(3·sqrt(2πρ)), which is too large by 1e-5 at most.
 
-    >>> beyond(20.0, 40.0, needed_for(0.025)), beyond(30.0, 40.0, needed_for(0.025))
+    >>> needed_with(8.0, 0.025) / needed_for(0.025) - 1
+    6...e-05
+    """
+    return (0.5 + 1.0 / (3.0 * _ROOT_2PI * math.sqrt(rho))) * exp(_at_zero(rho)) / alpha
+
+
+@inner
+def beyond(s: float, variance: float, needed: float, rho: float) -> bool:
+    """Whether s >= 0 is beyond the bound, by v, N and ρ; no root is searched for.
+
+    >>> beyond(20.0, 40.0, needed_for(0.025), RHO), beyond(30.0, 40.0, needed_for(0.025), RHO)
     (False, True)
     """
-    a = variance + RHO
+    a = variance + rho
     return _at_zero(a) + (s - a * _log_of_one_plus(s / a)) >= log(needed + 1.0 / (s + 1.0))
 
 
 @inner
-def radius(variance: float, needed: float) -> float:
+def radius(variance: float, needed: float, rho: float) -> float:
     """Where `beyond` changes: the s with G(s, v) = ln(N + 1/(s + 1)), by Newton's method from above.
 
     It starts where a bound of G is as large, s - a·ln(1 + s/a) >= s²/(2a + 4s/3), and comes down, since G is
     convex.
 
-    >>> round(radius(50.0, needed_for(0.025)), 6)  # of 1,000 outcomes with 50 that one model has wrong
+    >>> round(radius(50.0, needed_for(0.025), RHO), 6)  # of 1,000 outcomes with 50 that one model has wrong
     24.57978
     """
-    a = variance + RHO
+    a = variance + rho
     start = _at_zero(a)
     y = (log(needed + 1.0) - start) / a
     s = a * (2.0 / 3.0 * y + math.sqrt(4.0 / 9.0 * y * y + 2.0 * y))
