@@ -1,10 +1,11 @@
-"""Plots as SVG, without a library: panels one below the other, with one x axis."""
+"""Plots as SVG, without a library: panels one below the other, with one x axis of outcomes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,10 @@ _LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34
 #: Points of a curve: of all values that fall on one pixel the lowest and the highest are drawn.
 _COLUMNS = _WIDTH - _LEFT - _RIGHT
 
-_COLOURS = ("#1b6ca8", "#c8553d", "#4c956c")
+_COLOURS = (
+    "#1b6ca8", "#c8553d", "#4c956c", "#8b5fbf", "#b8860b", "#2a9d8f", "#d1495b", "#6c757d", "#7f4f24",
+    "#3d5a80",
+)  # fmt: skip
 
 
 class Panel(NamedTuple):
@@ -80,7 +84,7 @@ def _panel(panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Seque
                 f'<line x1="{_LEFT}" x2="{right}" y1="{y(level):.1f}" y2="{y(level):.1f}" stroke="#888" '
                 f'stroke-dasharray="{dash}" stroke-width="0.8"/>'
             )
-    for colour, (place, (name, curve)) in zip(_COLOURS, enumerate(panel.curves.items())):
+    for colour, (place, (name, curve)) in zip(cycle(_COLOURS), enumerate(panel.curves.items())):
         points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in _thinned(curve))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1"/>')
         if name:
