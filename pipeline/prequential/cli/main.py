@@ -12,8 +12,8 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.version import VERSION
 
 _COMMANDS = (
-    "demo", "worker", "topics", "broker", "produce", "dead-letters", "replay", "detectors", "watch",
-    "bench",
+    "demo", "worker", "topics", "broker", "produce", "dead-letters", "replay", "detectors", "calibrate",
+    "watch", "bench",
 )
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
