@@ -125,7 +125,7 @@ def _form(excursions: bool, kappa: float, u: float) -> tuple[float, float]:
     if not excursions:
         return w, u
     if w < _SMALL:
-        return math.log(0.5 * w * w), 2.0 / kappa
+        return (math.log(0.5 * w * w) if w > 0.0 else -math.inf), 2.0 / kappa
     if w > _LARGE:
         return w, u
     whole = math.expm1(w) - w

@@ -115,7 +115,7 @@ def lines(report: Report) -> Iterator[str]:
     yield f"# False alarms: {report.budget} for each stream."
     yield "streams:"
     for stream, detectors in report.streams.items():
-        yield f"  {json.dumps(stream)}:"
+        yield f"  {json.dumps(stream, ensure_ascii=False)}:"
         yield "    detectors:"
         for detector in detectors:
             yield f"      - {{{', '.join(_entries(detector))}}}"
