@@ -90,8 +90,10 @@ def realised(
 ) -> list[tuple[float, float]]:  # fmt: skip
     """By detector: the threshold for one alarm in so many outcomes, and alarms over those wanted."""
     found = curves(past_of(world, history, seed), detectors, apart, made, seed)
-    new = [with_threshold(one, curve.at(1 / apart)) for one, curve in zip(detectors, found) if curve]
-    assert len(new) == len(detectors)
+    # Where it hardly ever alarms whatever its threshold, it keeps the one that it has.
+    new = [
+        with_threshold(one, curve.at(1 / apart)) if curve else one for one, curve in zip(detectors, found)
+    ]
     counts = alarms(world, tuple(new), outcomes, seed + 1)
     thresholds = []
     for one in new:

@@ -38,18 +38,16 @@ REPLICATES = 10
 #: Outcomes that are evaluated at once: logs and alarms of them are some 10 MB.
 _CHUNK = 1 << 14
 
-#: Outcomes of the first look and of the second, for each threshold.
-_FIRST_LOOK, _SECOND_LOOK = 1 << 17, 1 << 19
+#: Outcomes of the first look.
+_LOOK = 1 << 19
 
 #: Thresholds that rates are counted at, each with half the alarms of the one before, up to the rate that is
 #: wanted, or up to so many alarms in all: the curve through them is then known to a tenth.
 _POINTS, _LEAST_ALARMS = 6, 40
 
-#: Outcomes between alarms that the first look looks for: less rare ones are no Poisson process.
-_SHORTEST = 1_000
-
-#: Thresholds, of the rarest alarms, that say how often excursions come where κ is known.
-_OF_LEVEL = 4
+#: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and through
+#: which a line is laid where the wanted rate is counted.
+_OF_LEVEL, _NEAREST = 2, 3
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -224,51 +222,49 @@ def curves(
     each = outcomes // REPLICATES
     found: list[Curve | None] = []
     for detector, points in zip(detectors, _counted(streams, detectors, grids, outcomes)):
-        if DETECTORS[detector.detector].drift:
+        if DETECTORS[detector.detector].drift and longest > most:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)] if points else []
             found.append(_of_excursions(detector, points, walks, each))
         else:
-            found.append(_curve(threshold_of(detector), points, each * REPLICATES))
+            inside = points[-_NEAREST:] if longest <= most else points
+            found.append(_of_line(inside, points, each * REPLICATES))
     return found
 
 
 def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
     """Of each detector thresholds up to the one with so many outcomes between alarms; none: it has no alarms.
 
-    By a look at thresholds far apart, and another one at those that the first one points to.
+    Between those of a first look, thresholds far apart, ln(rate) is taken for a line.
     """
-    firsts: list[list[float]] = []
+    looks = []
     for detector in detectors:
         parameter = threshold_of(detector)
         value = float(DETECTORS[detector.detector].complete(detector.params)[parameter.name])
-        looks = [value * times for times in _TIMES] if parameter.rarer > 0 else _POWERS
-        counts = streams.count([with_threshold(detector, u) for u in looks], _FIRST_LOOK)
-        firsts.append(_halving(looks, counts, min(_SHORTEST, longest / 2.0)))
-    grids: list[list[float]] = []
-    seconds = _counted(streams, detectors, firsts, _SECOND_LOOK)
-    for detector, points in zip(detectors, seconds):
-        line = _curve(threshold_of(detector), points, _SECOND_LOOK // REPLICATES * REPLICATES)
-        if line is None:
-            grids.append([])
-            continue
-        grid = [line.at(2.0**i / longest) for i in reversed(range(_POINTS))]
-        grids.append([u for u in grid if u >= (_POWERS[0] if threshold_of(detector).rarer < 0 else 0.0)])
-    return grids
+        looks.append([value * times for times in _TIMES] if parameter.rarer > 0 else _POWERS)
+    given = [with_threshold(detector, u) for detector, look in zip(detectors, looks) for u in look]
+    counts = iter(streams.count(given, _LOOK).tolist())
+    return [_halving(look, [next(counts) for _ in look], longest) for look in looks]
 
 
-def _halving(looks: Sequence[float], counts: Ints, shortest: float) -> list[float]:
-    """Thresholds from the one on with so many outcomes between alarms, each with about half of them."""
-    wanted = _FIRST_LOOK / shortest
-    some = np.flatnonzero(counts >= _FEW)
-    if not len(some):
+def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> list[float]:
+    """Thresholds, each with about half of the alarms of the one before, the last so many outcomes apart."""
+    known = [(u, count) for u, count in zip(look, counts) if count >= _FEW]
+    if len(known) < 2:
         return []
-    often = np.flatnonzero(counts > wanted)
-    at = int(often[-1]) if len(often) else int(some[0])
-    before, after = float(counts[at]), float(counts[at + 1]) if at + 1 < len(looks) else 0.5
-    apart = looks[at + 1] - looks[at] if at + 1 < len(looks) else looks[at]
-    step = apart * math.log(2.0) / math.log(before / min(max(after, 0.5), before / 2.0))
-    start = looks[at] + step * max(0.0, math.log2(before / wanted))
-    return [start + step * i for i in range(_POINTS)]
+    logs = [math.log(count / _LOOK) for _, count in known]
+    falling = list(np.minimum.accumulate(logs) - 1e-9 * np.arange(len(logs)))
+    (before, _), (last, _) = known[-2:]
+    slope = max(falling[-2] - falling[-1], 1e-3) / (last - before)
+    found = []
+    for halvings in reversed(range(_POINTS)):
+        wanted = math.log(2.0**halvings / longest)
+        if wanted < falling[-1]:
+            found.append(last + (falling[-1] - wanted) / slope)
+        elif wanted <= falling[0]:
+            found.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
+        else:  # more often than at the lowest threshold of the look
+            found.append(known[0][0] * 0.5 ** (halvings + 1))
+    return found
 
 
 def _counted(
@@ -290,14 +286,13 @@ def threshold_of(detector: DetectorConfig) -> Parameter:
     return threshold
 
 
-def _curve(threshold: Parameter, points: Sequence[Point], outcomes: int) -> Curve | None:
-    """Through all points with alarms; None where there are too few, or where they don't become rarer."""
-    usable = [one for one in points if one.alarms.sum() >= _FEW]
+def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) -> Curve | None:
+    """A line through those points that have alarms; None where they don't become rarer."""
+    usable = [one for one in usable if one.alarms.sum() >= _FEW]
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
-    excursions = threshold.rarer > 0
-    level, kappa, counted, variance = _fit(excursions, usable, outcomes)
-    return Curve(excursions, level, kappa, counted, variance, outcomes, list(points))
+    level, kappa, counted, variance = _fit(usable, outcomes)
+    return Curve(False, level, kappa, counted, variance, outcomes, list(points))
 
 
 def _of_excursions(
@@ -323,37 +318,22 @@ def _of_excursions(
     )  # fmt: skip
 
 
-def _fit(excursions: bool, points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
-    """Poisson regression of counts by Newton's method: level, κ, and their variances."""
-    u = [one.u for one in points]
+def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
+    """Poisson regression of counts by Newton's method: level and κ of a line, and their variances."""
+    u = np.array([one.u for one in points])
     counts = np.array([one.alarms for one in points], dtype=np.float64)  # (points, replicates)
     total, replicates = counts.sum(axis=1), counts.shape[1]
-    kappa = _first_kappa(excursions, u[0], u[-1], math.log(total[0] / total[-1]))
-    level = math.log(total[-1] / outcomes) + _form(excursions, kappa, u[-1])[0]
+    x = np.stack([np.ones(len(u)), -u], axis=1)
+    beta = np.polyfit(-u, np.log(total / outcomes), 1)[::-1]
     for _ in range(_STEPS):
-        forms = np.array([_form(excursions, kappa, one) for one in u])
-        x = np.stack([np.ones(len(u)), -forms[:, 1]], axis=1)
-        mean = outcomes * np.exp(level - forms[:, 0])
+        mean = outcomes * np.exp(x @ beta)
         inverse = np.linalg.pinv((x.T * mean) @ x)
         change = inverse @ (x.T @ (total - mean))
-        before = kappa
-        level, kappa = level + float(change[0]), min(max(kappa + float(change[1]), kappa / 2.0), 2.0 * kappa)
-        if abs(kappa - before) < 1e-9 * kappa and abs(change[0]) < 1e-9:
+        beta = beta + change
+        if np.abs(change * np.array([1.0, u.max()])).max() < 1e-9:
             break
     scores = x.T @ (counts - mean[:, None] / replicates)
     # Between replicates it is that of the sum of all of them; of one it is so many times as much, of which
     # what is due to the past stays, as there is but one past.
     variance = replicates * (inverse @ (scores @ scores.T) @ inverse) - (replicates - 1) * inverse
-    return level, kappa, inverse, variance
-
-
-def _first_kappa(excursions: bool, low: float, high: float, fall: float) -> float:
-    """κ such that ln(rate) falls so much from one u to another."""
-    least, most = 1e-12 / high, 1e3 / low
-    for _ in range(200):
-        middle = math.sqrt(least * most)
-        if _form(excursions, middle, high)[0] - _form(excursions, middle, low)[0] < fall:
-            least = middle
-        else:
-            most = middle
-    return most
+    return float(beta[0]), float(beta[1]), inverse, variance
