@@ -178,11 +178,18 @@ class Pairing:
         for code, own in by_stream.items():
             whole = sum(pair in self.names[code].values() for pair in own)
             self.sharing[code] = self.sharing.get(code, 0) + whole
-            stream = self._catalog.streams[code]
-            known = {pair for row in stream.subjects for pair in self.of.get(row, ())} if whole else own
-            for pair in known:
-                if self.pairs.begun[pair]:
-                    self._declare(stream, pair, self.sharing[code])
+            if whole:
+                self._share(code)
+            else:
+                for pair in own:
+                    self._declare(self._catalog.streams[code], pair, self.sharing[code])
+
+    def _share(self, code: int) -> None:
+        """All pairs of a stream that have begun share its level."""
+        stream = self._catalog.streams[code]
+        for pair in {pair for row in stream.subjects for pair in self.of.get(row, ())}:
+            if self.pairs.begun[pair]:
+                self._declare(stream, pair, self.sharing[code])
 
     def _declare(self, stream: Stream, pair: int, sharing: int) -> None:
         """So many pairs share the level."""
@@ -211,7 +218,7 @@ class Pairing:
         return self._by_config[config.digest]
 
     def forget(self) -> None:
-        """Subjects that aren't known after all have no pairs."""
+        """Subjects that aren't known after all, or aren't evaluated any more, have no pairs."""
         subjects = self._catalog.subjects
         gone = [row for row in self.of if subjects[row] is None]
         removed = {pair for row in gone for pair in self.of[row]}
@@ -223,6 +230,10 @@ class Pairing:
             self.names[code] = {name: pair for name, pair in names.items() if pair not in removed}
             models = self._catalog.streams[code].models if code < len(self._catalog.streams) else {}
             self._of_models[code] = sum(b in models for _, b in self.names[code])
+            sharing = sum(bool(self.pairs.begun[pair]) for pair in self.names[code].values())
+            if sharing < self.sharing.get(code, 0):
+                self.sharing[code] = sharing
+                self._share(code)
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
             for name in [name for name, row in group.items() if subjects[row] is None]:
