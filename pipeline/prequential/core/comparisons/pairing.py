@@ -238,6 +238,26 @@ class Pairing:
         for group in self._groups.values():
             for name in [name for name, row in group.items() if subjects[row] is None]:
                 del group[name]
+        if removed:
+            for code in [code for code, count in self.left_out.items() if count]:
+                self._fill(code)
+
+    def _fill(self, code: int) -> None:
+        """Pairs that were beyond the limit take the places of those that are gone, in their order."""
+        self.left_out[code] = 0
+        if code >= len(self._catalog.streams):
+            return
+        stream, subjects = self._catalog.streams[code], self._catalog.subjects
+        known = {frozenset(self.ends[pair]) for row in stream.subjects for pair in self.of.get(row, ())}
+        # The stream as a whole comes first: segments and stages at an age follow it.
+        groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
+        for _, group in sorted(groups, key=lambda one: one[0]):
+            rows = sorted(group.values())
+            for later in rows:
+                for before in rows[: rows.index(later)]:
+                    first, second = subjects[before], subjects[later]
+                    if first is not None and second is not None and frozenset((before, later)) not in known:
+                        self._add(stream, first, second)
 
     def _remove(self, pair: int) -> None:
         pairs = self.pairs
