@@ -36,8 +36,8 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def lives() -> Lives:
-    return Lives(stages=("final",), versions="separate", segments=("arm",), limits=LIMITS)
+def lives(**more: Any) -> Lives:
+    return Lives(stages=("final",), versions="separate", segments=("arm",), limits=LIMITS, **more)
 
 
 def made(number: int, version: Any, y: str = "a", **more: Any) -> Record:
@@ -66,6 +66,13 @@ def test_other_models_and_versions_stay() -> None:
     assert some.shard.catalog.by_name["s"].models.keys() == {"n:1", "m", "m:2", "m:3"}
 
 
+def test_a_model_with_the_name_of_a_version_retires_nobody() -> None:
+    some = lives()
+    some.go(made(1, None, model="m:3"), made(1, "1"), made(1, "2"))
+    some.go(made(2, "3", "a class that is new"))
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:1", "m:2", "m:3"}
+
+
 def test_a_prediction_that_cannot_be_used_retires_nobody() -> None:
     some = lives()
     some.go(made(1, "1"), made(1, "2"))
@@ -81,6 +88,15 @@ def test_pairs_of_those_that_stay_share_the_level_anew() -> None:
     assert found == [], "of what waits only m:2 is there still"
     found = comparisons_of(some.go(made(12, "2"), made(12, None), lab(12, 13, "a")))
     assert {(m.model, m.against, m.pairs) for m in found} == {("m:2", "m", 1)}
+
+
+def test_a_pair_that_takes_the_number_of_one_that_is_gone_begins_anew() -> None:
+    only_baselines = Limits(versions_per_model=2, pairs_per_stream=0)
+    settings = {"versions": "separate", "baselines": ("persistent",), "limits": only_baselines}
+    some = Lives(stages=("final",), **settings)
+    for number, version in enumerate("123"):
+        found = comparisons_of(some.go(made(number, version), lab(number, number, "a")))
+        assert {(m.model, m.against, m.outcomes) for m in found} == {(f"m:{version}", "@persistent", 1)}
 
 
 def test_who_gave_way_is_known_to_the_next_life() -> None:

@@ -319,9 +319,10 @@ class Encoder:
         """Whether a prediction is of a version that takes another one's place."""
         if stream.config.versions != "separate" or record.model_version is None:
             return False
+        if record.model in stream.models:  # also one whose own name is that of a version
+            return False
         versions = stream.families.get(family_of(record), ())
-        most = self._catalog.config.limits.versions_per_model
-        return record.model not in versions and len(versions) >= most
+        return len(versions) >= self._catalog.config.limits.versions_per_model
 
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""

@@ -199,6 +199,10 @@ class Pairing:
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
             confidence_sequence.declare(sides[side].sequences, row, largest, level)
 
+    def identity(self, pair: int) -> tuple[int, int, str]:
+        """What tells a pair from all others, also from those that had its number: subjects, stages."""
+        return (*self.ends[pair], self.labels.get(pair, ""))
+
     def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
         """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
         pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
