@@ -62,8 +62,8 @@ class ComparisonReporter:
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
         self._pairing = pairing
-        #: By pair (`Pairing.identity`, since others take the numbers of those that are gone): the revisions of
-        #: both, and joint outcomes by loss, at its last messages.
+        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
+        #: and joint outcomes by loss, at its last messages.
         self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
         self._known_pairs: dict[int, Known] = {}
         self._selections: dict[tuple[int, ...], _Selected] = {}
