@@ -1,4 +1,4 @@
-"""The same outputs, to the last bit: as plain Python, and as other processors, libraries and runs would have them.
+"""The same outputs, to the last bit: as plain Python, on another processor, with other libraries.
 
 As a program it prints the outputs of some worlds, each of which is compared with the oracle first, and a
 digest of what is kept in the end: for what takes long, such as `NUMBA_CPU_NAME=generic`, or other versions of
