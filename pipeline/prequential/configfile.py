@@ -36,6 +36,7 @@ from prequential.confignames import (
     canonical,
     detectors_of_task,
     objective_of,
+    objective_untested,
     objective_without_value,
     parse_estimator,
     parse_signal,
@@ -54,6 +55,9 @@ from prequential.topics.errors import UsageError
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
 _OF_A_PAIR = 2
+
+#: Fewest outcomes that can say what an error rate may be.
+_LEAST_REFERENCE = 100
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -219,6 +223,10 @@ class _Reader:
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
         missing = objective_without_value(config)
+        if "objective" in children and not missing:
+            # Without a level an objective may have bounds that aren't tested.
+            given = self._mapping(children["objective"], f"{where}.objective", None)
+            missing = objective_untested(config, "level" in given)
         if "objective" in children and missing:
             name, problem = missing
             [node] = (key for key, _ in children["objective"].value if key.value == name)
@@ -256,7 +264,7 @@ class _Reader:
             for key, child in children.items()
         }
         settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
-        if not values:
+        if not values and "reference" not in settings:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
 
@@ -540,7 +548,9 @@ _STREAM: dict[str, Parser] = {
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
 
-_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
+_OBJECTIVE: dict[str, Parser] = {
+    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+}  # fmt: skip
 
 #: What can be asked of a model.
 _OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

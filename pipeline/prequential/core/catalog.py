@@ -224,7 +224,7 @@ class Catalog:
         """A stream's settings, as the loops read them."""
         config, s, code = stream.config, self.registry.streams, stream.code
         numbers = config.task == "regression"
-        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.detectors)}
+        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers

@@ -103,7 +103,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.detectors],
+                "detectors": [asdict(detector) for detector in plan.config.every_detector],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
