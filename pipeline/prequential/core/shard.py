@@ -42,6 +42,7 @@ from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
+from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
@@ -99,6 +100,8 @@ class Shard:
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
+        #: All outcomes, likewise.
+        self.past: Past | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -345,6 +348,10 @@ class Shard:
                 self._note_labels(plan, rows)
             if self.courses is not None:
                 self._note_course(plan, rows)
+            if self.past is not None:
+                sequences = log.sequence[rows]
+                subjects = plan.subject[sequences]
+                self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
             for i in range(0 if self.replaying else int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
