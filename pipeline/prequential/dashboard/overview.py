@@ -117,7 +117,11 @@ class Overview:
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
             "missed": [one._asdict() for one in missed],
-            "worse_than": [words for name, words in _AGAINST.items() if values.get(name, 0.0) < 0],
+            "worse_than": [
+                words
+                for name, words in _AGAINST.items()
+                if values.get(name, 0.0) < 0 and not is_baseline(key.model)
+            ],
             "incident": None if incident is None else incident_line(incident),
             "alarms": None if change is None else _change(change, now),
             "course": self._course(row, measures),

@@ -16,6 +16,9 @@ from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 
+#: The name of the course of what became of predictions: no stage has it.
+COVERAGE = "@coverage"
+
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
 _STAGES, _SEGMENTS = 6, 200
 
@@ -86,7 +89,7 @@ def model_page(
         "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
         "counts": reading.counts if reading else {},
         "coverage": coverage_of(model),
-        "coverage_series": courses.course("@coverage", past.coverage),
+        "coverage_series": courses.course(COVERAGE, past.coverage),
         "marks": _marks(history, key, past),
         "alarms": [_alarm(one) for one in list(past.alarms)[-_ALARMS:][::-1]],
         "incidents": [

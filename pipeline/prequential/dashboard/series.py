@@ -22,7 +22,7 @@ class Series:
     more, each second one goes, and from then on a point is taken if it is far enough from the one before
     it, in time or in outcomes: twice as far as `capacity` points would be from each other if they were spread
     evenly over what is kept. So memory is bounded, what is kept reaches over everything, and a sequence that
-    becomes slow keeps its resolution in time. (The newest state isn't a point's matter: see `watching.state`.)
+    becomes slow keeps its resolution in time. (The newest state is no point's matter: see `watching.state`.)
 
     Time is epoch ms and never goes back: labels may be processed in another order than they have.
 

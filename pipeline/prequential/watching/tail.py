@@ -40,7 +40,7 @@ class Tail:
     """Output topics (names without prefix) from near their ends, read_committed, without a group.
 
     `since` (epoch ms) begins with the first records that Kafka got then, but no further back than `most`
-    records from each partition's end.
+    records (by default `TAIL_RECORDS`) from each partition's end.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Tail:
         *,
         from_beginning: bool = False,
         since: int | None = None,
-        most: int = TAIL_RECORDS,
+        most: int | None = None,
     ) -> None:
         self._names = {kafka.topic(name): name for name in topics}
         counts = partition_counts(kafka, list(self._names))
@@ -86,7 +86,7 @@ class Tail:
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
                     low, high = watermarks(self._consumer, place)
-                    place.offset = low if from_beginning else max(low, high - most)
+                    place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
                     asked = None if since is None else first_since(self._consumer, place, since, high)
                     if asked is not None and asked >= place.offset:
                         place.offset = asked  # what is before isn't wanted, so nothing is cut off

@@ -12,6 +12,9 @@ const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" }
 // Points of a line up to which each is marked.
 const MARKED = 60;
 
+// Points of a line from which on the first of them don't matter for its heights.
+const SETTLING = 24;
+
 // Rows of the table beneath a chart.
 const LISTED = 100;
 
@@ -165,10 +168,13 @@ function options(first, width, now, readout, zoom) {
     padding: [18, 78, 0, 0],
     legend: { show: false },
     tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { time, range: (plot, low, high) => [low, high > low ? high : low + 1] }, y: { range: (plot, low, high) => spread(low, high, now()) } },
+    scales: {
+      x: { time, range: (plot, low, high) => [low, high > low ? high : low + 1] },
+      y: { range: (plot) => spread(plot, now()) },
+    },
     axes: [
       { stroke: text, font, grid, ticks: grid, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
-      { stroke: text, font, grid, ticks: grid, size: 66, values: (plot, splits) => splits.map((value) => told(value)) },
+      { stroke: text, font, grid, ticks: grid, size: first.format ? 76 : 62, values: (plot, splits) => splits.map((value) => told(value)) },
     ],
     series,
     bands,
@@ -191,9 +197,24 @@ function tick(value) {
   return Math.abs(value) >= 1e4 ? number(value) : String(Number(value.toPrecision(4)));
 }
 
-// Some air around what is drawn; lines of reference are seen if they are near.
-function spread(low, high, state) {
-  if (low === null || high === null) return [0, 1];
+// The heights of what is seen, with some air; lines of reference are seen if they are near. Of many points the first
+// ones don't count: estimates of a few outcomes are anywhere, and their intervals everywhere.
+function spread(plot, state) {
+  const { min, max } = plot.scales.x;
+  let low = Infinity;
+  let high = -Infinity;
+  for (const one of state.lines) {
+    const seen = one.x.map((x, i) => i).filter((i) => scaled(state, one.x[i]) >= min && scaled(state, one.x[i]) <= max);
+    for (const i of seen.length >= SETTLING ? seen.slice(Math.floor(seen.length / 12)) : seen) {
+      for (const column of [one.y, one.low ?? [], one.high ?? []]) {
+        const value = column[i];
+        if (value === null || value === undefined) continue;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+    }
+  }
+  if (low > high) return [0, 1];
   for (const one of state.references) {
     const height = high - low || Math.abs(high) || 1;
     if (one.y >= low - height && one.y <= high + height) {

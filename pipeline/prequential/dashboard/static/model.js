@@ -71,8 +71,8 @@ function fillControls(controls, view, params, context, again) {
   const { data } = view;
   const go = (changed) => context.go("model", { ...params, ...changed });
   replace(controls,
-    data.estimators.length > 1 && !context.report ? select("Estimator", data.estimators, data.estimator, null, (estimator) => go({ estimator })) : h("span", {}, `Estimator ${data.estimator}`),
-    data.segments.length && !context.report ? select("Segment", data.segments, data.segment, "all", (segment) => go({ segment })) : null,
+    data.estimators.length > 1 ? select("Estimator", data.estimators, data.estimator, null, (estimator) => go({ estimator })) : h("span", {}, `Estimator ${data.estimator}`),
+    data.segments.length ? select("Segment", data.segments, data.segment, "all", (segment) => go({ segment })) : null,
     select("Axis", ["time", "outcomes"], view.axis === "t" ? "time" : "outcomes", null, (axis) => {
       Object.assign(view, { axis: axis === "time" ? "t" : "outcomes", zoom: null });
       again();
@@ -173,12 +173,20 @@ function coverageCharts(data, axis) {
 
 function pairs(data) {
   if (!data.pairs.length) return null;
-  return section("Which model is better", h("ul", { class: "plain" }, data.pairs.map((pair) => h("li", {},
-    h("span", { class: pair.verdict === "undecided" ? "badge" : "badge mark-verdict" }, pair.verdict === "undecided" ? "? undecided" : "■ sure"), " ",
-    pairLink(pair)))));
+  return section("Which model is better", pairList(data.pairs));
 }
 
-export function pairLink(pair) {
+// Those of the stream as a whole; those of segments when they are asked for.
+export function pairList(pairs) {
+  const list = (found) => h("ul", { class: "plain" }, found.map((pair) => h("li", {},
+    h("span", { class: pair.verdict === "undecided" ? "badge" : "badge mark-verdict" }, pair.verdict === "undecided" ? "? undecided" : "■ sure"), " ",
+    pairLink(pair))));
+  const inSegments = pairs.filter((pair) => pair.segment !== null);
+  return [list(pairs.filter((pair) => pair.segment === null)),
+    inSegments.length ? h("details", { "data-key": "pairs of segments" }, h("summary", {}, `In segments: ${count(inSegments.length)}`), list(inSegments)) : null];
+}
+
+function pairLink(pair) {
   const { stream, partition, model, against, stage, loss, segment, sentence } = pair;
   return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stage}${segment ? ` ${segment}` : ""}: ${sentence}`);
 }
@@ -199,7 +207,7 @@ function segments(data) {
   const names = data.measures.slice(0, 6);
   return section("Segments", table(["segment", "#n", "#outcomes", ...names.map((name) => `#${name}`)],
     data.segment_rows.map((row) => [
-      link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment),
+      data.segments.includes(row.segment) ? link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment) : row.segment,
       count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments" }));
 }
 

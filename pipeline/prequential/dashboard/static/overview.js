@@ -66,11 +66,12 @@ export function words(name) {
 }
 
 function changes(data) {
-  const recent = data.changes.filter((change) => change.recent);
+  const { live } = data.status;
+  const recent = data.changes.filter((change) => change.recent || !live);
   if (!recent.length) return null;
-  return section("Alarms of the last hour",
+  return section(live ? "Alarms of the last hour" : "Alarms, the newest first",
     h("ul", { class: "plain" }, recent.map((change) => h("li", {},
-      h("span", { class: "badge mark-alarm" }, `▲ ${age(data.now - change.time)} ago`), " ",
+      h("span", { class: "badge mark-alarm" }, live ? `▲ ${age(data.now - change.time)} ago` : `▲ ${clock(change.time)}`), " ",
       link("model", { stream: change.stream, model: change.model, partition: change.partition }, `${change.stream} / ${change.model}`),
       `: ${counted(change.count, "alarm")} since ${moment(change.began, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))));
 }
@@ -97,21 +98,21 @@ function rows(data) {
     row.split ? `${row.stream}[${row.partition}]` : row.stream,
     [link("model", { stream: row.stream, model: row.model, partition: row.partition }, row.model), row.as_chosen ? null : h("span", { title: "it has not what was chosen; the nearest is shown" }, "*"),
       row.version ? h("span", { class: "quiet" }, ` ${row.version}`) : null],
-    state(row, data.now),
+    state(row, data.now, data.status.live),
     ...data.measures.map((name) => number(row.values[name])),
     count(row.outcomes),
-    data.status?.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
+    data.status.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
     spark(row.course),
   ]), { class: "models", "aria-label": "models" });
 }
 
 // What is wrong with a model, each as a mark and words.
-function state(row, now) {
+function state(row, now, live) {
   const found = [];
   if (row.incident) found.push(h("a", { class: "badge mark-incident", href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ incident, ${age(now - row.incident.began)}`));
   for (const one of row.missed) found.push(h("span", { class: "badge mark-missed" }, `▼ ${one.measure} ${number(one.value)} ${one.less_is_better ? ">" : "<"} ${one.bound}`));
-  if (row.alarms?.recent) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
-  else if (row.alarms) found.push(h("span", { class: "quiet" }, `▲ ${counted(row.alarms.count, "alarm")}`));
+  if (row.alarms?.recent && live) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
+  else if (row.alarms) found.push(h("span", { class: live ? "quiet" : "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}`));
   for (const one of row.worse_than) found.push(h("span", { class: "badge mark-below" }, `↓ worse than ${one}`));
   if (row.baseline) found.push(h("span", { class: "quiet" }, "baseline"));
   if (row.started_empty) found.push(h("span", { class: "quiet" }, "has not seen all"));

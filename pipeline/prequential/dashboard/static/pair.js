@@ -3,7 +3,7 @@
 import { h, link, replace, section } from "./dom.js";
 import { clock, count, interval, number } from "./format.js";
 import { createChart } from "./chart.js";
-import { pairLink, rangeOf } from "./model.js";
+import { pairList, rangeOf } from "./model.js";
 
 const WHOLE = "all";
 
@@ -78,5 +78,5 @@ function heading(data) {
 function others(data) {
   const rest = data.others.filter((one) => one.model !== data.model || one.against !== data.against || one.stage !== data.stage || one.loss !== data.loss || one.segment !== data.segment);
   if (!rest.length) return null;
-  return section("Other comparisons of these models", h("ul", { class: "plain" }, rest.map((one) => h("li", {}, pairLink(one)))));
+  return section("Other comparisons of these models", pairList(rest));
 }
