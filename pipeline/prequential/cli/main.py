@@ -13,8 +13,8 @@ from prequential.version import VERSION
 
 _COMMANDS = (
     "demo", "worker", "topics", "broker", "produce", "dead-letters", "replay", "detectors", "watch",
-    "bench",
-)
+    "dashboard", "report", "bench",
+)  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
 _INTERRUPTED = 130

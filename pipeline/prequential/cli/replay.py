@@ -18,7 +18,9 @@ from prequential.cli.sources import (
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
+from prequential.diagnosis import findings
 from prequential.files import Source, replay
+from prequential.report import Report
 from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
@@ -48,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
+    parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
     parser.set_defaults(run=run)
 
@@ -68,12 +71,16 @@ def run(args: argparse.Namespace) -> int:
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
         summary_out = stack.enter_context(open_output(args.summary))
+        report_out = stack.enter_context(open_output(args.report))
         out = _Writer(stack, args, config)
         with progress_bar() as progress:
             replayed = _from_topics if args.from_topics else _from_files
             emission = replayed(args, config, given, out, progress)
         account = out.account
         summary = account.summary(emission)
+        if report_out is not None and out.report is not None:
+            out.report.findings += map(str, findings(account.facts()))
+            report_out.write(out.report.html())
         if summary_out is not None:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     show(summary, Console(stderr=True))  # when all that was asked for is written
@@ -111,7 +118,7 @@ def _from_files(
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
     """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
-    return args.metrics_out is not None or args.comparisons_out is not None
+    return any(path is not None for path in (args.metrics_out, args.comparisons_out, args.report))
 
 
 class _Writer:
@@ -128,6 +135,8 @@ class _Writer:
             for kind, name in enumerate(KINDS) if (path := getattr(args, name)) is not None
         }  # fmt: skip
         self.sources: dict[int, Source] = {}
+        title = ", ".join(dict.fromkeys(self._files.values())) or config.kafka.bootstrap_servers
+        self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)
 
     def _place(self, kind: int, partition: int, offset: int) -> Place:
@@ -140,6 +149,8 @@ class _Writer:
         return None if line is None else {"file": self._files[kind], "line": line}
 
     def put(self, output: Output) -> None:
+        if self.report is not None:
+            self.report.put(output)
         if isinstance(output, Metrics):
             _write(self._metrics, output)
         elif isinstance(output, Alarm):
