@@ -35,6 +35,9 @@ OPTIONAL = {
     LABELS: ("ts",),
 }
 
+#: Formats of files; where none is said it follows from what the file begins with.
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+
 #: Fields that are classes or numbers; those that may be looked up in a `map`; the one that has a unit.
 TARGETS = ("y_pred", "y_true")
 _NAMES = ("stream", "model", "model_version", *TARGETS)
@@ -67,6 +70,27 @@ class MappingError(ValueError):
     def __init__(self, keys: Sequence[Any], sentence: str) -> None:
         super().__init__(sentence)
         self.keys = tuple(keys)
+
+
+class Origin(NamedTuple):
+    """Where a mapping is written: its section, and file and line of each part, by the keys that lead to it.
+
+    >>> Origin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
+    'conf.yaml line 7: files.labels.ts.unit'
+    """
+
+    section: str
+    lines: Mapping[tuple[Any, ...], str] = {}
+
+    def line(self, keys: tuple[Any, ...]) -> str:
+        """File and line of a part, as exactly as they are known, to stand before a sentence."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return f"{self.lines[keys]}: " if keys in self.lines else ""
+
+    def place(self, *keys: Any) -> str:
+        """The part as a sentence names it."""
+        return f"{self.line(keys)}{'.'.join((self.section, *map(str, keys)))}"
 
 
 class Path(NamedTuple):
@@ -170,16 +194,9 @@ class RecordMapping:
     y_proba: Mapping[str, Share] | Path | None = field(default=None, hash=False)
     segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
     when: tuple[Condition, ...] = ()
-    #: Where it is written, by the keys that lead there: `conf.yaml line 7: files.labels.ts`.
-    places: Mapping[tuple[Any, ...], str] = field(default_factory=dict, hash=False, compare=False)
+    origin: Origin = field(default_factory=lambda: Origin("the mapping"), compare=False)
     #: Required fields that aren't mentioned, so that they have the path of their own name.
     implied: frozenset[str] = frozenset()
-
-    def place(self, *keys: Any) -> str:
-        """Where a part of it is written, as exactly as that is known."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places.get(keys, "the mapping")
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Every path, with the keys that lead to it."""
@@ -194,13 +211,9 @@ class RecordMapping:
         return found + [(("when",), condition.path) for condition in self.when]
 
 
-#: Where parts of a mapping are written, by their keys.
-Places = Mapping[tuple[Any, ...], str]
-
-
 def parse(
     section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
-    places: Places | None = None,
+    origin: Origin | None = None,
 ) -> RecordMapping:  # fmt: skip
     """The mapping that a section says, as YAML gives it.
 
@@ -243,7 +256,7 @@ instance_id, y_true, ts
         own.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
         own.segments(given["segments"]) if "segments" in given else None,
         own.conditions(given["when"]) if "when" in given else (),
-        dict(places or {}), frozenset(implied),
+        origin or Origin("the mapping"), frozenset(implied),
     )  # fmt: skip
 
 
