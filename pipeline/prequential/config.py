@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Union
 
 import msgspec
+from prequential.mapping import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -329,6 +330,8 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
