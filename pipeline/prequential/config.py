@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Union
 
 import msgspec
+from prequential.mapping import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -255,6 +256,15 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything."""
 
@@ -264,6 +274,12 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`."""
+        return f"{self.group}-ingest"
 
     @property
     def group(self) -> str:

@@ -32,6 +32,7 @@ from prequential.config import (
     WorkerConfig,
     duration,
 )
+from prequential.configingest import read_sources
 from prequential.confignames import (
     canonical,
     detectors_of_task,
@@ -117,7 +118,7 @@ class _Reader:
 
     def config(self, node: yaml.Node | None) -> Config:
         sections = self._mapping(
-            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker")
+            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker", "ingest")
         )
         kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
@@ -132,6 +133,7 @@ class _Reader:
             limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
             http=self._section(sections.get("http"), "http", HttpConfig(), _HTTP),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
+            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
         )
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
