@@ -21,10 +21,6 @@ from prequential.ingest.reading import Place
 from prequential.topics.specs import INPUTS
 from prequential.worker.transactions import Outgoing, Transactions
 
-#: A transaction whose process is gone is aborted by the broker after this many ms; until then it holds up
-#: those who read the inputs, and whoever reads its partitions next. As long as it takes to miss the member.
-_TRANSACTION_TIMEOUT_MS = 10_000
-
 #: Seconds that one attempt to send the offsets may take.
 _OFFSETS_SECONDS = 10.0
 
@@ -38,7 +34,9 @@ class Writer(Transactions):
             f"{config.ingest_group}-{uuid4().hex}",
             who="ingest",
             topic=config.kafka.topic(INPUTS[0]),
-            timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            # A transaction whose process is gone is aborted by the broker after this time; until then it holds up
+            # those who read the inputs, and whoever reads its partitions next. The group takes as long to miss it.
+            timeout_ms=config.worker.session_timeout,
         )
         self._offsets: list[TopicPartition] = []
         self._metadata = b""
