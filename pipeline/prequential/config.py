@@ -321,6 +321,15 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything."""
 
@@ -332,6 +341,12 @@ class Config:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     #: By kind of file: how its rows become records; without one, columns have the names of our fields.
     files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`."""
+        return f"{self.group}-ingest"
 
     @property
     def group(self) -> str:

@@ -33,6 +33,7 @@ from prequential.config import (
     WorkerConfig,
     duration,
 )
+from prequential.configingest import read_sources
 from prequential.confignames import (
     canonical,
     detectors_of_task,
@@ -128,7 +129,7 @@ class _Reader:
     def config(self, node: yaml.Node | None) -> Config:
         sections = self._mapping(
             node, "the configuration",
-            ("kafka", "defaults", "streams", "limits", "http", "worker", "files"),
+            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest"),
         )  # fmt: skip
         kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
@@ -147,6 +148,7 @@ class _Reader:
                 name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
                 for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
             },
+            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
         )
 
     def mappings(
