@@ -300,6 +300,11 @@ class HttpConfig:
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
         "r2",
     )  # fmt: skip
+    #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
+    token: str | None = field(default=None, repr=False)
+    #: PEM files; with both, it is HTTPS.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
 
 
 @dataclass(frozen=True)

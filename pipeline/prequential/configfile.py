@@ -573,7 +573,8 @@ _WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {
-    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True),
+    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True), "token": _optional(_text),
+    "tls_certificate": _optional(_text), "tls_key": _optional(_text),
 }  # fmt: skip
 
 #: Periods within one horizon, at most: each has sums of its own.

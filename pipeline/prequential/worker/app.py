@@ -189,13 +189,10 @@ class Worker(Served):
         stop = stop_on_signals(self._loop)
         self._origin = await asyncio.to_thread(self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        http = self.config.http
         self.endpoint = Endpoint(  # step 2
-            http.host,
-            http.port,
-            {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )
-        log.info("metrics: http://%s:%d/metrics", self.endpoint.host, self.endpoint.port)
+        log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(has_crashed(self.app))
