@@ -152,7 +152,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -170,6 +170,10 @@ class _Reader:
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
+        if "incidents" in children:
+            changes["incidents"] = self._section(
+                children["incidents"], f"{where}.incidents", base.incidents, _INCIDENTS
+            )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
@@ -539,6 +543,10 @@ _STREAM: dict[str, Parser] = {
 }  # fmt: skip
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+_INCIDENTS: dict[str, Parser] = {
+    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
+}  # fmt: skip
 
 _OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
 
