@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from helpers import ENDED
 from prequential.config import Config, StreamConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Incident, Output
+
+#: A watermark above all times.
+ENDED = 1 << 62
 
 #: Metrics aren't asked for.
 QUIET = StreamConfig(stages=("final",), estimators=("all",), emit_outcomes=None, emit_every=None)
@@ -90,3 +92,8 @@ def incidents(records: Iterable[Record], config: StreamConfig = QUIET, **changed
 def steps(rng: np.random.Generator, *parts: tuple[int, float]) -> np.ndarray:
     """0 and 1: so many with this probability each, one part after the other."""
     return np.concatenate([(rng.random(n) < p) for n, p in parts]).astype(np.int64)
+
+
+def markov(rng: np.random.Generator, n: int, stays: float) -> np.ndarray:
+    """Labels 0 and 1, each like the one before with this probability."""
+    return np.cumsum(rng.random(n) >= stays) % 2
