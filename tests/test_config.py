@@ -18,6 +18,7 @@ from prequential.config import (
     ConfigError,
     DetectorConfig,
     HttpConfig,
+    IncidentConfig,
     Limits,
     Objective,
     StreamConfig,
@@ -124,7 +125,8 @@ class TestDefaults:
                        compare_stages: [final/initial], versions: separate,
                        stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
-                       detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
+                       detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
+                       incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
                      versions_per_model: 7}
@@ -149,6 +151,7 @@ class TestDefaults:
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
             emit_outcomes=None, emit_every=14 * DAY,
+            incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"), "t", "c", "k")

@@ -188,6 +188,21 @@ class Objective:
 
 
 @dataclass(frozen=True)
+class IncidentConfig:
+    """What belongs to one incident, and when it is over; times of labels in ms."""
+
+    #: Without alarms for this long, and for so many outcomes of the model, it is quiet: an incident that has
+    #: recovered is over, and an alarm of a later change is another incident's. Detectors of one change differ
+    #: by hundreds of outcomes, and an hour's work of somebody who was called isn't disturbed once more.
+    quiet: int = _MILLISECONDS["h"]
+    quiet_outcomes: int = 1_000
+    #: Quiet for this long without recovery, the new level is the usual one, and the incident over.
+    accept: int = _MILLISECONDS["w"]
+    #: Whether a detector's warning opens an incident, without an alarm.
+    warnings: bool = False
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated."""
 
@@ -220,6 +235,7 @@ class StreamConfig:
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
     detectors: tuple[DetectorConfig, ...] = OF_TASK
+    incidents: IncidentConfig = field(default_factory=IncidentConfig)
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
     champion: str | None = None

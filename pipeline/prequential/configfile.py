@@ -206,7 +206,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -224,6 +224,10 @@ class _Reader:
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
+        if "incidents" in children:
+            changes["incidents"] = self._section(
+                children["incidents"], f"{where}.incidents", base.incidents, _INCIDENTS
+            )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
@@ -601,6 +605,10 @@ _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _option
 
 _OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+}  # fmt: skip
+
+_INCIDENTS: dict[str, Parser] = {
+    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
 }  # fmt: skip
 
 #: What can be asked of a model.

@@ -25,7 +25,7 @@ from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.progress import Progress
@@ -49,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
+    parser.add_argument("--incidents-out", metavar="F", help="incidents: alarms of one change (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
     parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
@@ -128,6 +129,7 @@ class _Writer:
         self._metrics = stack.enter_context(open_output(args.metrics_out))
         self._comparisons = stack.enter_context(open_output(args.comparisons_out))
         self._alarms = stack.enter_context(open_output(args.alarms_out))
+        self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
         self._files = {
@@ -158,6 +160,8 @@ class _Writer:
             self.account.alarms.append(output)
         elif isinstance(output, Comparison):
             _write(self._comparisons, output)
+        elif isinstance(output, Incident):
+            _write(self._incidents, output)
         else:
             source = self.sources[output.kind]
             line = source.line_number(output.offset)
@@ -179,6 +183,6 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm | Incident) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")

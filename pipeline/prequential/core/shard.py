@@ -22,6 +22,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
 from prequential.core.encoder import Encoder, Round
+from prequential.core.incidents.incidents import ALARM, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
@@ -48,7 +49,7 @@ from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
@@ -92,6 +93,7 @@ class Shard:
         self.reporter = Reporter(self.catalog)
         self.pairing = Pairing(self.catalog)
         self.comparisons = ComparisonReporter(self.catalog, self.pairing)
+        self.incidents = Incidents(self.catalog)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.logs`).
@@ -296,6 +298,7 @@ class Shard:
             if about is None:
                 continue
             self.pairing.add(row)
+            self.incidents.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -331,16 +334,20 @@ class Shard:
                 streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
             reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
-            self._evaluate(int(used[OUTCOMES]), records)
+            raised = self._evaluate(int(used[OUTCOMES]), records)
             self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
+            found = self.incidents.consume(logs, records, raised)
+            self.outputs += [] if self.replaying else found
+        elif used[EVENTS]:
+            self.incidents.follow_events(logs)
         clear(logs)
 
-    def _evaluate(self, count: int, records: list[Any]) -> None:
-        """Estimators and detectors read the outcome log."""
+    def _evaluate(self, count: int, records: list[Any]) -> list[Raised]:
+        """Estimators and detectors read the outcome log; returns their alarms in order."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-        found: list[tuple[tuple[int, ...], Alarm]] = []
+        found: list[tuple[tuple[int, ...], Raised]] = []
         for number in numbers:
             plan = catalog.plans[number]
             rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
@@ -353,7 +360,7 @@ class Shard:
                 subjects = plan.subject[sequences]
                 self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(0 if self.replaying else int(alarms.raised[0])):
+            for i in range(int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
@@ -368,8 +375,9 @@ class Shard:
                     float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
                     records[record].instance_id, int(log.t1[row]),
                 )  # fmt: skip
-                found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
-        self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
+                order = record, about.kind, subject, outcome, _place(stage), detector
+                found.append((order, Raised(record, subject, alarm, ALARM)))
+        return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     def _note_course(self, plan: Plan, rows: Ints32) -> None:
         """Losses of the first stages of a plan's outcomes."""

@@ -19,7 +19,7 @@ from prequential.topics.admin import (
 )
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import COMPARISONS, INPUTS, topic_specs
+from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
@@ -300,13 +300,13 @@ class Worker(Served):
 def _create_own(kafka: KafkaConfig) -> None:
     """Create journal and snapshots where all else is there: nothing but the worker needs these.
 
-    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons`, which
-    topics that were made for an earlier version lack.
+    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons` and
+    `incidents`, which topics that were made for an earlier version lack.
     """
     specs = topic_specs(kafka)
     own = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    if not missing or missing - {kafka.topic(COMPARISONS)} not in (set(), own):
+    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), own):
         return
     try:
         for name in create(kafka, specs).created:

@@ -18,11 +18,12 @@ from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.specs import (
     COMPARISONS,
     DEAD_LETTERS,
     DRIFT_ALARMS,
+    INCIDENTS,
     INPUTS,
     JOURNAL,
     METRICS,
@@ -257,6 +258,8 @@ class Checkpoint:
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+        if isinstance(output, Incident):
+            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
         return self._dead_letter(output)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
