@@ -339,6 +339,8 @@ class WorkerConfig:
     commit_every: int = 250
     #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
     snapshot_every: int = 10_000
+    #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
+    quarantine_after: int | None = 3
 
 
 @dataclass(frozen=True)

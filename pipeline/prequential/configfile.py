@@ -573,7 +573,7 @@ _KAFKA: dict[str, Parser] = {
 
 _WORKER: dict[str, Parser] = {
     "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
-    "snapshot_every": _duration,
+    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {

@@ -80,6 +80,9 @@ class Shard:
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
         self.dead_letters = [0, 0, 0]
+        #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
+        self.quarantine: dict[tuple[int, int], str] = {}
+        self.quarantined = [0, 0, 0]
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
@@ -119,6 +122,9 @@ class Shard:
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new."""
+        for kind, offset in self.quarantine:
+            if kind == batch.kind:
+                batch.refuse(offset, self.quarantine[kind, offset])
         if self._versions_apart and batch.kind == PREDICTION:
             separate_versions(self.config, batch.records)
         return self.merge.add(batch)
@@ -482,6 +488,7 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        self.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:

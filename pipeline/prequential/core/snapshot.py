@@ -80,6 +80,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "ticks": list(shard.ticks.items()),
         "next_tick": shard.next_tick,
         "dead_letters": list(shard.dead_letters),
+        "quarantined": list(shard.quarantined),
         "remembered": shard.remembered,
         "streams": [
             {
@@ -186,6 +187,7 @@ class _Restoring:
         if set(saved_ticks) == set(shard.ticks):
             shard.ticks, shard.next_tick = saved_ticks, head["next_tick"]
         shard.dead_letters = list(head["dead_letters"])
+        shard.quarantined = list(head.get("quarantined", shard.quarantined))
         for saved in self._saved:
             self._stream(saved)
         self._subjects()

@@ -57,6 +57,7 @@ class Worker(Served):
         self._rebuilt: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
+        self._turns = asyncio.Lock()
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
@@ -145,6 +146,7 @@ class Worker(Served):
             self._origin,
             rebuild=rebuild,
             on_lost=self._on_lost,
+            turns=self._turns,
         )
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())
