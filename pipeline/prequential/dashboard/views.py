@@ -74,7 +74,7 @@ class Board:
         """The answer; raises BadRequest, or Absent for what isn't known."""
         with self._changed:
             found = self._answer(view, params, courses)
-        return {**found, "status": self._status()}
+        return {**found, "board": self._status()}
 
     def courses(self) -> Courses:
         """For somebody who stays: see `Courses`."""

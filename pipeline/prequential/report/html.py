@@ -146,13 +146,13 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         left_out = f"the report has room for pages of the {shown:,} worst of {len(rows):,} models"
         if len(table["rows"]) < len(rows):
             left_out += f", and for lines of the {len(table['rows']):,} worst"
-    status = {
+    board = {
         "title": title, "now": now, "live": False, "catching_up": False, "read": history.messages,
         "to_read": 0, "since": None, "unreadable": history.unreadable, "messages": history.messages,
         "trouble": None, "split": sorted(history.split)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
-        {"status": status, "overview": table, "models": models, "pairs": pairs, "incidents": incidents}
+        {"board": board, "overview": table, "models": models, "pairs": pairs, "incidents": incidents}
     )
 
 

@@ -23,7 +23,8 @@ const CAUSES = {
 export function incidentPage(root, params, context) {
   const head = h("div");
   const charts = h("div", { class: "charts wide" });
-  root.append(head, charts);
+  const rest = h("div");
+  root.append(head, charts, rest);
   let chart = null;
   let data = null;
   let zoomed = null;
@@ -52,7 +53,8 @@ export function incidentPage(root, params, context) {
       data = next;
       // The server sends a single course by the name of its stage.
       data.series = data.series?.t ? data.series : Object.values(data.series ?? {})[0];
-      replace(head, heading(data), since(data), severity(data), causes(data), baselines(data), noise(data), records(data));
+      replace(head, heading(data), since(data), severity(data));
+      replace(rest, causes(data), baselines(data), noise(data), records(data));
       draw();
     },
     close() {
@@ -75,7 +77,7 @@ function place(what, one, now) {
 }
 
 function since(data) {
-  const { now } = data.status;
+  const { now } = data.board;
   return section("1. Since when", h("ul", {},
     place("It began at", data.change_point, now), place("It was noticed at", data.opened, now), place("It was over at", data.recovered, now)));
 }
@@ -126,7 +128,7 @@ function noise(data) {
       : `No alarm before it${known}: these detectors are quiet here.`),
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
-    earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.status.now)))) : null,
+    earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
     data.alarms.length && typeof data.alarms[0] === "object" ? alarmTable(data.alarms) : null);
 }
 
@@ -145,7 +147,7 @@ export function incidentsPage(root, params) {
     query: params,
     take(data) {
       replace(body, data.incidents.length
-        ? h("ul", { class: "plain" }, data.incidents.map((one) => h("li", {}, incidentLine(one, data.status.now))))
+        ? h("ul", { class: "plain" }, data.incidents.map((one) => h("li", {}, incidentLine(one, data.board.now))))
         : h("p", {}, "No incident was seen."));
     },
     close() {},

@@ -40,9 +40,9 @@ function show() {
   document.title = `${page.title} · prequential`;
   stop = source.open(view, page.query, (data) => {
     problem.hidden = true;
-    replace(header, above(data.status, view));
+    replace(header, above(data.board, view));
     page.take(data);
-    main.dataset.ready = data.status.messages;
+    main.dataset.ready = data.board.messages;
     if (!first) focus(view, typing);
     first = true;
   }, (sentence) => {

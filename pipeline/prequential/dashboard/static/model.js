@@ -18,8 +18,9 @@ export function modelPage(root, params, context) {
   const controls = h("div", { class: "controls" });
   const charts = h("div", { class: "charts" });
   const below = h("div");
-  root.append(head, controls, charts, below);
-  const view = { axis: null, zoom: null, span: null, chosen: null, charts: new Map(), data: null };
+  const note = h("p");
+  root.append(head, controls, note, charts, below);
+  const view = { note, axis: null, zoom: null, span: null, chosen: null, charts: new Map(), data: null };
   const redraw = () => view.data && draw(view, charts, redraw);
   const again = () => {
     fillControls(controls, view, params, context, again);
@@ -57,7 +58,7 @@ function timeMoves(data) {
 }
 
 function heading(data) {
-  const { now } = data.status;
+  const { now } = data.board;
   const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
   const said = [data.ts === null ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
   return [
@@ -114,6 +115,8 @@ export function rangeOf(courses, marks, axis, span) {
 
 function draw(view, holder, redraw) {
   const { data, axis } = view;
+  const nothing = `Estimator ${data.estimator} has no messages${data.segment ? ` in the segment ${data.segment}` : ""}.`;
+  replace(view.note, data.measures.length ? null : nothing);
   const courses = Object.entries(data.series);
   const marks = data.marks.filter((mark) => (mark.segment ?? null) === null || mark.segment === data.segment);
   const range = view.zoom ?? rangeOf(courses.map(([, course]) => course), marks, axis, view.span);

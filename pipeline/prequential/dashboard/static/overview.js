@@ -66,7 +66,7 @@ export function words(name) {
 }
 
 function changes(data) {
-  const { live } = data.status;
+  const { live } = data.board;
   const recent = data.changes.filter((change) => change.recent || !live);
   if (!recent.length) return null;
   return section(live ? "Alarms of the last hour" : "Alarms, the newest first",
@@ -98,10 +98,10 @@ function rows(data) {
     row.split ? `${row.stream}[${row.partition}]` : row.stream,
     [link("model", { stream: row.stream, model: row.model, partition: row.partition }, row.model), row.as_chosen ? null : h("span", { title: "it has not what was chosen; the nearest is shown" }, "*"),
       row.version ? h("span", { class: "quiet" }, ` ${row.version}`) : null],
-    state(row, data.now, data.status.live),
+    state(row, data.now, data.board.live),
     ...data.measures.map((name) => number(row.values[name])),
     count(row.outcomes),
-    data.status.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
+    data.board.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
     spark(row.course),
   ]), { class: "models", "aria-label": "models" });
 }

@@ -81,7 +81,7 @@ function reportSource(report) {
     report: true,
     open(view, params, take, fail) {
       const found = answers[view]?.(params);
-      if (found) take({ ...found, status: report.status });
+      if (found) take({ ...found, board: report.board });
       else fail("this isn't in the report, which holds what is worst within its size", false);
       return () => {};
     },
