@@ -95,7 +95,7 @@ class SourceTranslator:
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
         paths = [path for one in mappings for _, path in one.paths()]
         self._roots = {path.root for path in paths}
-        self._row = row_path(paths)
+        self._operation = operation_path(paths)
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
@@ -154,8 +154,8 @@ class SourceTranslator:
         nothing: set[int] = set()
         if None in values:
             nothing = {place for place, value in enumerate(values) if value is None and place not in unread}
-        if self._row is not None:
-            operations = pick(values, (*self._row[:-1], _OPERATION))
+        if self._operation is not None:
+            operations = pick(values, self._operation)
             nothing |= {place for place, done in enumerate(operations) if done in _WITHOUT_ROW}
         return frozenset(nothing)
 
@@ -194,14 +194,14 @@ def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
     }
 
 
-def row_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
-    """Where in a value the row is that a change left behind, if paths lead into such a one.
+def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
+    """Where in a value Debezium says what was done, if paths lead into the row that this left behind.
 
-    >>> row_path([Path.parse("value.payload.after.id")])
-    ('payload', 'after')
-    >>> row_path([Path.parse("value.id")])
+    >>> operation_path([Path.parse("value.payload.after.id")])
+    ('payload', 'op')
+    >>> operation_path([Path.parse("value.id")])
     """
     for path in paths:
         if path.root == "value" and _AFTER in path.keys[:-1]:
-            return path.keys[: path.keys.index(_AFTER) + 1]
+            return (*path.keys[: path.keys.index(_AFTER)], _OPERATION)
     return None
