@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.ingest.formats import Decoded, Unreadable, each, read_json
+from prequential.ingest.formats import Content, Unreadable, each, read_json
 
 #: Names of headers that hold attributes in binary mode begin so; the content's type has its own name.
 _ATTRIBUTE, _CONTENT_TYPE = "ce_", "content-type"
@@ -26,7 +26,7 @@ _STRUCTURED, _BATCHED = "application/cloudevents", "application/cloudevents-batc
 _JSON = ("json", "+json")
 
 
-def decode(messages: Sequence[Message]) -> Decoded:
+def decode(messages: Sequence[Message]) -> Content:
     """The events of a batch; None for a record without value and attributes (a tombstone)."""
     return each(messages, _event)
 

@@ -11,13 +11,13 @@ import msgspec
 from confluent_kafka import Message
 from prequential.config import Config
 from prequential.ingest.counting import Counts
-from prequential.ingest.formats import Decode
+from prequential.ingest.formats import Content, Decode
 from prequential.mapping import Path, RecordMapping
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.specs import DEAD_LETTERS
-from prequential.translation import Records, Translator, pick
+from prequential.translation import Records, Translator
 from prequential.worker.rejected import rejected
 from prequential.worker.transactions import BY_KEY, Outgoing
 
@@ -50,6 +50,18 @@ class _Writing(Translator):
     def __init__(self, mapping: RecordMapping, config: Config) -> None:
         super().__init__(mapping, lambda stream: config.stream(stream).task == "regression")
         self._struct = _STRUCTS[mapping.kind]
+
+
+class _Table(Records):
+    """A batch for a translator, whose values lie as their format has them."""
+
+    def __init__(self, content: Content, **others: Any) -> None:
+        super().__init__(content.values, **others)
+        self._content = content
+
+    def column(self, path: Path) -> list[Any]:
+        """What every record has there; None where it has nothing."""
+        return self._content.column(path.keys) if path.root == "value" else super().column(path)
 
 
 class Made(NamedTuple):
@@ -95,7 +107,7 @@ class SourceTranslator:
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
         paths = [path for one in mappings for _, path in one.paths()]
         self._roots = {path.root for path in paths}
-        self._row = row_path(paths)
+        self._operation = operation_path(paths)
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
@@ -122,9 +134,9 @@ class SourceTranslator:
 
     def apply(self, messages: Sequence[Message]) -> Outcome:
         """What becomes of a batch."""
-        content, unread = self._decode(messages)
-        reasons = {place: f"value: {reason}" for place, reason in unread.items()}
-        nothing = self._without_content(content, unread)
+        content = self._decode(messages)
+        reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
+        nothing = self._without_content(content)
         table = self._table(messages, content, reasons)
         times = [message.timestamp()[1] for message in messages]
         found = []
@@ -143,37 +155,43 @@ class SourceTranslator:
             found.append(Made(kind, translated.records, values))
         for place in nothing:
             reasons.pop(place, None)
-        passed = passed.difference(unread) | nothing
+        passed = passed.difference(content.reasons) | nothing
         for made in found:
             for place in (*reasons, *nothing):
                 made.records[place] = made.values[place] = None
         return Outcome(found, reasons, passed)
 
-    def _without_content(self, values: Sequence[Any], unread: dict[int, str]) -> frozenset[int]:
+    def _without_content(self, content: Content) -> frozenset[int]:
         """Places of tombstones, and of Debezium's events after which a row isn't there."""
         nothing: set[int] = set()
-        if None in values:
-            nothing = {place for place, value in enumerate(values) if value is None and place not in unread}
-        if self._row is not None:
-            operations = pick(values, (*self._row[:-1], _OPERATION))
-            nothing |= {place for place, done in enumerate(operations) if done in _WITHOUT_ROW}
+        if None in content.values:
+            absent = [place for place, value in enumerate(content.values) if value is None]
+            nothing = {place for place in absent if place not in content.reasons}
+        if self._operation is not None:
+            operations = content.column(self._operation)
+            nothing |= {
+                place for place, done in enumerate(operations) if type(done) is str and done in _WITHOUT_ROW
+            }
         return frozenset(nothing)
 
-    def _table(self, messages: Sequence[Message], values: list[Any], reasons: dict[int, str]) -> Records:
+    def _table(self, messages: Sequence[Message], content: Content, reasons: dict[int, str]) -> _Table:
         """The batch for the translators; of what no path begins with nothing is taken."""
         keys: list[Any] | None = None
         if self._decode_key is not None:
-            keys, unread = self._decode_key(messages)
-            for place, reason in unread.items():
+            decoded = self._decode_key(messages)
+            keys = decoded.values
+            for place, reason in decoded.reasons.items():
                 reasons.setdefault(place, f"key: {reason}")
         elif "key" in self._roots:
             keys = [message.key() for message in messages]
-        return Records(
-            values,
+        return _Table(
+            content,
             keys=keys,
             headers=[message.headers() for message in messages] if "headers" in self._roots else None,
             topics=[self.topic] * len(messages) if "topic" in self._roots else None,
-            timestamps=[message.timestamp()[1] for message in messages] if "timestamp" in self._roots else None,
+            timestamps=(
+                [message.timestamp()[1] for message in messages] if "timestamp" in self._roots else None
+            ),
         )
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
@@ -194,14 +212,14 @@ def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
     }
 
 
-def row_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
-    """Where in a value the row is that a change left behind, if paths lead into such a one.
+def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
+    """Where in a value Debezium says what was done, if paths lead into the row that this left behind.
 
-    >>> row_path([Path.parse("value.payload.after.id")])
-    ('payload', 'after')
-    >>> row_path([Path.parse("value.id")])
+    >>> operation_path([Path.parse("value.payload.after.id")])
+    ('payload', 'op')
+    >>> operation_path([Path.parse("value.id")])
     """
     for path in paths:
         if path.root == "value" and _AFTER in path.keys[:-1]:
-            return path.keys[: path.keys.index(_AFTER) + 1]
+            return (*path.keys[: path.keys.index(_AFTER)], _OPERATION)
     return None

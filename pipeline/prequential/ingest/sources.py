@@ -5,7 +5,7 @@ from __future__ import annotations
 from prequential.config import Config, SourceConfig
 from prequential.ingest import cloudevents
 from prequential.ingest.formats import Decode, Json
-from prequential.ingest.records import SourceTranslator
+from prequential.ingest.records import SourceTranslator, operation_path
 
 
 def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]:
@@ -23,6 +23,8 @@ def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]
 def _decoder(source: SourceConfig) -> Decode:
     paths = [path for mapping in source.mappings for _, path in mapping.paths()]
     below = [path.keys for path in paths if path.root == "value"]
+    if (operation := operation_path(paths)) is not None:
+        below.append(operation)
     if source.format == "cloudevents":
         return cloudevents.decode
     return Json(below, framed=source.format == "json_schema")

@@ -37,6 +37,8 @@ class Writer(Transactions):
             # A transaction whose process is gone is aborted by the broker after this time; until then it holds up
             # those who read the inputs, and whoever reads its partitions next. The group takes as long to miss it.
             timeout_ms=config.worker.session_timeout,
+            # Nobody asks where a message has come to lie.
+            **{"delivery.report.only.error": True},
         )
         self._offsets: list[TopicPartition] = []
         self._metadata = b""
