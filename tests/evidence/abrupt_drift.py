@@ -201,7 +201,7 @@ def draw(found: dict[tuple[str, str], Outcomes], alarms: Sequence[Alarm], before
             first[f"alarm: {signal}"] = places[:1]
         title = f"{stream}: error of a tree with adaptive leaves"
         panels.append(Panel(title, estimates(own.loss), low=0.0, marks=first))
-    return figure(panels, [before], columns=200)
+    return figure(panels, [before], columns=150)
 
 
 def main() -> None:

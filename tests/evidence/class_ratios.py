@@ -1,9 +1,10 @@
 """Tables III and IV of the 2019 paper done again: which measures raise false alarms at which class ratio.
 
-Agrawal streams without a drift, 10,000 instances, five class ratios, learned by Hoeffding trees of river with
-the settings of the paper's own experiment (which is public: github.com/dabrze/measure_dynamics); Page-Hinkley
+Agrawal streams without a drift, 10,000 instances, five class ratios, learned by Hoeffding trees with the
+settings of the paper's own experiment (which is public: github.com/dabrze/measure_dynamics); Page-Hinkley
 with its defaults on eight measures of a window of 100. `python -m tests.evidence.class_ratios` prints the
-tables of docs/papers.md, in some five minutes.
+tables of docs/papers.md with streams and trees of river, with `--moa` those of MOA, as in the paper; each in
+some five minutes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from prequential.sequences import Sequence as Outcomes
 from river import tree
 from river.datasets import synth
 
+from tests.evidence import moa
 from tests.evidence.sequences import Said, evaluated
 
 #: Positive to negative instances, and the share of positive ones.
@@ -83,9 +85,13 @@ def learn(share: float, seed: int, count: int) -> Said:
     return {"tree": said}, truth
 
 
-def experiment(share: float, runs: int, count: int) -> dict[str, Found]:
+def learned(share: float, runs: int, count: int) -> dict[str, Said]:
+    """Streams by their seeds."""
+    return {str(seed): learn(share, seed, count) for seed in range(runs)}
+
+
+def experiment(streams: Mapping[str, Said]) -> dict[str, Found]:
     """By measure."""
-    streams = {str(seed): learn(share, seed, count) for seed in range(runs)}
     detectors = tuple(
         DetectorConfig("page-hinkley", f"window:{WINDOW}:{measure}") for measure in MEASURES
     )
@@ -97,7 +103,7 @@ def experiment(share: float, runs: int, count: int) -> dict[str, Found]:
         values = [filled(one, detector.signal) for one in sequences.values()]
         found[measure] = Found(
             float(np.mean([1.0 - np.where(fed, own, 1.0)[-_LAST:].mean() for own, fed in values])),
-            len(raised) / runs,
+            len(raised) / len(streams),
             float(np.mean([alarms_of(one, np.where(fed, own, 1.0)) > 0
                            for one, (own, fed) in zip(sequences.values(), values)])),
             float(np.mean([1.0 - fed.mean() for _, fed in values])),
@@ -155,9 +161,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=RUNS, help="streams of each class ratio")
     parser.add_argument("--instances", type=int, default=INSTANCES, help="instances of a stream")
+    parser.add_argument("--moa", action="store_true", help="streams and trees of MOA")
     options = parser.parse_args()
+    source = moa.agrawal if options.moa else learned
     results = {
-        name: experiment(share, options.runs, options.instances) for name, share in RATIOS.items()
+        name: experiment(source(share, options.runs, options.instances)) for name, share in RATIOS.items()
     }
     for lines in tables(results):
         print(*lines, "", sep="\n")
