@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.comparing import Pair, Pairs
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
+from prequential.watching.incidents import Incidents, decode_incident
 from prequential.watching.messages import (
     ABSENT,
     Reading,
@@ -19,7 +20,7 @@ from prequential.watching.messages import (
 )
 
 #: The topics that are understood.
-TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 
 class ModelKey(NamedTuple):
@@ -60,13 +61,14 @@ class Model:
         self.key = key
         self.sequences: dict[Sequence, Newest] = {}
         self.changes = Changes()
+        self.incidents = Incidents()
         self.time = 0
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
 
 
 class State:
-    """Newest messages of all sequences and pairs, and alarms, grouped by the change that they tell of.
+    """Newest messages of all sequences, pairs and incidents, and alarms, grouped by the change they tell of.
 
     `stream` and `model` leave out what is about others.
     """
@@ -75,7 +77,8 @@ class State:
         self._stream = stream
         self._model = model
         self._handlers = {
-            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm
+            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
+            INCIDENTS: self._incident,
         }  # fmt: skip
         self.models: dict[ModelKey, Model] = {}
         #: By stream and partition.
@@ -148,6 +151,14 @@ class State:
         if model is None:
             return False
         model.changes.add(alarm, time)
+        return True
+
+    def _incident(self, value: bytes, time: int) -> bool:
+        message = decode_incident(value)
+        model = self._known(message.stream, message.model, message.partition, time)
+        if model is None:
+            return False
+        model.incidents.add(message, time)
         return True
 
     def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
