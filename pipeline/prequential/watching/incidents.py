@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
+from prequential.incident_text import cause_in_words, levels_in_words
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
@@ -15,13 +14,6 @@ from rich.text import Text
 _KEPT = 20
 
 CLOSED = "closed"
-
-#: Causes in words: what an on-call reads first.
-WORDS = {
-    "class_ratio": "class ratio", "concept": "concept", "persistence": "persistence",
-    "coverage": "coverage", "label_latency": "label latency", "selection": "which labels come",
-    "segment": "segment", "class": "class", "model_version": "version", "not_clear": "not clear",
-}  # fmt: skip
 
 decode_incident = msgspec.json.Decoder(Incident).decode
 
@@ -62,27 +54,6 @@ class Incidents:
         return list(reversed(self._open.values()))
 
 
-def in_words(cause: dict[str, Any]) -> str:
-    """A cause with what it says of itself, and its share.
-
-    >>> in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"}), in_words({"cause": "concept",
-    ... "share": 1.0}), in_words({"cause": "not_clear", "share": 0.0})
-    ('segment region=eu (93 %)', 'concept (100 %)', 'not clear')
-    """
-    name = str(cause["cause"])
-    word = WORDS.get(name, printable(name))
-    if name == "not_clear":
-        return word
-    which = cause.get({"model_version": "version"}.get(name, name))
-    named = f" {printable(str(which))}" if which is not None and name != "class_ratio" else ""
-    return f"{word}{named} ({100 * cause['share']:.0f} %)"
-
-
-def levels_in_words(message: Incident) -> str:
-    """The level before and after."""
-    return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
-
-
 def incident_line(incident: OpenIncident, now: int, width: int, whose: str = "") -> Text:
     """One incident in one line, after the name of `whose` it is: since when, how bad, and what changed."""
     message = incident.message
@@ -90,7 +61,7 @@ def incident_line(incident: OpenIncident, now: int, width: int, whose: str = "")
     what = [
         f"{message.status} since {moment(message.change_point['ts'], now)}",
         f"loss {levels_in_words(message)}", *where,
-        ", ".join(map(in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
+        ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip
     line = Text("  ".join([f"{age(now - incident.time):>4}", *([whose] if whose else []), *what]))
     line.stylize("yellow" if message.status == "open" else "")
