@@ -34,7 +34,7 @@ _SOON, _PART, _LATE = 64, 4, 1_000
 
 #: Outcomes after the first alarm up to which the change point may still move: a second change might lie
 #: behind them.
-_SETTLED = 1_000
+_SETTLED = 300
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
@@ -352,7 +352,9 @@ class Incidents:
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         known = (state.change_point["outcome"], state.statistic) if state.statistic > CLEAR else None
         segments = [one["segment"] for one in state.signals if one["segment"]]
-        found = examine(view, state.first, state.opened["outcome"], known if settled else None, segments)
+        back = state.recovered["outcome"] if known and state.recovered else None
+        fixed = known if settled else None
+        found = examine(view, state.first, state.opened["outcome"], fixed, segments, back)
         state.statistic = found.change.statistic
         state.change_point = details(found)["change_point"]
         state.recovered = found.recovered
