@@ -81,7 +81,7 @@ def test_a_model_and_a_time_name_it_too(files: dict[str, Path], capsys: pytest.C
     [
         (["ffffffff"], "'ffffffff': there is no such incident; known: "),
         (["no id"], "'no id': there is no such incident; known: "),
-        (["--stream=s", "--model=m", f"--at={LATENCY}"], "s/m had no incident at 1970-01-01T00:00:05Z; known"),
+        (["--stream=s", "--model=m", f"--at={LATENCY}"], "s/m had no incident at 1970-01-01T00:00:05Z;"),
         (["--stream=s", "--model=n", "--at=0"], "s/n had no incident at 1970-01-01T00:00:00Z; known: "),
     ],
 )

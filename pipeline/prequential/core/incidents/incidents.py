@@ -6,6 +6,7 @@ so many outcomes, and at the label time at which it may end.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,6 +54,18 @@ class Raised(NamedTuple):
     level: str
 
 
+#: What no message has said.
+_NOTHING_SAID = ("", "", 0.0, 0)
+
+
+class Standing(NamedTuple):
+    """How a model stands, for lookers-on: of an open incident its first cause and severity; all by cause."""
+
+    cause: str  # "": none is open
+    severity: float
+    opened: dict[str, int]
+
+
 @dataclass
 class State:
     """An incident that isn't over."""
@@ -93,6 +106,20 @@ class Incidents:
         self.examples: dict[int, list[tuple[int, str]]] = {}
         #: By owner: warnings that no incident has yet, by signal, and at which outcome.
         self.warned: dict[int, list[dict[str, Any]]] = {}
+        #: By owner: incidents so far, by the first cause that they opened with.
+        self.opened: dict[int, dict[str, int]] = {}
+
+    def standings(self, rows: Iterable[int]) -> dict[int, Standing]:
+        """How those of these subjects stand whose incidents are looked for."""
+        position = self.history.owners.position
+        found = {}
+        for row in rows:
+            if row < len(position) and position[row] and self.history.owners.owner[row] == row:
+                state, opened = self.open.get(row), dict(self.opened.get(row, {}))
+                is_open = state is not None and state.status == OPEN
+                _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
+                found[row] = Standing(cause, severity, opened)
+        return found
 
     # ---- rows
 
@@ -363,6 +390,9 @@ class Incidents:
     def _say(self, owner: int, state: State, found: Found) -> Incident:
         """The next message about an incident."""
         state.revision += 1
+        if state.revision == 1:
+            counts = self.opened.setdefault(owner, {})
+            counts[found.causes[0].cause] = counts.get(found.causes[0].cause, 0) + 1
         state.said = [state.status, found.causes[0].cause, found.severity, len(state.signals)]
         about, stream = self._catalog.subjects[owner], self._stream(owner)
         assert about is not None
