@@ -43,6 +43,7 @@ from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
+from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
@@ -79,6 +80,9 @@ class Shard:
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
         self.dead_letters = [0, 0, 0]
+        #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
+        self.quarantine: dict[tuple[int, int], str] = {}
+        self.quarantined = [0, 0, 0]
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
@@ -101,6 +105,8 @@ class Shard:
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
+        #: All outcomes, likewise.
+        self.past: Past | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -116,6 +122,9 @@ class Shard:
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new."""
+        for kind, offset in self.quarantine:
+            if kind == batch.kind:
+                batch.refuse(offset, self.quarantine[kind, offset])
         if self._versions_apart and batch.kind == PREDICTION:
             separate_versions(self.config, batch.records)
         return self.merge.add(batch)
@@ -196,12 +205,15 @@ class Shard:
             places, records = places[rest:], records[rest:]
 
     def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
-        """Process records; returns how many, fewer than all where one that brought a name was refused."""
+        """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
+        if self.encoder.retired:
+            self.pairing.forget()
+            self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
-        done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         if self.logs.dropped.max() > 0:
@@ -349,6 +361,10 @@ class Shard:
                 self._note_labels(plan, rows)
             if self.courses is not None:
                 self._note_course(plan, rows)
+            if self.past is not None:
+                sequences = log.sequence[rows]
+                subjects = plan.subject[sequences]
+                self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
             for i in range(int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
@@ -472,6 +488,7 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        self.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:

@@ -19,7 +19,7 @@ from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
+from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel, taken
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
@@ -80,12 +80,15 @@ def _head(shard: Shard) -> dict[str, Any]:
         "ticks": list(shard.ticks.items()),
         "next_tick": shard.next_tick,
         "dead_letters": list(shard.dead_letters),
+        "quarantined": list(shard.quarantined),
         "remembered": shard.remembered,
         "streams": [
             {
                 "name": stream.name, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
                 "values": [list(values) for values in stream.values], "versions": list(stream.versions),
+                "families": {family: list(names) for family, names in stream.families.items()},
+                "retired": list(stream.retired),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
@@ -102,7 +105,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.detectors],
+                "detectors": [asdict(detector) for detector in plan.config.every_detector],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
@@ -184,6 +187,7 @@ class _Restoring:
         if set(saved_ticks) == set(shard.ticks):
             shard.ticks, shard.next_tick = saved_ticks, head["next_tick"]
         shard.dead_letters = list(head["dead_letters"])
+        shard.quarantined = list(head.get("quarantined", shard.quarantined))
         for saved in self._saved:
             self._stream(saved)
         self._subjects()
@@ -223,6 +227,8 @@ class _Restoring:
             new_square[:least, :least] = square[:least, :least]
         for name in saved["versions"]:
             stream.version(name)
+        stream.retired = dict.fromkeys(saved["retired"])
+        stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
@@ -244,6 +250,10 @@ class _Restoring:
                 catalog.put_subject(about)
                 self._rows[code, kind, model, segment, age] = row
         catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
+        registry = catalog.registry
+        catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
+        gone = [row for row, about in enumerate(catalog.subjects) if about is None]
+        catalog.registry.subjects.retired[gone] = 1
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in _SUBJECT_STATE:
             getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]

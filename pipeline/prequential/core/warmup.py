@@ -57,6 +57,7 @@ _CLASSES = StreamConfig(
         ),
         DetectorConfig(signal="window:5/all"),
         DetectorConfig(signal="fading:0.9/fading:0.99"),
+        DetectorConfig(signal="recall"),
     ),
 )
 _NUMBERS = replace(
@@ -83,7 +84,7 @@ _STEP = 300
 
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
-    warm_up_detectors({one.detector for some in _settings(config) for one in some.detectors})
+    warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
     shard = Shard(CONFIG)
     _feed(shard, 0)
     parts = list(shard.snapshot())
