@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Union
 
 import msgspec
+from prequential.mapping import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -187,6 +188,21 @@ class Objective:
 
 
 @dataclass(frozen=True)
+class IncidentConfig:
+    """What belongs to one incident, and when it is over; times of labels in ms."""
+
+    #: Without alarms for this long, and for so many outcomes of the model, it is quiet: an incident that has
+    #: recovered is over, and an alarm of a later change is another incident's. Detectors of one change differ
+    #: by hundreds of outcomes, and an hour's work of somebody who was called isn't disturbed once more.
+    quiet: int = _MILLISECONDS["h"]
+    quiet_outcomes: int = 1_000
+    #: Quiet for this long without recovery, the new level is the usual one, and the incident over.
+    accept: int = _MILLISECONDS["w"]
+    #: Whether a detector's warning opens an incident, without an alarm.
+    warnings: bool = False
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated."""
 
@@ -219,6 +235,7 @@ class StreamConfig:
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
     detectors: tuple[DetectorConfig, ...] = OF_TASK
+    incidents: IncidentConfig = field(default_factory=IncidentConfig)
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
     champion: str | None = None
@@ -284,6 +301,8 @@ class Limits:
     predictions_per_instance: int = 1_000
     #: Pairs of models with each other; those that come later aren't compared.
     pairs_per_stream: int = 10
+    #: Versions of a model that are evaluated apart; the oldest one goes when one more comes.
+    versions_per_model: int = 5
 
 
 @dataclass(frozen=True)
@@ -297,6 +316,11 @@ class HttpConfig:
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
         "r2",
     )  # fmt: skip
+    #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
+    token: str | None = field(default=None, repr=False)
+    #: PEM files; with both, it is HTTPS.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -315,6 +339,17 @@ class WorkerConfig:
     commit_every: int = 250
     #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
     snapshot_every: int = 10_000
+    #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
+    quarantine_after: int | None = 3
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
 
 
 @dataclass(frozen=True)
@@ -327,6 +362,14 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`."""
+        return f"{self.group}-ingest"
 
     @property
     def group(self) -> str:

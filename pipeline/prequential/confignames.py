@@ -9,8 +9,8 @@ from typing import Any
 from prequential.config import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig, duration
 from prequential.core import naming
 from prequential.core.detectors import DETECTORS
+from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY, OF_NUMBERS
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
@@ -115,6 +115,17 @@ def objective_of(config: StreamConfig) -> Objective | None:
     bounds = {name: value for name, value in config.objective.bounds.items() if _has(config, name)}
     reference = config.objective.reference if config.task == "classification" else None
     return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
+
+
+def margin(measure: str, value: float, bound: float) -> float:
+    """How much better a value is than its bound.
+
+    >>> margin("accuracy", 0.75, 0.5), margin("mae", 0.75, 0.5), margin("bias", -0.75, 0.5)
+    (0.25, -0.25, -0.25)
+    """
+    if measure == "bias":
+        value = abs(value)
+    return bound - value if measure in LESS_IS_BETTER else value - bound
 
 
 def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from prequential.core import coverage, latency, periods, picture, selection
 from prequential.core.comparisons.standings import standings
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import new_alarms
+from prequential.core.incidents import history
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.merge import Batch
 from prequential.core.outcomes import new_log
@@ -128,6 +129,9 @@ def warm_consumers() -> None:
     for plan in catalog.plans:
         plan.consume(shard.logs.outcomes, nothing, catalog.positives(plan))
     reporter.metrics([row for row, about in enumerate(catalog.subjects) if about is not None], covered=True)
+    own = shard.incidents.history
+    history.follow(own, shard.logs.outcomes, 0, 0, shard.logs.events, 0, 0, catalog.registry.subjects)
+    history.follow_events(own, shard.logs.events, 0, 0)
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)

@@ -21,6 +21,7 @@ from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.fetching import FETCH_SETTINGS
+from prequential.worker.journal import standing
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.recovery import read_known
 from rich.progress import Progress, TaskID
@@ -108,7 +109,9 @@ class _ShardReplay:
             self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
             whole=False,
         )
-        self._cuts.extend(cut for entry in known.journal for cut in entry.cuts)
+        found = standing(known.journal)
+        self._cuts.extend((*found.settled, *found.open))
+        self._shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
         consumer = Consumer(
             self._config.kafka.client(
                 **{
