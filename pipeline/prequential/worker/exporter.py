@@ -130,6 +130,7 @@ _FAMILIES = (
     ("records_total", COUNTER, "Records fetched"),
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
+    ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
@@ -212,6 +213,7 @@ class Exporter:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
+                    families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
