@@ -55,19 +55,20 @@ def comparison(outcomes: int = 4000, **changed: Any) -> Record:
 def incident(began: int = 4800, **changed: Any) -> Record:
     """One that began, and was noticed 200 outcomes later."""
     ts = START + 1000 * (began + 200)
+    signal = {"detector": "page-hinkley", "signal": "error", "stage": "final", "segment": None}
     message: dict[str, Any] = {
         "id": f"incident-{began}", "stream": "elec2", "partition": 0, "model": "nb", "revision": 1,
-        "status": "open", "stage": "final", "opened": {"outcome": began + 200, "ts": ts},
+        "status": "open", "segment": None, "stage": "final", "opened": {"outcome": began + 200, "ts": ts},
         "change_point": {"outcome": began, "ts": ts - 200_000, "prediction_ts": ts - 260_000},
-        "alarms": [f"alarm-{began + 200}"],
-        "signals": [{"detector": "page-hinkley", "signal": "error", "stage": "final", "segment": None,
-                     "outcome": began + 200}],
-        "severity": 0.21, "before": {"level": 0.12, "interval": [0.1, 0.14], "n": 4000},
+        "alarms": [f"alarm-{began + 200}"], "alarm_count": 1,
+        "signals": [{**signal, "outcome": began + 200, "level": 0.3}], "severity": 0.54,
+        "before": {"level": 0.12, "interval": [0.1, 0.14], "n": 4000},
         "after": {"level": 0.33, "interval": [0.27, 0.39], "n": 200},
-        "causes": [{"cause": "segment", "share": 0.7, "segment": "country=fr"},
-            {"cause": "concept", "share": 0.3}],
-        "baselines": {"persistent": {"before": {"level": 0.3}, "after": {"level": 0.31}}},
-        "examples": ["4799", "4801", "4805"], "ts": ts, "config": "sha",
+        "causes": [
+            {"cause": "segment", "share": 0.7, "segment": "country=fr"}, {"cause": "concept", "share": 0.3},
+        ],
+        "baselines": {"persistent": {"before": 0.3, "after": 0.31}}, "examples": ["4799", "4801", "4805"],
+        "former_alarms": {"alarms": 2, "outcomes": 4800}, "outcome": began + 200, "ts": ts, "config": "sha",
     }  # fmt: skip
     return Record("incidents", json.dumps({**message, **changed}).encode(), ts)
 

@@ -221,10 +221,12 @@ class TestIncident:
             assert "It began at 2023-11-14 23:33:20 UTC" in text
             assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
             assert page.locator(".causes li").all_inner_texts() == [
-                "segment 70.0 %: one segment, rather than all (segment country=fr)",
-                "concept 30.0 %: the same inputs have other labels: the concept changed",
+                "segment country=fr (70 %): one segment, rather than all (segment country=fr)",
+                "concept (30 %): the same inputs have other labels: the concept changed",
             ]
-            assert "2 alarms before it" in text
+            assert "Severity 0.540, medium" in text
+            assert "persistent\t0.300\t0.310" in text
+            assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
             assert "1 incident of this model before:" in text
             assert page.locator(".ids li").all_inner_texts() == ["4799", "4801", "4805"]
             assert points(page, "accuracy, final, window:1000") == 60

@@ -107,10 +107,11 @@ class TestConditions:
 class TestMarkdown:
     def test_conditions_models_pairs_alarms_and_incidents(self) -> None:
         config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.9})))
+        causes = [{"cause": "segment", "share": 0.7, "segment": "country=fr"}]
         history = history_of(
             metrics(6000, 0.75, estimator="all"), metrics(6000, 0.95, model="tree", estimator="all"),
             comparison(),
-            alarm(), incident(), config=config,
+            alarm(), incident(causes=causes), config=config,
         )  # fmt: skip
         conditions = [parse_condition("accuracy < 0.9"), parse_condition("kappa < -1")]
         assert markdown(history, "build 7", conditions) == """\
@@ -135,7 +136,7 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2 / nb: open, segment`
+- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70 %); 1 alarm`
 """
 
     def test_names_are_code(self) -> None:

@@ -40,8 +40,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "watch",
         help="live table of the metrics",
-        description="Show the newest metrics and comparisons of models, and the latest drift alarms. Reads\n"
-        "committed messages only, joins no consumer group and changes nothing. Where standard\n"
+        description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
+        "Reads committed messages only, joins no consumer group and changes nothing. Where standard\n"
         "output is no terminal, prints a plain line for each message.",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -7,11 +7,13 @@ import time
 from types import TracebackType
 
 from prequential.config import Config
-from prequential.dashboard.history import ALL_TOPICS, INCIDENTS, History
+from prequential.dashboard.history import History
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.topics.admin import present
 from prequential.topics.errors import WorkError
+from prequential.topics.specs import INCIDENTS
+from prequential.watching.state import TOPICS
 from prequential.watching.tail import Tail
 
 #: Records of each partition that are read of what is there, at most: some 10 s of reading.
@@ -24,10 +26,11 @@ _STOP_SECONDS = 5.0
 def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     """A board over the last `window` (ms) of the output topics, and where its messages come from.
 
-    The topic of incidents is read if the cluster has it. Raises WorkError as `Tail`.
+    The topic of incidents, which clusters of earlier versions don't have, is read if it is there. Raises
+    WorkError as `Tail`.
     """
     kafka = config.kafka
-    topics = [name for name in ALL_TOPICS if name != INCIDENTS]
+    topics = [name for name in TOPICS if name != INCIDENTS]
     if present(kafka, [kafka.topic(INCIDENTS)]):
         topics.append(INCIDENTS)
     tail = Tail(kafka, topics, since=now() - window, most=MOST_RECORDS)

@@ -1,10 +1,10 @@
 // One incident, in the order in which somebody asks who was woken up; and the list of all.
 
 import { h, link, replace, section, table } from "./dom.js";
-import { age, clock, count, counted, interval, number, percent } from "./format.js";
+import { age, clock, count, counted, interval, number, words } from "./format.js";
 import { createChart } from "./chart.js";
 import { alarmTable, rangeOf } from "./model.js";
-import { incidentLine, words } from "./overview.js";
+import { incidentLine } from "./overview.js";
 
 // What a cause says, in words.
 const CAUSES = {
@@ -65,7 +65,7 @@ export function incidentPage(root, params, context) {
 
 function heading(data) {
   return [
-    h("h1", { tabindex: "-1" }, `◆ Incident of ${data.model} on ${data.stream}: ${data.status}`),
+    h("h1", { tabindex: "-1" }, `◆ Incident of ${data.model} on ${data.stream}${data.segment === null ? "" : `, ${data.segment}`}: ${data.status}`),
     h("p", { class: "quiet" }, link("model", { stream: data.stream, model: data.model, partition: data.partition }, "all of this model"), ` · stage ${data.stage} · revision ${data.revision} · id `, h("code", {}, data.id)),
   ];
 }
@@ -91,15 +91,19 @@ function severity(data) {
   const change = data.before?.level !== null && data.after?.level !== null && data.before && data.after ? data.after.level - data.before.level : null;
   return section("2. How bad",
     h("p", {}, "Loss before ", h("b", {}, level(data.before)), ", since then ", h("b", {}, level(data.after)), change === null ? null : `: ${change >= 0 ? "+" : ""}${number(change)}`),
-    h("p", {}, `Severity ${number(data.severity)}`));
+    h("p", {}, `Severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: the change in standard deviations of one outcome's loss (Cohen's d)`));
+}
+
+// Cohen's words (1988).
+function size(d) {
+  return d >= 0.8 ? "large" : d >= 0.5 ? "medium" : d >= 0.2 ? "small" : "less than small";
 }
 
 function causes(data) {
   if (!data.causes.length) return section("3. What changed", h("p", {}, "Not known yet."));
   return section("3. What changed", h("ol", { class: "causes" }, data.causes.map((one) => {
-    const details = Object.entries(one).filter(([name]) => name !== "cause" && name !== "share");
-    return h("li", {}, h("b", {}, words(one.cause)), one.share === undefined || one.share === null ? null : ` ${percent(one.share)}`,
-      CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
+    const details = Object.entries(one).filter(([name]) => !["cause", "share", "words"].includes(name));
+    return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
       details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
   })));
 }
@@ -120,22 +124,23 @@ function baselines(data) {
 }
 
 function noise(data) {
-  const known = data.alarms_known_since ? ` since ${clock(data.alarms_known_since)}` : "";
+  const { alarms, outcomes } = data.former_alarms;
   const earlier = data.incidents_before.length;
   return section("5. Are the detectors noisy here?",
-    h("p", {}, data.alarms_before
-      ? `${counted(data.alarms_before, "alarm")} before it${known}:`
-      : `No alarm before it${known}: these detectors are quiet here.`),
+    h("p", {}, alarms
+      ? `${counted(alarms, "alarm")} of this model in the ${counted(outcomes, "outcome")} before it; one in ${count(outcomes / alarms)}.`
+      : `No alarm of this model in the ${counted(outcomes, "outcome")} before it: its detectors are quiet.`),
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
     earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
-    data.alarms.length && typeof data.alarms[0] === "object" ? alarmTable(data.alarms) : null);
+    h("p", {}, `${counted(data.alarm_count, "alarm")} of this one${data.alarms.length ? ":" : "."}`),
+    data.alarms.length ? alarmTable(data.alarms) : null);
 }
 
 function records(data) {
   const ids = data.examples.map((one) => (typeof one === "object" && one !== null ? told(one) : String(one)));
   return section("6. Which records to look at", ids.length
-    ? [h("p", {}, "Instances around the change point:"), h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id))))]
+    ? [h("p", {}, "Instances that were wrong, the first ones behind the change point:"), h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id))))]
     : h("p", {}, "No examples were sent."));
 }
 
