@@ -144,6 +144,16 @@ def test_a_pair_has_its_course_for_each_estimator() -> None:
     assert told["sentence"].startswith("tree beats nb: error lower by 0.031")
 
 
+def test_a_model_is_found_in_whichever_partition_it_is() -> None:
+    board = Board(history_of(metrics(partition=3), comparison(partition=3)), "files")
+    about = {"stream": "elec2", "model": "nb"}
+    assert board.answer("model", about)["partition"] == 3
+    assert board.heard("model", about) > 0
+    assert board.answer("pair", {**about, "against": "tree"})["partition"] == 3
+    with pytest.raises(Absent):
+        board.answer("model", {**about, "partition": "0"})
+
+
 def test_requests_that_make_no_sense_are_sentences() -> None:
     board = Board(history_of(metrics()), "files")
     for view, params, error in (

@@ -160,11 +160,12 @@ class Overview:
         return [values[place] for place in series.at_most(_POINTS)]
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
-        """The newest alarms, those of one change as one."""
+        """The newest alarms, those of one change as one; without those of open incidents, which say more."""
         found = [
             (change, model.key)
             for model in self._history.models.values()
             if (change := model.changes.newest) is not None
+            and self._history.incidents.open_of(*_of(model.key)) is None
         ]
         found.sort(key=lambda one: (-one[0].time, one[1]))
         return [

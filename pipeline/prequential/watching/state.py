@@ -122,6 +122,10 @@ class State:
                 self.measures.update(newest.reading.measures)
         return newest.reading
 
+    def partitions(self, stream: str) -> list[int]:
+        """Those in which a stream is evaluated, in order."""
+        return self._partitions.get(stream, [])
+
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How its models stand, pair by pair."""
         found = self._pairs.get((stream, partition))

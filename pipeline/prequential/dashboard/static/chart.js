@@ -3,7 +3,7 @@
 import { h, svg, shown } from "./dom.js";
 import { clock, count, number } from "./format.js";
 
-const HEIGHT = 190;
+const HEIGHT = 210;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];

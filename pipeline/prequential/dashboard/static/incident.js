@@ -119,7 +119,7 @@ function told(value) {
 function baselines(data) {
   const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), told(one?.before ?? "–"), told(one?.after ?? "–")]);
   return section("4. What the baselines did", rows.length
-    ? table(["baseline", "before", "since then"], rows, { "aria-label": "baselines" })
+    ? table(["baseline", "#loss before", "#loss since then"], rows, { "aria-label": "baselines" })
     : h("p", {}, "Nothing is known of them."));
 }
 
@@ -133,8 +133,9 @@ function noise(data) {
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
     earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
-    h("p", {}, `${counted(data.alarm_count, "alarm")} of this one${data.alarms.length ? ":" : "."}`),
-    data.alarms.length ? alarmTable(data.alarms) : null);
+    data.alarms.length
+      ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this one`), alarmTable(data.alarms))
+      : h("p", {}, `${counted(data.alarm_count, "alarm")} of this one.`));
 }
 
 function records(data) {
