@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -10,10 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 from boards import START, a_drift, alarm, metrics
 from confluent_kafka import Producer
+from prequential.config import Config
+from prequential.dashboard import live
 from prequential.topics.clients import KafkaConfig
 from prequential.watching.tail import Record
 
@@ -91,3 +95,19 @@ def test_it_looks_back_as_far_as_it_is_told(cluster: KafkaConfig, page: Page) ->
         ready(page, address)
         page.wait_for_selector("text=1 to 1 of 1 model")
         assert page.locator("table.models td a").all_inner_texts() == ["new"]
+
+
+def test_beside_something_else_it_takes_a_free_port_and_ends_with_it(cluster: KafkaConfig) -> None:
+    """As the demo has it."""
+    publish(cluster, list(a_drift()))
+    day = 86_400_000  # ms
+    with live.Page(Config(cluster), day, "127.0.0.1", 0) as first:
+        port = int(first.address.rpartition(":")[2].strip("/"))
+        with live.Page(Config(cluster), day, "127.0.0.1", port) as second:
+            assert second.address != first.address
+            for address in (first.address, second.address):
+                with urlopen(f"{address}api/events?view=overview", timeout=60) as events:
+                    lines = (line for line in events if line.startswith(b"data: "))
+                    assert any(json.loads(line[6:])["total"] == 1 for line in lines)
+    with pytest.raises(OSError, match="refused"):
+        urlopen(first.address, timeout=10)

@@ -130,8 +130,8 @@ def _model(params: Params, history: History) -> ModelKey:
     stream, model = _text(params, "stream"), _text(params, "model")
     if "partition" in params:
         return ModelKey(stream, model, _whole(params, "partition"))
-    found = (key for part in history.partitions(stream) if (key := ModelKey(stream, model, part)) in history.models)
-    return next(found, ModelKey(stream, model, 0))
+    found = (ModelKey(stream, model, partition) for partition in history.partitions(stream))
+    return next((key for key in found if key in history.models), ModelKey(stream, model, 0))
 
 
 def _pair(params: Params, history: History) -> PairKey:
