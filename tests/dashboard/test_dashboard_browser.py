@@ -208,7 +208,7 @@ class TestIncident:
     def test_it_answers_in_the_order_of_the_questions(self, page: Page) -> None:
         some = [*a_drift(), alarm(2000), alarm(2500), alarm(5000), incident(1900, status="closed"),
             incident()]
-        with served(some) as (address, _):
+        with served(some) as (address, board):
             ready(page, f"{address}#/incidents")
             assert page.locator(".plain li").all_inner_texts()[0].startswith("◆ open for")
             page.click("a:has-text('elec2 / nb') >> nth=0")
@@ -230,6 +230,9 @@ class TestIncident:
             assert "1 incident of this model before:" in text
             assert page.locator(".ids li").all_inner_texts() == ["4799", "4801", "4805"]
             assert points(page, "accuracy, final, window:1000") == 60
+            board.take([metrics(6100, 0.7), incident(revision=2, status="recovered")])
+            page.wait_for_selector('figure[data-points="61"]')
+            page.wait_for_selector("h1:has-text('Incident of nb on elec2: recovered')")
 
 
 class TestSafety:

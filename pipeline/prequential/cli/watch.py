@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
-from prequential.topics.specs import METRICS
+from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
 from prequential.watching.pages import HELP, whole_table
@@ -67,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             sigterm_as_ctrl_c(),
-            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning)) as tail,
+            closing(
+                Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))
+            ) as tail,
         ):
             if args.once or not live:
                 for record in tail.to_end():

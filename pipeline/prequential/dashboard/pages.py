@@ -210,7 +210,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         ][:_ALARMS],
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
-        "series": courses.course(one.stage, series),
+        "series": {one.stage: courses.course(one.stage, series)},
         "measure": next((name for name in _SHOWN if series and name in series.names), None),
         "marks": _marks(history, key, past),
     }

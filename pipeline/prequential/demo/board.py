@@ -27,7 +27,7 @@ _decode_incident = msgspec.json.Decoder(Incident).decode
 
 
 class Board:
-    """Newest metrics of each sequence, how they went, incidents, and the alarms in order of their outcomes."""
+    """Newest metrics of each sequence, how they went, incidents, and alarms in order of their outcomes."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, str], Metrics] = {}

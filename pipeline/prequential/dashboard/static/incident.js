@@ -29,7 +29,7 @@ export function incidentPage(root, params, context) {
   let data = null;
   let zoomed = null;
   const draw = () => {
-    const course = data?.series;
+    const course = data?.series[data.stage];
     if (!course || !data.measure || !course.t.length) return;
     const axis = course.t[course.t.length - 1] > course.t[0] ? "t" : "outcomes";
     chart ??= createChart(charts, `${data.measure}, ${data.stage}, ${data.estimator}`, (ends) => {
@@ -51,8 +51,6 @@ export function incidentPage(root, params, context) {
     },
     take(next) {
       data = next;
-      // The server sends a single course by the name of its stage.
-      data.series = data.series?.t ? data.series : Object.values(data.series ?? {})[0];
       replace(head, heading(data), since(data), severity(data));
       replace(rest, causes(data), baselines(data), noise(data), records(data));
       draw();
