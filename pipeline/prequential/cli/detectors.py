@@ -153,7 +153,7 @@ def _past(args: argparse.Namespace, config: Config, given: list[str]) -> tuple[l
             found = [one for one in found if getattr(one, name) == asked]
             if not found:
                 raise WorkError(f"no sequence of --{name} {asked!r}: there are {', '.join(known)}")
-    if not any(one.config.detectors for one in found):
+    if not any(one.config.every_detector for one in found):
         raise WorkError("no detector is configured for what was evaluated: expected --detector")
     return found, alarms
 
