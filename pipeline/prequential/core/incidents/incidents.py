@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog import OTHER, Catalog, Stream, Subject
 from prequential.core.incidents import change_point, history
-from prequential.core.incidents.analysis import Found, View, details, examine
+from prequential.core.incidents.analysis import Fixed, Found, View, details, examine
 from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
@@ -81,6 +81,7 @@ class State:
     last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
     change_point: dict[str, int] = field(default_factory=dict)
     statistic: float = 0.0  # how clear it is
+    segment: str | None = None  # whose change it is, where the model's own isn't clear
     recovered: dict[str, int] | None = None
     #: What the last message said: status, first cause, severity, number of signals.
     said: list[Any] = field(default_factory=list)
@@ -377,12 +378,14 @@ class Incidents:
         """What is known of an incident's change by now."""
         view = self.view(owner)
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
-        known = (state.change_point["outcome"], state.statistic) if state.statistic > CLEAR else None
+        known = None
+        if state.statistic > CLEAR:
+            known = Fixed(state.segment, state.change_point["outcome"], state.statistic)
         segments = [one["segment"] for one in state.signals if one["segment"]]
         back = state.recovered["outcome"] if known and state.recovered else None
         fixed = known if settled else None
         found = examine(view, state.first, state.opened["outcome"], fixed, segments, back)
-        state.statistic = found.change.statistic
+        state.statistic, state.segment = found.change.statistic, found.segment
         state.change_point = details(found)["change_point"]
         state.recovered = found.recovered
         return found
