@@ -58,9 +58,9 @@ class Fixed(NamedTuple):
 
 
 def examine(
-    view: View, since: int, opened: int, fixed: Fixed | None, segments: Sequence[str], back: int | None
+    view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str], back: int | None
 ) -> Found:
-    """What the blocks say of the change among outcomes from number `since` on.
+    """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
 
     Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
     changed. A change that is `fixed` is where it was; of one that had recovered, `back` is the outcome from
@@ -73,12 +73,12 @@ def examine(
         change = change._replace(statistic=max(change.statistic, fixed.statistic))
         return _said(view, own, change, fixed.segment, first, back)
     segment, own = None, view.blocks
-    change = _change(view, own, first, opened)
+    change = _change(view, own, first, alarm)
     if not change.clear and view.binary:
         for name in segments:
             if name in view.names.segments:
                 of = _own(view, name)
-                other = _change(view, of, first, opened)
+                other = _change(view, of, first, alarm)
                 if other.clear and other.statistic > change.statistic:
                     segment, own, change = name, of, other
     return _said(view, own, change, segment, first, back)
@@ -88,9 +88,9 @@ def _first(blocks: Blocks, since: int) -> int:
     return int(np.searchsorted(blocks.number, since))
 
 
-def _change(view: View, own: Blocks, first: int, opened: int) -> Change:
-    found = change_point.find(own, view.binary, view.now, first)
-    return found or change_point.at_outcome(own, view.now, opened, 0.0)
+def _change(view: View, own: Blocks, first: int, alarm: int) -> Change:
+    found = change_point.find(own, view.binary, view.now, first, alarm)
+    return found or change_point.at_outcome(own, view.now, alarm, 0.0)
 
 
 def _own(view: View, segment: str | None) -> Blocks:

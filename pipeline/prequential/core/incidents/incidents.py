@@ -327,7 +327,7 @@ class Incidents:
         moved = abs(found.severity - severity)
         if (
             (status, cause) != (state.status, found.causes[0].cause)
-            or moved > _MOVE + _MOVE_PART * abs(severity)
+            or (found.change.clear and moved > _MOVE + _MOVE_PART * abs(severity))
             or signals != len(state.signals)
         ):
             return [self._say(owner, state, found)]
@@ -384,7 +384,7 @@ class Incidents:
         segments = [one["segment"] for one in state.signals if one["segment"]]
         back = state.recovered["outcome"] if known and state.recovered else None
         fixed = known if settled else None
-        found = examine(view, state.first, state.opened["outcome"], fixed, segments, back)
+        found = examine(view, state.first, state.last["outcome"], fixed, segments, back)
         state.statistic, state.segment = found.change.statistic, found.segment
         state.change_point = details(found)["change_point"]
         state.recovered = found.recovered
