@@ -39,7 +39,7 @@ _SETTLED = 300
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
-_EXAMPLES, _REMEMBERED = 5, 64
+_EXAMPLES, _REMEMBERED = 5, 32
 
 #: A message is due when the severity has moved by this and by this part of itself.
 _MOVE, _MOVE_PART = 0.2, 0.25
@@ -216,9 +216,13 @@ class Incidents:
         own, log = self.history, logs.outcomes
         count = int(own.notes[history.EXAMPLE_COUNT])
         own.notes[history.EXAMPLE_COUNT] = 0
-        for row in own.examples[:count].tolist():
-            kept = self.examples.setdefault(int(log.subject[row]), [])
-            kept.append((int(log.number[row]), records[int(log.record[row])].instance_id))
+        if not count:
+            return
+        rows = own.examples[:count]
+        columns = (column[rows].tolist() for column in (log.subject, log.number, log.record))
+        for owner, number, record in zip(*columns):
+            kept = self.examples.setdefault(owner, [])
+            kept.append((number, records[record].instance_id))
             if len(kept) > _REMEMBERED:  # the older they are, the fewer
                 del kept[: len(kept) // 2 : 2]
 
