@@ -33,7 +33,9 @@ _UP = "shards of this worker"
 _UNREACHABLE = "no Kafka broker answered"
 
 #: What it says last when it is told to stop and can't publish.
-_CANT_PUBLISH = re.compile(r"INFO .*: stopping\n(.*\n)*.*: can't take the shard over yet .*: waiting")
+_CANT_PUBLISH = re.compile(
+    r"INFO .*: stopping\n(.*\n)*.*: can't (take over|look what is committed) yet .*: waiting"
+)
 
 
 class Flock:

@@ -1,10 +1,10 @@
 """Chaos in its second form: three nodes of Kafka, and a bad network between them and the workers.
 
 `python tests/worker/chaos.py --network --minutes 10 --seed 3`. Everything is there three times, of which two
-must be in sync (`min.insync.replicas`). Nodes are killed and started again, so leaders and coordinators change; a
-proxy delays everything, holds commits until after the connection broke, cuts connections or closes one of
-their directions, and separates a worker from some of the nodes. Then the same is demanded as of the first
-form: each message once, and digit for digit what a replay of the topics says.
+must be in sync (`min.insync.replicas`). Nodes are killed and started again, so leaders and coordinators
+change; a proxy delays everything, holds commits until after the connection broke, cuts connections or closes
+one of their directions, and separates a worker from some of the nodes. Then the same is demanded as of the
+first form: each message once, and digit for digit what a replay of the topics says.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ CUT, HALF, SEPARATE = "all connections are cut", "half-closed", "separated"
 WORKER_KILL = "kill -9 of a worker"
 ROUND = (NODE, NODE, ROLL, DELAY, HOLD, HOLD, HOLD, CUT, HALF, SEPARATE, SEPARATE, WORKER_KILL)
 
-#: Seconds for which all bytes are late, and by how much; for which commits are held; a worker is separated; and
-#: a node is down.
+#: Seconds for which all bytes are late, and by how much; for which commits are held; a worker is separated;
+#: and a node is down.
 _LATE, _DELAY, _HELD, _APART, _DOWN = 3.0, 0.15, 2.0, 8.0, 2.0
 
 #: Seconds within which a node that was started again has all that it missed.
@@ -159,7 +159,7 @@ class _Network:
         self._cluster.proxy.delay = 0.0
 
     def ready_for(self, strike: Strike) -> bool:
-        """Whether it may strike: nodes one at a time, since two of three must be in sync for anybody to write."""
+        """Whether it may strike: nodes one at a time, since without two in sync nobody may write."""
         return strike.what not in (NODE, ROLL) or (self._down is None and self._in_sync())
 
     def _node(self, strike: Strike) -> int:

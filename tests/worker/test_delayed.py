@@ -15,6 +15,7 @@ from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import JOURNAL, METRICS, topic_specs
 from prequential.worker import publisher as publisher_module
+from prequential.worker import transactions
 from prequential.worker.journal import JournalEntry, encode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
@@ -136,7 +137,7 @@ def test_a_late_commit_ends_nothing(
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts are short."""
-    monkeypatch.setattr(publisher_module, "_ATTEMPT_SECONDS", _ATTEMPT)
+    monkeypatch.setattr(transactions, "ATTEMPT_SECONDS", _ATTEMPT)
 
 
 @pytest.mark.usefixtures("short")

@@ -17,12 +17,14 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.specs import (
     COMPARISONS,
     DEAD_LETTERS,
     DRIFT_ALARMS,
+    INCIDENTS,
     INPUTS,
     JOURNAL,
     METRICS,
@@ -291,6 +293,9 @@ class Checkpoint:
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+        if isinstance(output, Incident):
+            log.warning("incident %s: %s", output.id[:8], sentence(output))
+            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
         return self._dead_letter(output)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:

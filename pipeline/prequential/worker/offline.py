@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Cut
+from prequential.core.past import Past
 from prequential.core.shard import Shard
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
@@ -50,12 +51,14 @@ def replay_topics(
     ended: Callable[[Shard], None] = lambda shard: None,
     *,
     metrics: bool = True,
+    past: bool = False,
 ) -> None:
     """Evaluate the input topics up to their present ends, shard by shard.
 
     The order is that which the workers took as far as the journal goes, then the free one. `put` takes
     metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value, `ended` each
-    shard at its end. Without `metrics` no metrics messages are made. Joins no group and writes nothing.
+    shard at its end. Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
+    Joins no group and writes nothing.
     Raises WorkError if the cluster or a topic can't be read.
     """
     if not metrics:
@@ -67,7 +70,7 @@ def replay_topics(
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
     for partition in range(origin.partitions):
-        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress)
+        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress, past=past)
         ended(replay.run(origin, last_set=metrics))
 
 
@@ -82,6 +85,8 @@ class _ShardReplay:
         put: Callable[[Output], None],
         dead_letter: DeadLetterWriter,
         progress: Progress,
+        *,
+        past: bool,
     ) -> None:
         self._config = config
         self._partition = partition
@@ -90,6 +95,7 @@ class _ShardReplay:
         self._progress = progress
         self._shard = Shard(config, partition, partitions)
         self._shard.courses = Courses()
+        self._shard.past = Past() if past else None
         self._originals = Originals()
         self._decoder = Decoder()
         self._cuts: deque[Cut] = deque()

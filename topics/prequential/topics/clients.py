@@ -163,19 +163,13 @@ def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in _SECRET_WORDS)
 
 
-def resolved(name: str, value: str) -> str:
-    """The value of a setting itself, or what its `env:NAME` or `file:PATH` stands for.
-
-    Raises UsageError, with the setting's name, if that can't be read.
-
-    >>> resolved("worker.instance_id", "worker-0")
-    'worker-0'
-    """
+def resolved(setting: str, value: str) -> str:
+    """The value of a setting itself, or what its `env:NAME` or `file:PATH` stands for; raises UsageError."""
     form, _, source = value.partition(":")
     if form == "env":
         if source not in os.environ:
             raise UsageError(
-                f"{name} is 'env:{source}', "
+                f"{setting} is 'env:{source}', "
                 f"but the environment variable {source} is not set"
             )
         return os.environ[source]
@@ -186,7 +180,7 @@ def resolved(name: str, value: str) -> str:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(
-                f"{name} is 'file:{source}', "
+                f"{setting} is 'file:{source}', "
                 f"but the file {source} can't be read: {reason}"
             ) from error
     return value
