@@ -100,6 +100,22 @@ class TestOverview:
             assert "by=name" in page.url
             assert "search=stream-0042" in page.url
 
+    def test_the_keyboard_reaches_a_model_and_keeps_its_place_when_messages_come(self, page: Page) -> None:
+        with served(metrics(model="first"), metrics(2000, 0.9, model="second")) as (address, board):
+            ready(page, address)
+            page.keyboard.press("Tab")
+            assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
+            for _ in range(20):
+                page.keyboard.press("Tab")
+                if page.evaluate("document.activeElement.innerText") == "second":
+                    break
+            board.take([metrics(3000, 0.5, model="second")])
+            page.wait_for_selector("table.models tbody tr:first-child td:text-is('0.500')")
+            assert page.evaluate("document.activeElement.innerText") == "second"
+            page.keyboard.press("Enter")
+            page.wait_for_selector("h1:text-is('elec2 / second')")
+            assert page.evaluate("document.activeElement.tagName") == "H1"
+
     def test_without_messages_it_says_so(self, page: Page) -> None:
         with served() as (address, _):
             ready(page, address)
