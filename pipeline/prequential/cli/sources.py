@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from prequential.cli.common import open_input
+from prequential.config import Config
 from prequential.files import Source, read_lines
+from prequential.sequences import Sequence, sequences
+from prequential.summary import Account, why
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Output
+from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,6 +27,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 
@@ -65,6 +72,20 @@ def read_sources(args: argparse.Namespace, given: list[str], progress: Progress)
     return sources
 
 
+def read_past(
+    args: argparse.Namespace, config: Config, given: list[str],
+    put: Callable[[Output], None] = lambda output: None,
+) -> list[Sequence]:  # fmt: skip
+    """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
+    account = Account(lambda kind, partition, offset: {})
+    with progress_bar() as progress:
+        sources = None if args.from_topics else read_sources(args, given, progress)
+        found = sequences(config, sources, put, progress, account.add)
+    if not found:
+        raise WorkError(printable(why(account.summary(None), account.facts())))
+    return found
+
+
 class _Rate(ProgressColumn):
     """Records a second."""
 
@@ -80,6 +101,11 @@ def progress_bar() -> Progress:
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
+
+
+def as_it_is(table: Table, console: Console) -> Table:
+    """A table for `print_wide` that doesn't depend on where it goes."""
+    return table
 
 
 def notice(sentence: str) -> None:
