@@ -158,6 +158,19 @@ class TestModel:
             assert "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of" in text
             assert "◆ open for" in text
 
+    def test_numbers_without_times_are_drawn_over_outcomes(self, page: Page) -> None:
+        some = [metrics(n, ts=0, measures={"mae": n / 1e4, "rmse": n / 9e3, "r2": -1.0}) for n in range(100,
+            2100, 100)]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            assert page.locator("figcaption").all_inner_texts() == ["mae", "r2", "rmse"]
+            assert points(page, "mae") == 20
+            assert page.input_value("label:has-text('Axis') select") == "outcomes"
+            page.focus('figure[data-title="mae"] .plot')
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_selector(".readout:has-text('outcome 2,000 · final 0.200')")
+            assert colours(page, "mae") > 8
+
     def test_another_estimator_segment_axis_and_measure(self, page: Page) -> None:
         some = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A")]
         with served(some) as (address, _):
