@@ -87,9 +87,10 @@ class Json:
     validated against its schema: who wrote it has done that, and the mapping says what it needs.
     """
 
-    def __init__(self, paths: Iterable[Keys], *, framed: bool = False) -> None:
+    def __init__(self, paths: Iterable[Keys], *, framed: bool = False, of_keys: bool = False) -> None:
         paths = list(paths)
         self._framed = framed
+        self._bytes: Callable[[Message], bytes | None] = Message.key if of_keys else Message.value
         shape = _shape(paths)
         self._decode = msgspec.json.Decoder(shape).decode
         self._getters = {} if shape is Any else {keys: _getter(shape, keys) for keys in paths}
@@ -98,15 +99,15 @@ class Json:
         """The values of a batch."""
         decode = self._decode
         try:
+            contents: Iterable[Any] = map(self._bytes, messages)
             if self._framed:
-                contents = [_behind_frame(message.value()) for message in messages]
-                return Content(list(map(decode, contents)), None, self._getters)
-            return Content([decode(message.value()) for message in messages], None, self._getters)
+                contents = map(_behind_frame, contents)
+            return Content(list(map(decode, contents)), None, self._getters)
         except (*_UNREADABLE, Unreadable, TypeError):  # TypeError: no value
             return each(messages, self._one)
 
     def _one(self, message: Message) -> Any:
-        content = message.value()
+        content = self._bytes(message)
         if content is None:
             return None
         return read_json(_behind_frame(content) if self._framed else content)
