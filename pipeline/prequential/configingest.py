@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -35,19 +35,19 @@ def read_sources(node: yaml.Node | None, path: str, plain: Plain, fail: Fail) ->
         topics = _topics(key, plain, fail)
         for topic in topics:
             if any(topic in source.topics for source in sources) or topics.count(topic) > 1:
-                fail(key, f"ingest has the topic {topic!r} twice: expected a list of mappings below one of them")
+                fail(key, f"ingest has the topic {topic!r} twice: expected a list of mappings below one")
         where = f"ingest.{','.join(topics)}"
         sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
         if not sections:
             fail(section, f"{where} is empty: expected e.g. as: predictions")
-        mappings = [
-            mapping
-            for place, one in enumerate(sections)
-            for mapping in _mappings(one, where if len(sections) == 1 else f"{where}[{place}]", path, plain, fail)
-        ]
+        mappings: list[RecordMapping] = []
+        for place, one in enumerate(sections):
+            own = where if len(sections) == 1 else f"{where}[{place}]"
+            mappings += _mappings(one, own, path, plain, fail)
         formats = {mapping.format or FORMATS[0] for mapping in mappings}
         if len(formats) > 1:
-            fail(section, f"{where} has the formats {', '.join(sorted(formats))}: expected the same in all mappings")
+            several = ", ".join(sorted(formats))
+            fail(section, f"{where} has the formats {several}: expected the same in all mappings")
         sources.append(SourceConfig(topics, formats.pop(), tuple(mappings)))
     return tuple(sources)
 
@@ -67,7 +67,10 @@ def _mappings(section: yaml.Node, where: str, path: str, plain: Plain, fail: Fai
     if not isinstance(section, yaml.MappingNode):
         fail(section, f"{where} is {plain(section, where)!r}: expected e.g. as: predictions")
     nodes = _nodes(section)
-    places = {keys: f"{path} line {one.start_mark.line + 1}: {_dotted(where, keys)}" for keys, one in nodes.items()}
+    places = {
+        keys: f"{path} line {one.start_mark.line + 1}: {'.'.join((where, *map(str, keys)))}"
+        for keys, one in nodes.items()
+    }
     given = plain(section, where)
     inputs = given.get("as")
     kinds = inputs if isinstance(inputs, list) and inputs else [inputs]
@@ -118,10 +121,6 @@ def _nodes(node: yaml.Node, keys: tuple[Any, ...] = ()) -> dict[tuple[Any, ...],
     return found
 
 
-def _key(section: yaml.MappingNode, name: Any) -> yaml.Node:
+def _key(section: yaml.Node, name: Any) -> yaml.Node:
     """The node of a key; names such as 1 and yes are written otherwise than they are read."""
     return next((key for key, _ in section.value if key.value == str(name)), section)
-
-
-def _dotted(where: str, keys: Mapping[int, Any] | tuple[Any, ...]) -> str:
-    return ".".join((where, *map(str, keys)))

@@ -1,7 +1,7 @@
 """CPU time per record of `prequential ingest`: python tests/bench/ingest_costs.py [json|avro] [RECORDS]
 
-One process, Apache Kafka beside it, records that lie there already. What is measured is the process's own time
-(user and system, all threads of librdkafka's too) between two looks at what it has written.
+One process, Apache Kafka beside it, records that lie there already. What is measured is the process's own
+time (user and system, all threads of librdkafka's too) between two looks at what it has written.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _TICKS = 100
 def record(number: int) -> dict[str, Any]:
     """A record of a request log."""
     return {
-        "kind": "score", "request": {"id": f"r-{number}", "body": _BODY}, "model": {"name": "nb", "version": "7"},
-        "score": number % 97 / 97, "at": 1_700_000_000 + number, "customer": {"country": "DE", "age": number % 80},
+        "kind": "score", "request": {"id": f"r-{number}", "body": _BODY},
+        "model": {"name": "nb", "version": "7"}, "score": number % 97 / 97, "at": 1_700_000_000 + number,
+        "customer": {"country": "DE", "age": number % 80},
     }  # fmt: skip
 
 
@@ -57,7 +58,9 @@ def seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def cost(kafka: KafkaConfig, source: dict[str, Any], values: Callable[[int], Any], count: int, **sections: Any) -> None:
+def cost(
+    kafka: KafkaConfig, source: dict[str, Any], values: Callable[[int], Any], count: int, **sections: Any
+) -> None:
     """Print what a record costs."""
     topic = create_sources(kafka, log=6)["log"]
     distinct = [(b"%d" % (number % 1000), values(number)) for number in range(20_000)]

@@ -31,7 +31,9 @@ class RegistryServer:
                 outer.asked[path] += 1
                 if wanted and self.headers.get("Authorization") != wanted:
                     self._answer(401, {"error_code": 401, "message": "Unauthorized"})
-                elif (found := re.fullmatch(r"/schemas/ids/(\d+)", path)) and int(found[1]) <= len(outer.schemas):
+                elif (found := re.fullmatch(r"/schemas/ids/(\d+)", path)) and (
+                    int(found[1]) <= len(outer.schemas)
+                ):
                     self._answer(200, outer.schemas[int(found[1]) - 1])
                 elif found := re.fullmatch(r"/subjects/([^/]+)/versions/(\d+)", path):
                     subject, version = found[1], int(found[2])

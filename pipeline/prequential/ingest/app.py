@@ -200,7 +200,8 @@ class Ingest(Served):
 
         1. Serve `/live`, `/ready` and `/metrics`.
         2. Start the Faust app; the group gives partitions to us.
-        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process at once.
+        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process
+           at once.
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
@@ -246,8 +247,8 @@ class Ingest(Served):
                 continue
             if now != before:
                 raise WorkError(
-                    f"the inputs' numbers of partitions were {before} and are {now}: a stream's records would "
-                    "lie in several; start again when the inputs are as they should be"
+                    f"the inputs' numbers of partitions were {before} and are {now}: a stream's records "
+                    "would lie in several; start again when the inputs are as they should be"
                 )
             undecided = self._assignment is None and monotonic() - self._undecided_since > _UNDECIDED_SECONDS
             if undecided or await asyncio.to_thread(self._fetcher.stranded):

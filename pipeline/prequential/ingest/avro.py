@@ -12,8 +12,12 @@ from prequential.ingest.registry import Read, Registry
 
 #: What reading foreign bytes may raise.
 _UNREADABLE = (
-    EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error, StopIteration,
+    EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, StopIteration,
+    struct.error,
 )  # fmt: skip
+
+#: Attributes of a schema that hold schemas.
+_SCHEMAS_BELOW = ("type", "fields", "items", "values")
 
 
 def reader(registry: Registry, number: int) -> Read:
@@ -65,7 +69,7 @@ def _plain(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     kept = {key: one for key, one in schema.items() if (key, one) != ("logicalType", "uuid")}
-    return {key: _plain(one) if key in ("type", "fields", "items", "values") else one for key, one in kept.items()}
+    return {key: _plain(one) if key in _SCHEMAS_BELOW else one for key, one in kept.items()}
 
 
 def _told(error: Exception) -> str:

@@ -32,7 +32,7 @@ _EXCERPT = 300
 #: Most reasons shown of a source, the most frequent first.
 _MOST_REASONS = 10
 
-#: Fields that have a column of their own, and the message's own names of their columns.
+#: Fields that have a column of their own.
 _ABOUT = ("stream", "model", "instance_id", "ts")
 
 
@@ -110,13 +110,12 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
     )
     if not messages:
         console.print("  there is nothing in it yet")
-    kinds: dict[str, int] = {}
-    counts = Counter(map(kind_of, reasons.values()))
+    first: dict[str, int] = {}
     for place, reason in reasons.items():
-        kinds.setdefault(kind_of(reason), place)
-    for kind, number in counts.most_common(_MOST_REASONS):
-        message = messages[kinds[kind]]
-        console.print(f"  {number} × {printable(reasons[kinds[kind]])}")
+        first.setdefault(kind_of(reason), place)
+    for what, number in Counter(map(kind_of, reasons.values())).most_common(_MOST_REASONS):
+        message = messages[first[what]]
+        console.print(f"  {number} × {printable(reasons[first[what]])}")
         console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
     console.print()
     return len(reasons)

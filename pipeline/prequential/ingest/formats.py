@@ -1,7 +1,7 @@
 """From the bytes of source records to values in which paths can be followed.
 
-A decoder takes the messages of a batch and gives their content. Only what a mapping's paths ask for is decoded
-of JSON: a request log has many more fields.
+A decoder takes the messages of a batch and gives their content. Of JSON only what a mapping's paths ask for
+is decoded: a request log has many more fields.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class Content:
     """
 
     def __init__(
-        self, values: list[Any], reasons: Mapping[int, str] | None = None, getters: Mapping[Keys, Getter] | None = None
+        self,
+        values: list[Any],
+        reasons: Mapping[int, str] | None = None,
+        getters: Mapping[Keys, Getter] | None = None,
     ) -> None:
         self.values = values
         self.reasons = reasons or {}
@@ -140,12 +143,12 @@ def schema_id(content: bytes) -> int:
     >>> schema_id(b"{}")
     Traceback (most recent call last):
     ...
-    prequential.ingest.formats.Unreadable: it isn't Schema Registry's: expected a zero byte and the id of a schema \
-before the content, found b'{}'
+    prequential.ingest.formats.Unreadable: it isn't Schema Registry's: expected a zero byte and a schema's \
+id before the content, found b'{}'
     """
     if len(content) < FRAME_BYTES or content[0] != MAGIC:
         raise Unreadable(
-            "it isn't Schema Registry's: expected a zero byte and the id of a schema before the content, found "
+            "it isn't Schema Registry's: expected a zero byte and a schema's id before the content, found "
             f"{bytes(content[:FRAME_BYTES])!r}"
         )
     return int.from_bytes(content[1:FRAME_BYTES], "big")
@@ -164,7 +167,7 @@ def _reached(attributes: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shape(paths: Iterable[Keys]) -> Any:
-    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for, and no others.
+    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for.
 
     A key that is a number may be a place in a list, so all is decoded from there on.
     """

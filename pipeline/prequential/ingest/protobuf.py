@@ -1,4 +1,4 @@
-"""Protobuf behind Schema Registry's frame, read by the descriptors that the registry gives (`format=serialized`).
+"""Protobuf behind Schema Registry's frame, read by the registry's own descriptors (`format=serialized`).
 
 Nothing is generated or compiled: messages are made of the descriptors, and paths are followed in them by
 the fields' names as the schema has them. A field without presence that isn't set has its default, as Protobuf
@@ -135,7 +135,7 @@ def _add_known(pool: Any, name: str, added: set[str]) -> None:
 
 
 def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
-    """The message of a file that indexes name: the first among its messages, those below among the nested ones."""
+    """The message of a file that indexes name: one of its messages, then of those that are nested in it."""
     found = None
     for index in indexes:
         among = list(file.message_types_by_name.values()) if found is None else found.nested_types
@@ -146,7 +146,7 @@ def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
 
 
 def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of the schema follows, and where: a count and as many numbers, zigzag; one zero for the first.
+    """Which message of the schema follows, and where: a count and as many numbers; a zero for the first.
 
     >>> _indexes(bytes([0, 0, 0, 0, 1, 0])), _indexes(bytes([0, 0, 0, 0, 1, 4, 2, 0]))
     (((0,), 6), ((1, 0), 8))

@@ -1,8 +1,8 @@
 """Schema Registry: the schemas behind the ids that records begin with, through confluent-kafka's own client.
 
-What reads a schema's records is made once for each id. A registry that can't be asked is no fault of the record:
-the process ends with a sentence, and nothing of the batch is committed. A schema that the registry doesn't have,
-or that can't be used, is a reason to refuse the record.
+What reads a schema's records is made once for each id. A registry that can't be asked is no fault of the
+record: the process ends with a sentence, and nothing of the batch is committed. A schema that the registry
+doesn't have, or that can't be used, is a reason to refuse the record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Registry:
     def __init__(self, kafka: KafkaConfig, format: str) -> None:
         if not kafka.schema_registry.get("url"):
             raise UsageError(
-                f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. http://registry:8081"
+                f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. "
+                "http://registry:8081"
             )
         settings = {"timeout": _TIMEOUT_SECONDS, **kafka.registry()}
         self.url = without_credentials(str(settings["url"]))
@@ -52,7 +53,7 @@ class Registry:
         self._refused = SchemaRegistryError
 
     def schema(self, number: int, form: str | None = None) -> Any:
-        """The schema of an id: `schema_str`, `schema_type` and `references`. Raises Unreadable if there is none."""
+        """The schema of an id: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
         return self._asked(f"schema {number}", lambda: self._client.get_schema(number, fmt=form))
 
     def referred(self, subject: str, version: int, form: str | None = None) -> Any:
@@ -72,7 +73,7 @@ class Registry:
 
 
 class Framed:
-    """Reads records by the id of the schema before their content; `prepare` makes what reads those of an id."""
+    """Reads records by the schema's id before their content; `prepare` makes what reads those of an id."""
 
     def __init__(
         self, prepare: Callable[[int], Read], *, of_keys: bool = False,

@@ -34,8 +34,9 @@ class Writer(Transactions):
             f"{config.ingest_group}-{uuid4().hex}",
             who="ingest",
             topic=config.kafka.topic(INPUTS[0]),
-            # A transaction whose process is gone is aborted by the broker after this time; until then it holds up
-            # those who read the inputs, and whoever reads its partitions next. The group takes as long to miss it.
+            # A transaction whose process is gone is aborted by the broker after this time; until then it
+            # holds up those who read the inputs, and whoever reads its partitions next. The group takes as
+            # long to miss the process.
             timeout_ms=config.worker.session_timeout,
             # Nobody asks where a message has come to lie.
             **{"delivery.report.only.error": True},
