@@ -6,10 +6,12 @@ time (user and system, all threads of librdkafka's too) between two looks at wha
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from io import BytesIO
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ _TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_TESTS / "ingest")]
 
 from conftest import fresh_cluster  # noqa: E402
+from fastavro import parse_schema, schemaless_writer  # noqa: E402
 from ingesting import IngestProcess, create_sources, produce, write_config  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
+from registry_server import RegistryServer  # noqa: E402
 
 from tests.brokers import launch  # noqa: E402
 
@@ -84,11 +88,42 @@ def cost(
             )
 
 
+#: The same in Avro.
+SCHEMA = {
+    "type": "record", "name": "Scored", "fields": [
+        {"name": "kind", "type": "string"},
+        {"name": "request", "type": {"type": "record", "name": "Request", "fields": [
+            {"name": "id", "type": "string"}, {"name": "body", "type": "string"}]}},
+        {"name": "model", "type": {"type": "record", "name": "Model", "fields": [
+            {"name": "name", "type": "string"}, {"name": "version", "type": "string"}]}},
+        {"name": "score", "type": "double"},
+        {"name": "at", "type": "long"},
+        {"name": "customer", "type": {"type": "record", "name": "Customer", "fields": [
+            {"name": "country", "type": "string"}, {"name": "age", "type": "int"}]}},
+    ],
+}  # fmt: skip
+
+
 def main() -> None:
     """Run."""
+    form = sys.argv[1] if len(sys.argv) > 1 else "json"
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 600_000
-    with launch("kafka") as broker:
-        cost(fresh_cluster(broker, 4), INGEST, record, count)
+    with launch("kafka") as broker, RegistryServer() as registry:
+        cluster = fresh_cluster(broker, 4)
+        if form == "json":
+            cost(cluster, INGEST, record, count)
+            return
+        schema = parse_schema(SCHEMA)
+        frame = registry.register("log-value", {"schema": json.dumps(SCHEMA)}).to_bytes(5, "big")
+
+        def value(number: int) -> bytes:
+            stream = BytesIO(frame)
+            stream.seek(len(frame))
+            schemaless_writer(stream, schema, record(number))
+            return stream.getvalue()
+
+        cost(cluster, {**INGEST, "format": "avro"}, value, count,
+             kafka={"schema_registry": {"url": registry.url}})  # fmt: skip
 
 
 if __name__ == "__main__":
