@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import sys
+import zlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -35,12 +36,12 @@ class Stored:
         self._bytes = sys.stdin.buffer.read() if path == "-" else None
         with self._raw() as raw:
             head = raw.read(_HEAD)
-        self.compressed = head.startswith(_GZIP)
+        self.compressed = head.startswith(_GZIP) or path.endswith(".gz")
         if self.compressed:
             try:
                 with self.open() as stream:
                     head = stream.read(_HEAD)
-            except (OSError, EOFError) as error:
+            except (OSError, EOFError, zlib.error) as error:
                 raise WorkError(f"can't read {self.name!r}: {error}") from error
         self.head = head
 

@@ -34,7 +34,9 @@ def open_sources(
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
         if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
+            told = progress(kind)
             sources[kind] = _lines(kind, stored[path])
+            told(len(sources[kind]), 1.0)
             continue
         one_of = shared and kind == LABELS
         said = {one.format for one in sections or (mappings[PREDICTIONS] if one_of else ())}
