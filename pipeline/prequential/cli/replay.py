@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from contextlib import ExitStack
 from typing import IO, Any
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
     compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
+    gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         return _replay(args, config, given)
     except OSError as error:
