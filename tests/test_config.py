@@ -402,6 +402,16 @@ WRONG = [
     ("streams:\n  2020-99-99: {bins: 0}", 2, ["2020-99-99"]),
     ("kafka:\n  security: {[1]: 2}", 2, ["kafka.security"]),
     ("defaults: &d {bins: 3}\nstreams: {a: {<<: *d}}", 2, ["<<"]),
+    # Mappings of files
+    ("files: {prediction: {}}", 1, ["'prediction' in files", "did you mean predictions?"]),
+    ("files:\n  labels: 7", 2, ["files.labels: 7: expected fields and where each is found"]),
+    ("files:\n  labels: []", 2, ["files.labels is an empty list"]),
+    ("files:\n  labels:\n  - y_true: a\n  - y_true: a\n    ts: {path: b, unit: sec}", 5,
+     ["files.labels[1]: ts.unit: 'sec': expected ms, s, us, ns or rfc3339"]),
+    ("files:\n  labels:\n    y_true: {path: a, map: {1: x,\n      1: y}}", 4,
+     ["files.labels has the key '1' twice"]),
+    ("files:\n  predictions:\n    format: xls", 3, ["format 'xls': expected csv, jsonl, parquet, arrow"]),
+    ("files:\n  predictions: &p\n    segments: *p", 2, ["files.predictions is nested too deeply"]),
     ("a: \x07", 1, ["not YAML"]),
     ("a: 1\nb: \x00", 2, ["not YAML"]),
 ]  # fmt: skip
@@ -572,7 +582,7 @@ _WORDS = st.sampled_from([
     "defaults", "streams", "kafka", "emit", "detectors", "signal", "error", "bins", "5", "0x1F",
     "null", "~", "true", "no", "all", "1s", "2001-01-01", "2001-99-99", "12:30", "!!int", "!x",
     "&a", "*a", "<<", "'", '"', "|", ">", "%", "@", "?", "- ", ": ", ", ", "{", "}", "[", "]",
-    "#", "\n",
+    "#", "\n", "files", "labels", "y_true", "y_proba", "when",
     "\n  ", "\t", " ", "---", "...", ".inf", "1" * 5000, "\x07", "é", "\ufeff",
 ])  # fmt: skip
 

@@ -274,6 +274,8 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
     ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
 
     @property

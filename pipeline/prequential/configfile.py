@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from prequential import mapping
 from prequential.config import (
     BASELINES,
     COMPARE,
@@ -48,7 +49,9 @@ from prequential.confignames import (
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
 from prequential.core.measures import NOT_QUALITY
+from prequential.mapping import FORMATS, RecordMapping
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
@@ -65,6 +68,9 @@ _ALPHAS = 1e-6, 1e6
 
 #: Largest number in a configuration: no bound of a measure makes sense near it.
 _LARGEST = 1e15
+
+#: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
+_DEEPEST = 5
 
 Parser = Callable[[Any], Any]
 
@@ -118,8 +124,9 @@ class _Reader:
 
     def config(self, node: yaml.Node | None) -> Config:
         sections = self._mapping(
-            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker", "ingest")
-        )
+            node, "the configuration",
+            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest"),
+        )  # fmt: skip
         kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
         streams = {
@@ -133,8 +140,49 @@ class _Reader:
             limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
             http=self._section(sections.get("http"), "http", HttpConfig(), _HTTP),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
-            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
+            files={
+                name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
+                for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
+            },
+            ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
         )
+
+    def mappings(
+        self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
+    ) -> tuple[RecordMapping, ...]:
+        """The mapping of a source, or several of a list (see `prequential.mapping.parse`)."""
+        several = isinstance(node, yaml.SequenceNode)
+        found = []
+        for place, one in enumerate(node.value if several else [node]):
+            own = f"{where}[{place}]" if several else where
+            lines: dict[tuple[Any, ...], str] = {}
+            section = self._tree(one, own, (), lines)
+            origin = mapping.Origin(own, lines)
+            try:
+                found.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
+            except mapping.MappingError as error:
+                raise ConfigError(f"{origin.line(error.keys)}{own}: {error}") from error
+        if not found:
+            self._fail(node, f"{where} is an empty list: expected a mapping")
+        return tuple(found)
+
+    def _tree(
+        self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
+    ) -> Any:
+        """The Python value of a node; fills in the line of each part of it, by the keys to it."""
+        lines.setdefault(keys, f"{self._path} line {_line(node)}")
+        if not isinstance(node, yaml.MappingNode):
+            return self._plain(node, where)
+        if len(keys) > _DEEPEST:
+            self._fail(node, f"{where} is nested too deeply")
+        found: dict[Any, Any] = {}
+        for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
+            plain = self._plain(key_node, where)
+            key = name if plain is None else plain
+            below = (*keys, key)
+            lines[below] = f"{self._path} line {_line(key_node)}"
+            found[key] = self._tree(child, where, below, lines)
+        return found
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*_KAFKA, "security", "schema_registry"))

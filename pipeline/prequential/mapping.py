@@ -35,10 +35,16 @@ OPTIONAL = {
     LABELS: ("ts",),
 }
 
+#: Formats of files; where none is said it follows from what the file begins with.
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+
 #: Fields that are classes or numbers; those that may be looked up in a `map`; the one that has a unit.
 TARGETS = ("y_pred", "y_true")
 _NAMES = ("stream", "model", "model_version", *TARGETS)
 _TIME = "ts"
+
+#: What the time of a label is called in a table that has its prediction's, too.
+_LABEL_TIME = "label_ts"
 
 #: Fields that are objects.
 SEVERAL = ("y_proba", "segments")
@@ -67,6 +73,27 @@ class MappingError(ValueError):
     def __init__(self, keys: Sequence[Any], sentence: str) -> None:
         super().__init__(sentence)
         self.keys = tuple(keys)
+
+
+class Origin(NamedTuple):
+    """Where a mapping is written: its section, and file and line of each part, by the keys that lead to it.
+
+    >>> Origin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
+    'conf.yaml line 7: files.labels.ts.unit'
+    """
+
+    section: str
+    lines: Mapping[tuple[Any, ...], str] = {}
+
+    def line(self, keys: tuple[Any, ...]) -> str:
+        """File and line of a part, as exactly as they are known, to stand before a sentence."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return f"{self.lines[keys]}: " if keys in self.lines else ""
+
+    def place(self, *keys: Any) -> str:
+        """The part as a sentence names it."""
+        return f"{self.line(keys)}{'.'.join((self.section, *map(str, keys)))}"
 
 
 class Path(NamedTuple):
@@ -170,16 +197,9 @@ class RecordMapping:
     y_proba: Mapping[str, Share] | Path | None = field(default=None, hash=False)
     segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
     when: tuple[Condition, ...] = ()
-    #: Where it is written, by the keys that lead there: `conf.yaml line 7: files.labels.ts`.
-    places: Mapping[tuple[Any, ...], str] = field(default_factory=dict, hash=False, compare=False)
+    origin: Origin = field(default_factory=lambda: Origin("the mapping"), compare=False)
     #: Required fields that aren't mentioned, so that they have the path of their own name.
     implied: frozenset[str] = frozenset()
-
-    def place(self, *keys: Any) -> str:
-        """Where a part of it is written, as exactly as that is known."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places.get(keys, "the mapping")
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Every path, with the keys that lead to it."""
@@ -194,13 +214,9 @@ class RecordMapping:
         return found + [(("when",), condition.path) for condition in self.when]
 
 
-#: Where parts of a mapping are written, by their keys.
-Places = Mapping[tuple[Any, ...], str]
-
-
 def parse(
     section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
-    places: Places | None = None,
+    origin: Origin | None = None,
 ) -> RecordMapping:  # fmt: skip
     """The mapping that a section says, as YAML gives it.
 
@@ -243,18 +259,29 @@ instance_id, y_true, ts
         own.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
         own.segments(given["segments"]) if "segments" in given else None,
         own.conditions(given["when"]) if "when" in given else (),
-        dict(places or {}), frozenset(implied),
+        origin or Origin("the mapping"), frozenset(implied),
     )  # fmt: skip
 
 
-def same_names(kind: int, columns: Sequence[str]) -> RecordMapping:
+def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) -> RecordMapping:
     """The mapping of a table whose columns have the names of our fields; others mean nothing.
 
-    >>> [name for name in same_names(LABELS, ["y_true", "instance_id", "stream", "age"]).fields]
-    ['stream', 'instance_id', 'y_true']
+    Objects may be columns of their own (`y_proba.UP`, `segments.country`), and labels in the rows of their
+    predictions may have a time of their own, `label_ts`.
+
+    >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
+    'label_ts'
     """
-    section = {name: name for name in (*REQUIRED[kind], *OPTIONAL[kind]) if name in columns}
-    return replace(parse(section, kind, bare=True), implied=frozenset(REQUIRED[kind]))
+    section: dict[str, Any] = {}
+    for name in (*REQUIRED[kind], *OPTIONAL[kind]):
+        parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
+        if name in columns:
+            section[name] = name
+        elif parts and name in SEVERAL:
+            section[name] = {part: f'"{name}"."{part}"' for part in parts}
+    if kind == LABELS and _LABEL_TIME in columns:
+        section[_TIME] = _LABEL_TIME
+    return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
 
 
 def as_text(value: Any) -> str:

@@ -35,7 +35,7 @@ ingest:
         (("log",), "avro", [0, 1]), (("labels.eu", "labels.us"), "json", [2, 2]),
     ]  # fmt: skip
     assert "model_version" not in found[0].mappings[0].fields
-    assert found[1].mappings[1].place("when").endswith("line 9: ingest.labels.eu,labels.us[1].when")
+    assert found[1].mappings[1].origin.place("when").endswith("line 9: ingest.labels.eu,labels.us[1].when")
 
 
 def test_the_group_has_the_prefix(tmp_path: Path) -> None:

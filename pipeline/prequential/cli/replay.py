@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
-import zlib
 from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_input, open_output
+from prequential.cli.common import add_kafka_options, load, open_output
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
-from prequential.files import Source, read_lines, replay
+from prequential.files import Source, replay
 from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
+from prequential.tables.opening import open_sources
+from prequential.tables.rows import Progress as Reading
+from prequential.tables.source import TableSource
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("standard input (-) can be only one of the files")
     config = load(args)
     compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
+    gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         return _replay(args, config, given)
     except OSError as error:
@@ -115,18 +119,10 @@ def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
     """Replay files; returns when there were metrics messages."""
-    for kind in given:
-        path = getattr(args, kind)
-        task = progress.add_task(f"reading {kind}", total=None)
-        with open_input(path) as (lines, _):
-            try:
-                source = Source(KINDS.index(kind), read_lines(lines))
-            except (OSError, EOFError, zlib.error) as error:
-                raise WorkError(f"can't read {path!r}: {error}") from error
-        out.sources[source.kind] = source
-        progress.remove_task(task)
+    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
+    out.sources = open_sources(config, paths, lambda kind: _reading(progress, KINDS[kind]))
     sources = list(out.sources.values())
-    task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
+    task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)
     shard = replay(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
@@ -139,6 +135,16 @@ def _from_files(
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
     """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
     return args.metrics_out is not None or args.comparisons_out is not None
+
+
+def _reading(progress: Progress, kind: str) -> Reading:
+    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
+    task = progress.add_task(f"reading {kind}", total=None)
+
+    def advance(rows: int, share: float | None) -> None:
+        progress.update(task, completed=rows, total=rows / share if share else None)
+
+    return advance
 
 
 class _Rate(ProgressColumn):
@@ -167,21 +173,16 @@ class _Writer:
         self._alarms = stack.enter_context(open_output(args.alarms_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
-        self._files = {
-            kind: "standard input" if path == "-" else path
-            for kind, name in enumerate(KINDS) if (path := getattr(args, name)) is not None
-        }  # fmt: skip
-        self.sources: dict[int, Source] = {}
+        self.sources: dict[int, Source | TableSource] = {}
         self.account = Account(self._place, self._find)
 
     def _place(self, kind: int, partition: int, offset: int) -> Place:
         if kind in self.sources:
-            return {"file": self._files[kind], "line": self.sources[kind].line_number(offset)}
+            return self.sources[kind].place(offset)
         return {"topic": self._kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
 
     def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
-        line = self.sources[kind].find(stream, instance_id) if kind in self.sources else None
-        return None if line is None else {"file": self._files[kind], "line": line}
+        return self.sources[kind].find(stream, instance_id) if kind in self.sources else None
 
     def put(self, output: Output) -> None:
         if isinstance(output, Metrics):
@@ -193,8 +194,7 @@ class _Writer:
             _write(self._comparisons, output)
         else:
             source = self.sources[output.kind]
-            line = source.line_number(output.offset)
-            self.dead_letter(output, 0, line - 1, None, source.lines[line - 1])
+            self.dead_letter(output, 0, source.row(output.offset), None, source.raw(output.offset))
 
     def dead_letter(
         self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None
