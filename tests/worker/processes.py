@@ -74,6 +74,9 @@ def prequential(
 class WorkerProcess:
     """A worker; it is killed when the `with` block ends, if it still runs then."""
 
+    #: What of the program it runs.
+    command = "worker"
+
     _number = 0
 
     def __init__(self, config: Path, *options: str) -> None:
@@ -83,7 +86,7 @@ class WorkerProcess:
         self.folder.mkdir()
         self._log = config.parent / f"worker-{WorkerProcess._number}.log"
         address = f"127.0.0.1:{self.port}"
-        command = [*_PROGRAM, "worker", "--config", str(config), "--http", address, *options]
+        command = [*_PROGRAM, self.command, "--config", str(config), "--http", address, *options]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, cwd=self.folder, env=_environment(), stdout=log, stderr=log,

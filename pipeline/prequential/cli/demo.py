@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.cli.common import sigterm_as_ctrl_c
-from prequential.cli.worker import _address
+from prequential.cli.worker import address
 from prequential.compilation import compile_loops
 from prequential.config import HttpConfig, WorkerConfig
 from prequential.demo.board import TOPICS, Board
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     least, most = _DURATIONS
     if not least <= args.duration <= most:
         raise UsageError(f"--duration is {args.duration:g}: expected {least:g} to {most:g} seconds")
-    http = _address(args.http)
+    http = address(args.http)
     with sigterm_as_ctrl_c(), ExitStack() as stack:
         try:
             session = _start(args, http if http.port else replace(http, port=pick_port()), stack)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
@@ -215,7 +215,7 @@ class Fetcher:
                 self._without_events([messages[start]])
                 start += 1
                 continue
-            stop = _run_end(partitions, start)
+            stop = run_end(partitions, start)
             run = messages[start:stop]
             end = None
             if any(map(Message.error, run)):
@@ -278,7 +278,7 @@ class Fetcher:
         self._on_partitions(None)
 
 
-def _run_end(partitions: list[int | None], start: int) -> int:
+def run_end(partitions: list[Any], start: int) -> int:
     """Where the run of one partition that begins at `start` ends."""
     partition = partitions[start]
     if partitions.count(partition) == len(partitions):
