@@ -23,6 +23,7 @@ from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
 
+from tests import browser  # noqa: E402
 from tests.brokers import Broker, launch, used  # noqa: E402
 from tests.kafka_jars import Unavailable  # noqa: E402
 
@@ -78,7 +79,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Say last which brokers the run was about: not every machine can have Apache Kafka."""
+    """Say last which brokers and browsers the run was about: not every machine can have all of them."""
     yield
     for name in used() or ["none was needed, or none could be had"]:
         terminalreporter.write_line(f"broker: {name}")
+    for name in browser.seen:
+        terminalreporter.write_line(f"browser: {name}")

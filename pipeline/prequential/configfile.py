@@ -38,6 +38,7 @@ from prequential.confignames import (
     canonical,
     detectors_of_task,
     objective_of,
+    objective_untested,
     objective_without_value,
     parse_estimator,
     parse_signal,
@@ -58,6 +59,9 @@ from prequential.topics.errors import UsageError
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
 _OF_A_PAIR = 2
+
+#: Fewest outcomes that can say what an error rate may be.
+_LEAST_REFERENCE = 100
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -208,7 +212,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -226,6 +230,10 @@ class _Reader:
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
+        if "incidents" in children:
+            changes["incidents"] = self._section(
+                children["incidents"], f"{where}.incidents", base.incidents, _INCIDENTS
+            )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
@@ -275,6 +283,10 @@ class _Reader:
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
         missing = objective_without_value(config)
+        if "objective" in children and not missing:
+            # Without a level an objective may have bounds that aren't tested.
+            given = self._mapping(children["objective"], f"{where}.objective", None)
+            missing = objective_untested(config, "level" in given)
         if "objective" in children and missing:
             name, problem = missing
             [node] = (key for key, _ in children["objective"].value if key.value == name)
@@ -312,7 +324,7 @@ class _Reader:
             for key, child in children.items()
         }
         settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
-        if not values:
+        if not values and "reference" not in settings:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
 
@@ -573,11 +585,12 @@ _KAFKA: dict[str, Parser] = {
 
 _WORKER: dict[str, Parser] = {
     "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
-    "snapshot_every": _duration,
+    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {
-    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True),
+    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True), "token": _optional(_text),
+    "tls_certificate": _optional(_text), "tls_key": _optional(_text),
 }  # fmt: skip
 
 #: Periods within one horizon, at most: each has sums of its own.
@@ -602,7 +615,13 @@ _STREAM: dict[str, Parser] = {
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
 
-_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
+_OBJECTIVE: dict[str, Parser] = {
+    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+}  # fmt: skip
+
+_INCIDENTS: dict[str, Parser] = {
+    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
+}  # fmt: skip
 
 #: What can be asked of a model.
 _OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

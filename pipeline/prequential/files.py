@@ -11,6 +11,7 @@ from prequential import emission
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Batch
+from prequential.core.past import Past
 from prequential.core.shard import Shard
 from prequential.summary import Place
 from prequential.topics.decoding import LABELS, Decoded, decode
@@ -38,6 +39,22 @@ class AnySource(Protocol):
 
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
+
+
+class Located(AnySource, Protocol):
+    """Records of which it is known where they stand."""
+
+    def row(self, offset: int) -> int:
+        """The line or row, from 0, of the record that was processed as number `offset`."""
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+
+    def raw(self, offset: int) -> bytes:
+        """Its line, or its row as text; of records that were processed of late."""
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
 
 
 class Source:
@@ -147,15 +164,16 @@ def replay(
     *,
     metrics: bool = True,
     courses: Courses | None = None,
+    past: Past | None = None,
 ) -> Shard:
     """Drive a shard over whole files; at the end comes one last set for every sequence.
 
     `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
-    messages are made; all else is the same. `courses` are kept on the way. Returns the shard, whose
-    configuration says how often there were messages: see `prequential.emission`.
+    messages are made; all else is the same. `courses` and `past` are kept on the way. Returns the shard,
+    whose configuration says how often there were messages: see `prequential.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
-    shard.courses = courses
+    shard.courses, shard.past = courses, past
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:

@@ -32,7 +32,7 @@ from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
 from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -307,13 +307,12 @@ def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
     predictions, values = shard.store.predictions, shard.store.values
     probabilities = shard.store.probabilities
     about = shard.catalog.subjects[predictions.model[row]]
-    assert about is not None
     extra = int(predictions.extra[row])
     given = []
     while waits and extra:
         given.append((int(probabilities.name[extra]), float(probabilities.p[extra])))
         extra = int(probabilities.next[extra])
-    found: dict[str, Any] = {"model": about.model, "extra": given or extra}
+    found: dict[str, Any] = {"model": about and about.model, "extra": given or extra}
     for table in (predictions, values):
         for name, column in columns_of(table).items():
             if name not in ("next", "model", "extra") and len(column) > row:
@@ -425,6 +424,11 @@ def alarms_of(outputs: Sequence[Output]) -> list[Alarm]:
     return [output for output in outputs if isinstance(output, Alarm)]
 
 
+def incidents_of(outputs: Sequence[Output]) -> list[Incident]:
+    """The messages about incidents."""
+    return [output for output in outputs if isinstance(output, Incident)]
+
+
 def comparisons_of(outputs: Sequence[Output]) -> list[Comparison]:
     """The comparisons of models."""
     return [output for output in outputs if isinstance(output, Comparison)]
@@ -454,6 +458,8 @@ def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[byte
                 output.stream, output.model, output.against, output.segment, output.stage, output.estimator,
                 output.loss,
             )  # fmt: skip
+        elif isinstance(output, Incident):
+            key = (output.stream, output.model, "incidents")
         else:
             key = (output.kind,)
         found.setdefault(key, []).append(msgspec.json.encode(output))

@@ -606,9 +606,10 @@ class TestCompression:
     def address(self) -> Any:
         body = b"prequential_kappa 1\n" * 1_000
         endpoint = Endpoint(
-            "127.0.0.1", 0, {"/metrics": lambda: (200, TEXT, body), "/live": lambda: (200, TEXT, b"alive\n")}
+            HttpConfig(port=0),
+            {"/metrics": lambda: (200, TEXT, body), "/live": lambda: (200, TEXT, b"alive\n")},
         )
-        yield f"http://127.0.0.1:{endpoint.port}"
+        yield endpoint.address
         endpoint.stop()
 
     @pytest.mark.parametrize(

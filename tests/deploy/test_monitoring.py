@@ -68,6 +68,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_revisions_total": ("counter", _STREAM),
     "prequential_duplicates_total": ("counter", (*_STREAM, "topic")),
     "prequential_dead_letters_total": ("counter", ("topic", "partition")),
+    "prequential_quarantined_records_total": ("counter", ("topic", "partition")),
     "prequential_misplaced_records_total": ("counter", ("topic", "partition")),
     "prequential_label_latency_seconds": ("histogram", _STREAM),
     "prequential_batch_processing_seconds": ("histogram", ()),

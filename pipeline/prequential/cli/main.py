@@ -12,7 +12,8 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.version import VERSION
 
 _COMMANDS = (
-    "demo", "worker", "ingest", "topics", "broker", "produce", "dead-letters", "replay", "watch", "bench",
+    "demo", "worker", "ingest", "topics", "broker", "produce", "dead-letters", "replay", "detectors",
+    "watch", "dashboard", "report", "bench",
 )  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.

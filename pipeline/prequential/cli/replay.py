@@ -4,42 +4,40 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_output
+from prequential.cli.sources import (
+    add_source_options,
+    given_sources,
+    notice,
+    progress_bar,
+    read_sources,
+)
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
-from prequential.files import Source, replay
+from prequential.diagnosis import findings
+from prequential.files import Located, replay
+from prequential.report import Report
 from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
-from prequential.tables.opening import open_sources
-from prequential.tables.rows import Progress as Reading
-from prequential.tables.source import TableSource
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.reasons import printable
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
 _DESCRIPTION = """\
 Reads instances, predictions and labels and writes the metrics messages and drift alarms that a worker
-publishes for them. Files are JSON lines, `-` is a standard stream, names in .gz are (de)compressed.
+publishes for them. Files are JSON lines, CSV, Parquet or Arrow, known by what they begin with and by their
+names (section `files` of the configuration says what their columns are); predictions and labels may be the
+same file. `-` is a standard stream, names in .gz are (de)compressed.
 Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
 the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
 summary: what was read and dropped, outcomes, models, alarms, and what looks wrong. Ends with status 1 if
@@ -50,34 +48,22 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("replay", help=_HELP, description=_DESCRIPTION)
     add_kafka_options(parser)
-    files = parser.add_argument_group("files")
-    for kind in KINDS:
-        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines)")
-    files.add_argument(
-        "--from-topics",
-        action="store_true",
-        help="read the cluster's own input topics up to their present ends instead, in the order "
-        "that the workers took; joins no group and changes nothing",
-    )
+    add_source_options(parser)
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
+    parser.add_argument("--incidents-out", metavar="F", help="incidents: alarms of one change (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
+    parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = [kind for kind in KINDS if getattr(args, kind) is not None]
-    if args.from_topics and given:
-        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
-    if not args.from_topics and not {"predictions", "labels"} <= set(given):
-        raise UsageError("expected --predictions and --labels (or --from-topics)")
-    if [getattr(args, kind) for kind in given].count("-") > 1:
-        raise UsageError("standard input (-) can be only one of the files")
+    given = given_sources(args)
     config = load(args)
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
+    compile_loops(notice, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         return _replay(args, config, given)
@@ -90,12 +76,16 @@ def run(args: argparse.Namespace) -> int:
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
         summary_out = stack.enter_context(open_output(args.summary))
+        report_out = stack.enter_context(open_output(args.report))
         out = _Writer(stack, args, config)
-        with _progress() as progress:
+        with progress_bar() as progress:
             replayed = _from_topics if args.from_topics else _from_files
             emission = replayed(args, config, given, out, progress)
         account = out.account
         summary = account.summary(emission)
+        if report_out is not None and out.report is not None:
+            out.report.findings += map(str, findings(account.facts()))
+            report_out.write(out.report.html())
         if summary_out is not None:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     show(summary, Console(stderr=True))  # when all that was asked for is written
@@ -119,9 +109,8 @@ def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
     """Replay files; returns when there were metrics messages."""
-    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
-    out.sources = open_sources(config, paths, lambda kind: _reading(progress, KINDS[kind]))
-    sources = list(out.sources.values())
+    sources = read_sources(args, given, progress, config)
+    out.sources = {source.kind: source for source in sources}
     task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)
     shard = replay(
@@ -134,34 +123,7 @@ def _from_files(
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
     """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
-    return args.metrics_out is not None or args.comparisons_out is not None
-
-
-def _reading(progress: Progress, kind: str) -> Reading:
-    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
-    task = progress.add_task(f"reading {kind}", total=None)
-
-    def advance(rows: int, share: float | None) -> None:
-        progress.update(task, completed=rows, total=rows / share if share else None)
-
-    return advance
-
-
-class _Rate(ProgressColumn):
-    """Records a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} records/s")
-
-
-def _progress() -> Progress:
-    """A bar with rate and time left, where standard error is a terminal."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
+    return any(path is not None for path in (args.metrics_out, args.comparisons_out, args.report))
 
 
 class _Writer:
@@ -171,9 +133,14 @@ class _Writer:
         self._metrics = stack.enter_context(open_output(args.metrics_out))
         self._comparisons = stack.enter_context(open_output(args.comparisons_out))
         self._alarms = stack.enter_context(open_output(args.alarms_out))
+        self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
-        self.sources: dict[int, Source | TableSource] = {}
+        self.sources: dict[int, Located] = {}
+        paths = [getattr(args, kind) for kind in KINDS]
+        names = ["standard input" if path == "-" else path for path in paths if path is not None]
+        title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
+        self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)
 
     def _place(self, kind: int, partition: int, offset: int) -> Place:
@@ -185,6 +152,8 @@ class _Writer:
         return self.sources[kind].find(stream, instance_id) if kind in self.sources else None
 
     def put(self, output: Output) -> None:
+        if self.report is not None:
+            self.report.put(output)
         if isinstance(output, Metrics):
             _write(self._metrics, output)
         elif isinstance(output, Alarm):
@@ -192,6 +161,8 @@ class _Writer:
             self.account.alarms.append(output)
         elif isinstance(output, Comparison):
             _write(self._comparisons, output)
+        elif isinstance(output, Incident):
+            _write(self._incidents, output)
         else:
             source = self.sources[output.kind]
             self.dead_letter(output, 0, source.row(output.offset), None, source.raw(output.offset))
@@ -212,6 +183,6 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm | Incident) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")

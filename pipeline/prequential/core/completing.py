@@ -143,6 +143,9 @@ def put(
     log.bits[row] = bits_of(store, prediction, final, slot, judged)
     log.record[row] = record
     log.t1[row] = labels.t1[label]
+    log.ts[row] = store.predictions.ts[prediction]
+    log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
+    log.version[row] = store.predictions.version[prediction]
     log.scored[row] = 0
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
@@ -397,14 +400,15 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
         row = predictions.next[row]
     row = first
     while row:
-        if is_first_of_model(predictions, first, row):
-            _complete_model(registry, store, logs, record, stream, slot, predictions.model[row], first)
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+            _complete_model(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
     _complete_baselines(registry, store, logs, record, stream, slot, first)
     row = first
     while row:
-        if is_first_of_model(predictions, first, row):
-            model = predictions.model[row]
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
             _complete_ages(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
 

@@ -196,7 +196,7 @@ def _lacks_segment(
 @inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
     row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.subject[row]:
+    if registry.segment_rows.subject[row] or registry.subjects.retired[model]:
         return False
     logs.used[WANTED] = row
     return True
@@ -346,7 +346,8 @@ def _add_prediction(
         while predictions.next[last]:
             last = predictions.next[last]
         predictions.next[last] = row
-    add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    logs.events.prediction[event] = rows.label[i]
     return row
 
 

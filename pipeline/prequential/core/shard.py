@@ -22,6 +22,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
 from prequential.core.encoder import Encoder, Round
+from prequential.core.incidents.incidents import ALARM, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
@@ -42,12 +43,13 @@ from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
+from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
@@ -78,6 +80,9 @@ class Shard:
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
         self.dead_letters = [0, 0, 0]
+        #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
+        self.quarantine: dict[tuple[int, int], str] = {}
+        self.quarantined = [0, 0, 0]
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
@@ -91,6 +96,7 @@ class Shard:
         self.reporter = Reporter(self.catalog)
         self.pairing = Pairing(self.catalog)
         self.comparisons = ComparisonReporter(self.catalog, self.pairing)
+        self.incidents = Incidents(self.catalog)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.logs`).
@@ -99,6 +105,8 @@ class Shard:
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
+        #: All outcomes, likewise.
+        self.past: Past | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -114,6 +122,9 @@ class Shard:
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new."""
+        for kind, offset in self.quarantine:
+            if kind == batch.kind:
+                batch.refuse(offset, self.quarantine[kind, offset])
         if self._versions_apart and batch.kind == PREDICTION:
             separate_versions(self.config, batch.records)
         return self.merge.add(batch)
@@ -194,12 +205,15 @@ class Shard:
             places, records = places[rest:], records[rest:]
 
     def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
-        """Process records; returns how many, fewer than all where one that brought a name was refused."""
+        """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
+        if self.encoder.retired:
+            self.pairing.forget()
+            self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
-        done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         if self.logs.dropped.max() > 0:
@@ -290,6 +304,7 @@ class Shard:
             if about is None:
                 continue
             self.pairing.add(row)
+            self.incidents.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -325,16 +340,20 @@ class Shard:
                 streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
             reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
-            self._evaluate(int(used[OUTCOMES]), records)
+            raised = self._evaluate(int(used[OUTCOMES]), records)
             self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
+            found = self.incidents.consume(logs, records, raised)
+            self.outputs += [] if self.replaying else found
+        elif used[EVENTS]:
+            self.incidents.follow_events(logs)
         clear(logs)
 
-    def _evaluate(self, count: int, records: list[Any]) -> None:
-        """Estimators and detectors read the outcome log."""
+    def _evaluate(self, count: int, records: list[Any]) -> list[Raised]:
+        """Estimators and detectors read the outcome log; returns their alarms in order."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-        found: list[tuple[tuple[int, ...], Alarm]] = []
+        found: list[tuple[tuple[int, ...], Raised]] = []
         for number in numbers:
             plan = catalog.plans[number]
             rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
@@ -342,8 +361,12 @@ class Shard:
                 self._note_labels(plan, rows)
             if self.courses is not None:
                 self._note_course(plan, rows)
+            if self.past is not None:
+                sequences = log.sequence[rows]
+                subjects = plan.subject[sequences]
+                self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(0 if self.replaying else int(alarms.raised[0])):
+            for i in range(int(alarms.raised[0])):
                 row = int(rows[alarms.place[i]])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
@@ -358,8 +381,9 @@ class Shard:
                     float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
                     records[record].instance_id, int(log.t1[row]),
                 )  # fmt: skip
-                found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
-        self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
+                order = record, about.kind, subject, outcome, _place(stage), detector
+                found.append((order, Raised(record, subject, alarm, ALARM)))
+        return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     def _note_course(self, plan: Plan, rows: Ints32) -> None:
         """Losses of the first stages of a plan's outcomes."""
@@ -464,6 +488,7 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        self.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:

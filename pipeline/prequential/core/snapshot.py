@@ -6,7 +6,7 @@ evaluate any more keeps its row, without use, and what it brings is appended and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
-from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
+from prequential.core.incidents import saving as saved_incidents
+from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel, taken
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
@@ -79,12 +80,15 @@ def _head(shard: Shard) -> dict[str, Any]:
         "ticks": list(shard.ticks.items()),
         "next_tick": shard.next_tick,
         "dead_letters": list(shard.dead_letters),
+        "quarantined": list(shard.quarantined),
         "remembered": shard.remembered,
         "streams": [
             {
                 "name": stream.name, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
                 "values": [list(values) for values in stream.values], "versions": list(stream.versions),
+                "families": {family: list(names) for family, names in stream.families.items()},
+                "retired": list(stream.retired),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
@@ -101,7 +105,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.detectors],
+                "detectors": [asdict(detector) for detector in plan.config.every_detector],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
@@ -111,6 +115,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "worse": [[row, *key, since] for row, of in reporter.worse.items() for key, since in of.items()],
         "started_empty": [[row, list(what)] for row, what in reporter.started_empty.items()],
         **saving.head(shard.pairing, shard.comparisons),
+        **saved_incidents.head(shard.incidents),
     }  # fmt: skip
 
 
@@ -133,6 +138,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
         for name, array in tables_of(getattr(reporter, what)).items():
             found[f"{what}|{name}"] = array.copy()
     found |= saving.arrays(shard.pairing)
+    found |= saved_incidents.arrays(shard.incidents.history, len(catalog.subjects))
     slots = int(store.ids.counts[ids.TOP]) + 1
     found["deadline"] = store.links.deadline[:slots].copy()
     ends = dict.fromkeys(_OF_SLOTS, slots)
@@ -181,6 +187,7 @@ class _Restoring:
         if set(saved_ticks) == set(shard.ticks):
             shard.ticks, shard.next_tick = saved_ticks, head["next_tick"]
         shard.dead_letters = list(head["dead_letters"])
+        shard.quarantined = list(head.get("quarantined", shard.quarantined))
         for saved in self._saved:
             self._stream(saved)
         self._subjects()
@@ -192,6 +199,7 @@ class _Restoring:
             shard.encoder.know(stream)
         shard.make_rows()
         self._pairs()
+        self._incidents()
         self._periods()
         return self._missing
 
@@ -219,6 +227,8 @@ class _Restoring:
             new_square[:least, :least] = square[:least, :least]
         for name in saved["versions"]:
             stream.version(name)
+        stream.retired = dict.fromkeys(saved["retired"])
+        stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
@@ -240,6 +250,10 @@ class _Restoring:
                 catalog.put_subject(about)
                 self._rows[code, kind, model, segment, age] = row
         catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
+        registry = catalog.registry
+        catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
+        gone = [row for row, about in enumerate(catalog.subjects) if about is None]
+        catalog.registry.subjects.retired[gone] = 1
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in _SUBJECT_STATE:
             getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]
@@ -547,17 +561,38 @@ class _Restoring:
 
     # ---- pairs
 
-    def _pairs(self) -> None:
-        """What is known of models that are compared."""
-        shard, plans = self._shard, self._head["plans"]
-        stages = {
+    def _stages(self) -> dict[int, Sequence[str]]:
+        """By row of a saved subject: its stages then."""
+        plans = self._head["plans"]
+        return {
             row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
             if number < len(plans)
         }  # fmt: skip
+
+    def _pairs(self) -> None:
+        """What is known of models that are compared."""
+        shard, stages = self._shard, self._stages()
         self._missing += saving.restore(
             self._catalog, shard.pairing, shard.comparisons, self._head, self._arrays, dict(self._moved),
             stages,
         )  # fmt: skip
+
+    # ---- incidents
+
+    def _incidents(self) -> None:
+        """What was measured of models, and what is open."""
+        catalog = self._catalog
+        stages = {row: of for row, of in self._stages().items() if of and row in set(self._rows.values())}
+        kept = {
+            about.row: self._segments_kept(catalog.streams[about.stream])
+            for about in catalog.subjects if about is not None
+        }  # fmt: skip
+        lost = saved_incidents.restore(self._shard.incidents, self._head, self._arrays, stages, kept)
+        for row in lost:
+            about = catalog.subjects[row]
+            assert about is not None
+            if catalog.registry.subjects.outcomes[row]:
+                self._missing.append(f"{self._name(catalog.streams[about.stream], about)}: incidents")
 
     # ---- periods
 

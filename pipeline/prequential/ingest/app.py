@@ -211,12 +211,10 @@ class Ingest(Served):
         kafka = self.config.kafka
         counts = await asyncio.to_thread(partition_counts, kafka, self._topics)
         self.app.shard_count = max(counts.values())
-        http = self.config.http
         endpoint = Endpoint(  # step 1
-            http.host, http.port,
-            {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
-        )  # fmt: skip
-        log.info("metrics: http://%s:%d/metrics", endpoint.host, endpoint.port)
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
+        )
+        log.info("metrics: %s/metrics", endpoint.address)
         await asyncio.to_thread(self._writer.take_over)
         await self.app.start()  # step 2
         tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from prequential.config import Config, ConfigError
-from prequential.files import Source, read_lines
+from prequential.files import Located, Source, read_lines
 from prequential.mapping import MappingError, Origin, RecordMapping, same_names
 from prequential.tables.checks import check_columns
 from prequential.tables.formats import Stored, format_of, open_rows
@@ -19,7 +19,7 @@ from prequential.topics.errors import UsageError, WorkError
 
 def open_sources(
     config: Config, paths: Mapping[int, str], progress: Callable[[int], Progress]
-) -> dict[int, Source | TableSource]:
+) -> list[Located]:
     """The sources of the files of some kinds; `progress` gives what is told of the reading of one.
 
     JSON lines for which no mapping is configured are what `produce` sends; all else are rows. Where
@@ -30,7 +30,7 @@ def open_sources(
     shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
     files: dict[int, RowFile] = {}
-    sources: dict[int, Source | TableSource] = {}
+    sources: dict[int, Located] = {}
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
         if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
@@ -55,7 +55,7 @@ def open_sources(
     _check_times(sources)
     sources = dict(sorted(sources.items()))
     _put_in_order(sources, paths)
-    return sources
+    return list(sources.values())
 
 
 def _lines(kind: int, stored: Stored) -> Source:
@@ -86,7 +86,7 @@ def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMappi
     return replace(labels, fields={**shared, **own}, implied=labels.implied - {"stream", "instance_id"})
 
 
-def _check_times(sources: Mapping[int, Source | TableSource]) -> None:
+def _check_times(sources: Mapping[int, Located]) -> None:
     """Records of which some have times and others none can't be put in order."""
     without = [one for one in sources.values() if isinstance(one, TableSource) and not one.has_times]
     timed = [
@@ -100,7 +100,7 @@ def _check_times(sources: Mapping[int, Source | TableSource]) -> None:
         )
 
 
-def _put_in_order(sources: Mapping[int, Source | TableSource], paths: Mapping[int, str]) -> None:
+def _put_in_order(sources: Mapping[int, Located], paths: Mapping[int, str]) -> None:
     """Without any times one file comes after the other: all labels after all predictions.
 
     (Not knowing better, since nothing says that their rows correspond. In one file they do.)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -56,8 +56,10 @@ class Row(NamedTuple):
 class Ranking:
     """The models of a state in the order of a choice."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, urgency: Callable[[Row], tuple[Any, ...]] = lambda row: ()) -> None:
         self._state = state
+        #: Sorts rows before recent alarms do; of the same length for all.
+        self._urgency = urgency
         self.choice = Choice()
         #: By model: what is shown of it, and of how many sequences this was chosen, by which choice.
         self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
@@ -123,7 +125,7 @@ class Ranking:
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
         calm = change is None or not is_recent(change, now)
-        return (alone, calm, *_badness(row.reading, by), model.key)
+        return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 
 def is_recent(change: Change, now: int) -> bool:

@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.comparing import Pair, Pairs
+from prequential.topics.outputs import Comparison
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
 from prequential.watching.changes import Changes
 from prequential.watching.messages import (
     ABSENT,
+    Heading,
+    Notice,
     Reading,
     decode_comparison,
     decode_coverage,
@@ -134,13 +137,21 @@ class State:
             newest.put(value)
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
+            self._noted(model, sequence, newest, heading)
         return True
+
+    def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
+        """What whoever remembers more than the newest does with a metrics message."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
         said = decode_comparison(value)
         if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
             return False
+        self._compared(said)
         return self._pairs.setdefault((said.stream, said.partition), Pairs()).update(said)
+
+    def _compared(self, said: Comparison) -> None:
+        """… and with a comparison …"""
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = decode_notice(value)
@@ -148,7 +159,11 @@ class State:
         if model is None:
             return False
         model.changes.add(alarm, time)
+        self._alarmed(model, alarm)
         return True
+
+    def _alarmed(self, model: Model, alarm: Notice) -> None:
+        """… and with an alarm."""
 
     def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
         """The model that a message of this time is about; None for one that was not asked for."""

@@ -19,7 +19,7 @@ from prequential.topics.admin import (
 )
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import COMPARISONS, INPUTS, topic_specs
+from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
@@ -57,6 +57,7 @@ class Worker(Served):
         self._rebuilt: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
+        self._turns = asyncio.Lock()
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
@@ -145,6 +146,7 @@ class Worker(Served):
             self._origin,
             rebuild=rebuild,
             on_lost=self._on_lost,
+            turns=self._turns,
         )
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())
@@ -189,13 +191,10 @@ class Worker(Served):
         stop = stop_on_signals(self._loop)
         self._origin = await asyncio.to_thread(self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        http = self.config.http
         self.endpoint = Endpoint(  # step 2
-            http.host,
-            http.port,
-            {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )
-        log.info("metrics: http://%s:%d/metrics", self.endpoint.host, self.endpoint.port)
+        log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(has_crashed(self.app))
@@ -303,13 +302,13 @@ class Worker(Served):
 def _create_own(kafka: KafkaConfig) -> None:
     """Create journal and snapshots where all else is there: nothing but the worker needs these.
 
-    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons`, which
-    topics that were made for an earlier version lack.
+    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons` and
+    `incidents`, which topics that were made for an earlier version lack.
     """
     specs = topic_specs(kafka)
     own = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    if not missing or missing - {kafka.topic(COMPARISONS)} not in (set(), own):
+    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), own):
         return
     try:
         for name in create(kafka, specs).created:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prequential.config import Config
+from prequential.confignames import margin
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.latency import BOUNDS
-from prequential.core.measures import INDEX, LESS_IS_BETTER
+from prequential.core.measures import INDEX
 from prequential.core.picture import Part, Picture
 from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
@@ -129,6 +130,7 @@ _FAMILIES = (
     ("records_total", COUNTER, "Records fetched"),
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
+    ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
@@ -211,6 +213,7 @@ class Exporter:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
+                    families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
@@ -296,8 +299,8 @@ class _Scrape:
                 for name, bound in objective.bounds.items():
                     column = INDEX[name]
                     if not reasons[column]:
-                        margin = _margin(name, values[column], bound) + objective.tolerance
-                        self.families["objective_margin"].add(f'{where},measure="{name}"', margin)
+                        spare = margin(name, values[column], bound) + objective.tolerance
+                        self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
             self._pause(len(shown) + 1)
 
     def _details(self, where: str, details: dict[str, Any]) -> None:
@@ -419,17 +422,6 @@ class _Scrape:
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
-
-
-def _margin(measure: str, value: float, bound: float) -> float:
-    """How much better a value is than its bound.
-
-    >>> _margin("accuracy", 0.75, 0.5), _margin("mae", 0.75, 0.5), _margin("bias", -0.75, 0.5)
-    (0.25, -0.25, -0.25)
-    """
-    if measure == "bias":
-        value = abs(value)
-    return bound - value if measure in LESS_IS_BETTER else value - bound
 
 
 def _stages(about: Subject, stream: Stream) -> list[str]:

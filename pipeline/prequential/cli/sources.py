@@ -1,0 +1,91 @@
+"""The past as commands take it: files, or a cluster's input topics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from prequential.config import Config
+from prequential.files import Located
+from prequential.tables.opening import open_sources
+from prequential.tables.rows import Progress as Reading
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> Any:
+    """Add --instances, --predictions, --labels and --from-topics; returns their group."""
+    files = parser.add_argument_group("files")
+    for kind in KINDS:
+        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
+    files.add_argument(
+        "--from-topics",
+        action="store_true",
+        help="read the cluster's own input topics up to their present ends instead, in the order "
+        "that the workers took; joins no group and changes nothing",
+    )
+    return files
+
+
+def given_sources(args: argparse.Namespace) -> list[str]:
+    """The kinds of records that files are given of; raises UsageError for what makes no sense."""
+    given = [kind for kind in KINDS if getattr(args, kind) is not None]
+    if args.from_topics and given:
+        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
+    if not args.from_topics and not {"predictions", "labels"} <= set(given):
+        raise UsageError("expected --predictions and --labels (or --from-topics)")
+    if [getattr(args, kind) for kind in given].count("-") > 1:
+        raise UsageError("standard input (-) can be only one of the files")
+    return given
+
+
+def read_sources(
+    args: argparse.Namespace, given: list[str], progress: Progress, config: Config
+) -> list[Located]:
+    """Read the files; raises UsageError or WorkError if one can't be."""
+    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
+    return open_sources(config, paths, lambda kind: _reading(progress, KINDS[kind]))
+
+
+def _reading(progress: Progress, kind: str) -> Reading:
+    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
+    task = progress.add_task(f"reading {kind}", total=None)
+
+    def advance(rows: int, share: float | None) -> None:
+        progress.update(task, completed=rows, total=rows / share if share else None)
+
+    return advance
+
+
+class _Rate(ProgressColumn):
+    """Records a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} records/s")
+
+
+def progress_bar() -> Progress:
+    """A bar with rate and time left, where standard error is a terminal."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
+def notice(sentence: str) -> None:
+    """Say something on standard error."""
+    print(f"prequential: {sentence}", file=sys.stderr)
