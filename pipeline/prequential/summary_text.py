@@ -80,7 +80,8 @@ def place_in_words(place: Place) -> str:
     'labels/3 offset 17'
     """
     if "file" in place:
-        return f"{place['file']} line {place['line']}"
+        unit = "row" if "row" in place else "line"
+        return f"{place['file']} {unit} {place[unit]}"
     return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 
