@@ -230,7 +230,7 @@ class TestEvaluate:
             ({"predictions": [1]}, TypeError, "predictions: row 1 is 1: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
             ({"predictions": "nowhere.csv"}, UsageError, "can't read 'nowhere.csv': No such file"),
-            ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default: none"),
+            ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default"),
         ],
     )  # fmt: skip
     def test_what_makes_no_sense_is_said(self, arguments: Row, error: Any, words: str) -> None:

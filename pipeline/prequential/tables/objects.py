@@ -41,7 +41,7 @@ class ObjectRows:
     def _keys(self, path: Path) -> tuple[str, ...]:
         """The names on the way; a name may have dots in it, as columns of flattened tables do."""
         whole = ".".join(path.keys)
-        first = next((one for one in self.objects if one is not None), {})
+        first: Any = next((one for one in self.objects if one is not None), {})
         return (whole,) if len(path.keys) > 1 and whole in first else path.keys
 
     def fields(self) -> str:
