@@ -78,6 +78,9 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
         "counter",
         (*_MODEL, "segment", "stage", "detector", "signal"),
     ),
+    "prequential_open_incidents": ("gauge", _MODEL),
+    "prequential_incident_severity": ("gauge", (*_MODEL, "cause")),
+    "prequential_incidents_total": ("counter", (*_MODEL, "cause")),
     "prequential_objective": ("gauge", (*_STREAM, "measure")),
     "prequential_objective_margin": ("gauge", (*_SEQUENCE, "measure")),
     "prequential_model_version_info": ("gauge", (*_MODEL, "version")),
@@ -122,6 +125,7 @@ VALUES = {
     "measure": "accuracy",
     "against": "tree",
     "loss": "error",
+    "cause": "concept",
     "alertname": "PrequentialDrift",
     "alertstate": "firing",
 }

@@ -11,13 +11,14 @@ from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
 from prequential.config import Config, duration
-from prequential.dashboard.history import ALL_TOPICS, INCIDENTS, History
+from prequential.dashboard.history import ALL_TOPICS, History
 from prequential.dashboard.server import Server
 from prequential.dashboard.sources import records_of
 from prequential.dashboard.views import Board
 from prequential.files import lines_of
 from prequential.topics.admin import present
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import INCIDENTS
 from prequential.watching.tail import Tail
 
 HOST, PORT = "127.0.0.1", 9465

@@ -22,8 +22,8 @@ from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
 from prequential.demo.models import build_models
 from prequential.demo.screen import (
-    alarm_line,
     drift,
+    incident_line,
     legend,
     picture,
     print_lines,
@@ -38,7 +38,7 @@ from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
 from prequential.watching.tail import Tail
 from rich.console import Console
@@ -187,19 +187,19 @@ class _Session:
     def _show_plainly(self) -> None:
         next_line = 0.0
         said = ""
-        for alarms in self._moments(_LAST_SECONDS):
+        for incidents in self._moments(_LAST_SECONDS):
             if (now_drift := drift(self._server)) != said:
                 said = now_drift
                 _say(said)
-            for alarm in alarms:
-                _say(alarm_line(alarm, self._server))
+            for incident in incidents:
+                _say(incident_line(incident, self._server))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
                 _say(progress(self._board, self._feed))
                 _say(f"  {recent_line(self._board)}")
 
-    def _moments(self, last: float) -> Iterator[list[Alarm]]:
-        """Moment after moment, with the alarms that came in it.
+    def _moments(self, last: float) -> Iterator[list[Incident]]:
+        """Moment after moment, with the messages about incidents that came in it.
 
         The end is when the stream has ended and its last outcomes have come, or haven't within
         `last` seconds. Raises WorkError if something else has ended by itself.

@@ -34,13 +34,13 @@ from rich.progress import Progress
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
 _DESCRIPTION = """\
-Reads instances, predictions and labels and writes the metrics messages and drift alarms that a worker
-publishes for them. Files are JSON lines, CSV, Parquet or Arrow, known by what they begin with and by their
-names (section `files` of the configuration says what their columns are); predictions and labels may be the
-same file. `-` is a standard stream, names in .gz are (de)compressed.
+Reads instances, predictions and labels and writes the metrics messages, drift alarms and incidents that a
+worker publishes for them. Files are JSON lines, CSV, Parquet or Arrow, known by what they begin with and by
+their names (section `files` of the configuration says what their columns are); predictions and labels may be
+the same file. `-` is a standard stream, names in .gz are (de)compressed.
 Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
 the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
-summary: what was read and dropped, outcomes, models, alarms, and what looks wrong. Ends with status 1 if
+summary: what was read and dropped, outcomes, models, incidents, and what looks wrong. Ends with status 1 if
 nothing was evaluated."""
 
 
@@ -163,6 +163,7 @@ class _Writer:
             _write(self._comparisons, output)
         elif isinstance(output, Incident):
             _write(self._incidents, output)
+            self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
             self.dead_letter(output, 0, source.row(output.offset), None, source.raw(output.offset))

@@ -11,14 +11,12 @@ from prequential.config import Config
 from prequential.dashboard.incidents import Incidents, decode_incident
 from prequential.dashboard.series import Capacity, Series
 from prequential.topics.outputs import Comparison
+from prequential.topics.specs import INCIDENTS
 from prequential.watching.messages import ABSENT, Heading, Notice, Reading, decode_coverage, decode_reading
 from prequential.watching.state import TOPICS, Model, ModelKey, Newest, Sequence, State
 
-#: The topic of incidents, which clusters of earlier versions don't have.
-INCIDENTS = "incidents"
-
 #: The topics that are understood.
-ALL_TOPICS = (*TOPICS, INCIDENTS)
+ALL_TOPICS = TOPICS
 
 #: Alarms of a model that are kept one by one, and versions: the newest.
 _ALARMS, _VERSIONS = 500, 50

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from prequential.dashboard.history import INCIDENTS
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.messages import ABSENT
 from prequential.watching.tail import Record
 

@@ -21,7 +21,7 @@ from prequential.tables.opening import columns_of, in_order, table_sources
 from prequential.tables.rows import RowFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, Output
+from prequential.topics.outputs import Alarm, Incident, Output
 
 #: The stream and the model of tables that don't name them.
 STREAM, MODEL = "default", "model"
@@ -102,6 +102,8 @@ def run(config: Config, sources: list[Located]) -> Result:
         outputs.append(output)
         if isinstance(output, Alarm):
             account.alarms.append(output)
+        elif isinstance(output, Incident):
+            account.incidents.add(output)
 
     shard = replay(config, sources, put, courses=Courses())
     account.add(shard)

@@ -20,7 +20,7 @@ from prequential.summary_text import shown_estimators
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record
-from prequential.topics.outputs import Alarm, Output
+from prequential.topics.outputs import Alarm, Incident, Output
 
 #: Records that are processed at once: a round costs about as much as a hundred of them.
 _MOST = 1_000
@@ -120,7 +120,11 @@ class Evaluator:
             return {"file": KINDS[kind], "row": offset + 1}
 
         account = Account(place)
-        account.alarms += [output for output in self._outputs if isinstance(output, Alarm)]
+        for output in self._outputs:
+            if isinstance(output, Alarm):
+                account.alarms.append(output)
+            elif isinstance(output, Incident):
+                account.incidents.add(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config))
         return Result(list(self._outputs), summary, self._config)

@@ -10,9 +10,9 @@ from prequential.summary import Sequence as Evaluated
 from prequential.summary import Summary
 from prequential.summary_text import (
     COLUMNS,
-    alarm_lines,
     course_of,
     finding_in_words,
+    incident_lines,
     outcome_lines,
     record_lines,
     shown_estimators,
@@ -40,7 +40,7 @@ def page_of(summary: Summary) -> str:
             parts.append(_table(rows[:_ROWS], task))
             if len(rows) > _ROWS:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
-    parts.append(_text([*report(summary.comparisons), *alarm_lines(summary)]))
+    parts.append(_text([*report(summary.comparisons), *incident_lines(summary)]))
     parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     return f'<div class="prequential">{"".join(parts)}</div>'
 

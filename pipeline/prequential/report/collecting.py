@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 from prequential.config import Config
-from prequential.dashboard.history import INCIDENTS, History
+from prequential.dashboard.history import History
 from prequential.report.html import MOST_BYTES, page
 from prequential.topics.outputs import Alarm, Comparison, Metrics
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 
 #: A message: as it was published, or what it was decoded to.
 Message = bytes | dict[str, Any] | msgspec.Struct

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from prequential.core.measures import LESS_IS_BETTER, NAMES
 from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.watching.changes import Change
+from prequential.watching.incidents import OpenIncident
 from prequential.watching.messages import Reading
 from prequential.watching.state import Model, ModelKey, Sequence, State
 
@@ -124,13 +125,18 @@ class Ranking:
             return (alone, model.time, model.key)
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
-        calm = change is None or not is_recent(change, now)
+        calm = not len(model.incidents) and (change is None or not is_recent(change, now))
         return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 
 def is_recent(change: Change, now: int) -> bool:
     """Whether its newest alarm was published within the last hour; `now` in epoch ms."""
     return now - change.time <= RECENT_MS
+
+
+def is_shown(change: Change | OpenIncident, now: int) -> bool:
+    """Whether it stands below the table: an incident until it is over, alarms for an hour."""
+    return isinstance(change, OpenIncident) or is_recent(change, now)
 
 
 def is_baseline(model: str) -> bool:

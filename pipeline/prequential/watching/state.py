@@ -7,8 +7,9 @@ from typing import NamedTuple
 import msgspec
 from prequential.comparing import Pair, Pairs
 from prequential.topics.outputs import Comparison
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
+from prequential.watching.incidents import Incidents, decode_incident
 from prequential.watching.messages import (
     ABSENT,
     Heading,
@@ -22,7 +23,7 @@ from prequential.watching.messages import (
 )
 
 #: The topics that are understood.
-TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 
 class ModelKey(NamedTuple):
@@ -63,13 +64,14 @@ class Model:
         self.key = key
         self.sequences: dict[Sequence, Newest] = {}
         self.changes = Changes()
+        self.incidents = Incidents()
         self.time = 0
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
 
 
 class State:
-    """Newest messages of all sequences and pairs, and alarms, grouped by the change that they tell of.
+    """Newest messages of all sequences, pairs and incidents, and alarms, grouped by the change they tell of.
 
     `stream` and `model` leave out what is about others.
     """
@@ -78,7 +80,8 @@ class State:
         self._stream = stream
         self._model = model
         self._handlers = {
-            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm
+            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
+            INCIDENTS: self._incident,
         }  # fmt: skip
         self.models: dict[ModelKey, Model] = {}
         #: By stream and partition.
@@ -160,6 +163,14 @@ class State:
             return False
         model.changes.add(alarm, time)
         self._alarmed(model, alarm)
+        return True
+
+    def _incident(self, value: bytes, time: int) -> bool:
+        message = decode_incident(value)
+        model = self._known(message.stream, message.model, message.partition, time)
+        if model is None:
+            return False
+        model.incidents.add(message, time)
         return True
 
     def _alarmed(self, model: Model, alarm: Notice) -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from prequential.topics.admin import partition_counts
+from prequential.topics.admin import partition_counts, present
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import first_since, watermarks
@@ -40,7 +40,8 @@ class Tail:
     """Output topics (names without prefix) from near their ends, read_committed, without a group.
 
     `since` (epoch ms) begins with the first records that Kafka got then, but no further back than `most`
-    records (by default `TAIL_RECORDS`) from each partition's end.
+    records (by default `TAIL_RECORDS`) from each partition's end. `optional` topics needn't be there:
+    clusters of earlier versions lack them.
     """
 
     def __init__(
@@ -51,8 +52,11 @@ class Tail:
         from_beginning: bool = False,
         since: int | None = None,
         most: int | None = None,
+        optional: Sequence[str] = (),
     ) -> None:
-        self._names = {kafka.topic(name): name for name in topics}
+        there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
+        needed = [name for name in topics if name not in optional or kafka.topic(name) in there]
+        self._names = {kafka.topic(name): name for name in needed}
         counts = partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
         #: By topic (without prefix) of which only the tail is read: since when (epoch ms) all of it.

@@ -92,6 +92,9 @@ _FAMILIES = (
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
+    ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
+    ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
     ("objective", GAUGE, "Bounds of measures that the configuration sets"),
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
@@ -344,6 +347,12 @@ class _Scrape:
             families["expired_predictions_total"].add(where, int(subjects.expired[row]))
             if subjects.outcomes[row]:
                 families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+        if (standing := taken.incidents.get(row)) is not None:
+            families["open_incidents"].add(where, int(bool(standing.cause)))
+            if standing.cause:
+                families["incident_severity"].add(f'{where},cause="{standing.cause}"', standing.severity)
+            for cause, count in standing.opened.items():
+                families["incidents_total"].add(f'{where},cause="{cause}"', count)
         if version := int(subjects.version[row]):
             families["model_version_info"].add(
                 f"{where},{labels(version=stream.version_name(version))}", 1

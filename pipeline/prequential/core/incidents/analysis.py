@@ -19,6 +19,9 @@ from prequential.core.incidents.history import (
 )
 from prequential.core.incidents.levels import Level, Phase, level_of, phase, severity
 
+#: Outcomes by which a level that is as before is one: its interval says little with fewer.
+_LEAST_SINCE = 100
+
 
 class View(NamedTuple):
     """What is known of a model."""
@@ -47,12 +50,14 @@ class Found(NamedTuple):
 
 
 def examine(
-    view: View, since: int, opened: int, fixed: tuple[int, float] | None, segments: Sequence[str]
-) -> Found:
+    view: View, since: int, opened: int, fixed: tuple[int, float] | None, segments: Sequence[str],
+    back: int | None,
+) -> Found:  # fmt: skip
     """What the blocks say of the change among outcomes from number `since` on.
 
     It is at the outcome `fixed`, and as clear as that says, if it is known already. A segment among those
-    that raised alarms is looked at by itself where the model's own level hasn't clearly changed.
+    that raised alarms is looked at by itself where the model's own level hasn't clearly changed. Of
+    a change that had recovered, `back` is the outcome from which on it had.
     """
     segment, own = None, view.blocks
     change = _change(view, own, since, opened, fixed)
@@ -63,7 +68,7 @@ def examine(
                 other = _change(view, of, since, opened, fixed)
                 if other.clear and other.statistic > change.statistic:
                     segment, own, change = name, of, other
-    return _said(view, own, change, segment, _first(own, since))
+    return _said(view, own, change, segment, _first(own, since), back)
 
 
 def _first(blocks: Blocks, since: int) -> int:
@@ -92,11 +97,13 @@ def _of_segment(view: View, segment: int) -> Blocks:
     )  # fmt: skip
 
 
-def _said(view: View, own: Blocks, change: Change, segment: str | None, first: int) -> Found:
+def _said(
+    view: View, own: Blocks, change: Change, segment: str | None, first: int, known: int | None
+) -> Found:
     binary, end = view.binary, len(own.n)
     before = phase(own, min(first, change.before), change.before)
     former = level_of(before, binary)
-    recovered = _recovered(view, own, change, before, former)
+    recovered = _recovered(view, own, change, before, former, known)
     last = end if recovered is None else recovered.before
     if not change.clear or last <= change.after:
         last = end
@@ -126,26 +133,35 @@ def _said(view: View, own: Blocks, change: Change, segment: str | None, first: i
     )
 
 
-def _recovered(view: View, own: Blocks, change: Change, before: Phase, former: Level) -> Change | None:
+def _recovered(
+    view: View, own: Blocks, change: Change, before: Phase, former: Level, known: int | None
+) -> Change | None:
     """The change back: the most likely split of what came behind, if the level is as it was from there on.
 
-    It is so where the split is clear, the interval of the level since overlaps with that of the level before,
-    and the level since is nearer to it than to the one between.
+    It is so where the split is clear, the intervals of the level since and of the level before overlap, and
+    it is nearer to that than to the one between. What has recovered (from outcome `known` on) stays so until
+    the level changes clearly once more, to one nearer to the one between.
     """
     if not change.clear:
         return None
-    back = change_point.find(own, view.binary, view.now, change.after)
-    if back is None or not back.clear or back.before <= change.after:
+    if known is not None:
+        back: Change | None = change_point.at_outcome(own, view.now, known, 0.0)
+    else:
+        back = change_point.find(own, view.binary, view.now, change.after)
+        if back is not None and not back.clear:
+            return None
+    if back is None or back.before <= change.after:
         return None
     between, since = phase(own, change.after, back.before), phase(own, back.after, len(own.n))
-    if not since.n:
+    again = change_point.find(own, view.binary, view.now, back.after)
+    if again is not None and again.clear:  # what counts is how it is now
+        since = phase(own, again.after, len(own.n))
+    if known is None and since.n < _LEAST_SINCE:
         return None
     level = level_of(since, view.binary)
     nearer = abs(since.mean - before.mean) < abs(since.mean - between.mean)
-    again = change_point.find(own, view.binary, view.now, back.after)
-    if again is not None and again.clear:  # what counts is how it is now
-        level = level_of(phase(own, again.after, len(own.n)), view.binary)
-    return back if nearer and level.low <= former.high and former.low <= level.high else None
+    overlaps = level.low <= former.high and former.low <= level.high
+    return back if nearer and (overlaps or known is not None) else None
 
 
 def _predictions(

@@ -6,6 +6,7 @@ so many outcomes, and at the label time at which it may end.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ _SOON, _PART, _LATE = 64, 4, 1_000
 
 #: Outcomes after the first alarm up to which the change point may still move: a second change might lie
 #: behind them.
-_SETTLED = 1_000
+_SETTLED = 300
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
@@ -51,6 +52,18 @@ class Raised(NamedTuple):
     subject: int
     alarm: Alarm
     level: str
+
+
+#: What no message has said.
+_NOTHING_SAID = ("", "", 0.0, 0)
+
+
+class Standing(NamedTuple):
+    """How a model stands, for lookers-on: of an open incident its first cause and severity; all by cause."""
+
+    cause: str  # "": none is open
+    severity: float
+    opened: dict[str, int]
 
 
 @dataclass
@@ -93,6 +106,20 @@ class Incidents:
         self.examples: dict[int, list[tuple[int, str]]] = {}
         #: By owner: warnings that no incident has yet, by signal, and at which outcome.
         self.warned: dict[int, list[dict[str, Any]]] = {}
+        #: By owner: incidents so far, by the first cause that they opened with.
+        self.opened: dict[int, dict[str, int]] = {}
+
+    def standings(self, rows: Iterable[int]) -> dict[int, Standing]:
+        """How those of these subjects stand whose incidents are looked for."""
+        position = self.history.owners.position
+        found = {}
+        for row in rows:
+            if row < len(position) and position[row] and self.history.owners.owner[row] == row:
+                state, opened = self.open.get(row), dict(self.opened.get(row, {}))
+                is_open = state is not None and state.status == OPEN
+                _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
+                found[row] = Standing(cause, severity, opened)
+        return found
 
     # ---- rows
 
@@ -352,7 +379,9 @@ class Incidents:
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         known = (state.change_point["outcome"], state.statistic) if state.statistic > CLEAR else None
         segments = [one["segment"] for one in state.signals if one["segment"]]
-        found = examine(view, state.first, state.opened["outcome"], known if settled else None, segments)
+        back = state.recovered["outcome"] if known and state.recovered else None
+        fixed = known if settled else None
+        found = examine(view, state.first, state.opened["outcome"], fixed, segments, back)
         state.statistic = found.change.statistic
         state.change_point = details(found)["change_point"]
         state.recovered = found.recovered
@@ -361,6 +390,9 @@ class Incidents:
     def _say(self, owner: int, state: State, found: Found) -> Incident:
         """The next message about an incident."""
         state.revision += 1
+        if state.revision == 1:
+            counts = self.opened.setdefault(owner, {})
+            counts[found.causes[0].cause] = counts.get(found.causes[0].cause, 0) + 1
         state.said = [state.status, found.causes[0].cause, found.severity, len(state.signals)]
         about, stream = self._catalog.subjects[owner], self._stream(owner)
         assert about is not None

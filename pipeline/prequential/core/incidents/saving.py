@@ -26,6 +26,7 @@ def head(incidents: Incidents) -> dict[str, Any]:
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
             "since": list(incidents.since.items()),
             "alarms": list(incidents.alarms.items()),
+            "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
             "examples": [[owner, [list(one) for one in kept]] for owner, kept in incidents.examples.items()],
             "warned": [[owner, [dict(one) for one in kept]] for owner, kept in incidents.warned.items()],
         }
@@ -90,7 +91,7 @@ def restore(
 
 def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:
     incidents.open = {owner: State(**state) for owner, state in saved["open"] if owner in present}
-    for name in ("since", "alarms"):
+    for name in ("since", "alarms", "opened"):
         setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
     incidents.examples = {
         owner: [(number, name) for number, name in kept]
