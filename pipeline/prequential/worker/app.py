@@ -48,12 +48,12 @@ _ANSWER_SECONDS = 5.0
 
 
 class BatchSchema(faust.Schema):
-    """Events carry `Fetched` batches as they are: nothing is to be decoded by Faust."""
+    """Events carry lists of `Fetched` batches as they are: nothing is to be decoded by Faust."""
 
     def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
         return None
 
-    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Fetched:
+    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> list[Fetched]:
         return message.value
 
 
@@ -97,21 +97,25 @@ class Worker:
             return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
 
         @app.agent(source("instances"))
-        async def instances(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("predictions"))
-        async def predictions(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def predictions(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("labels"))
-        async def labels(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def labels(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         return app
+
+    def _feed_all(self, batches: list[Fetched]) -> None:
+        for batch in batches:
+            self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
         if self._unseen:

@@ -127,14 +127,18 @@ class Checkpoint:
         now = monotonic()
         self._backlog |= self._uncommitted >= _BACKLOG
         caught_up = not any(self._shard.merge.buffered)
-        late = now - self._committed_at >= self._config.worker.commit_every / 1000
-        due = late or (self._backlog and caught_up) or self.many_outputs
+        due = now >= self.next_at or (self._backlog and caught_up) or self.many_outputs
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self._shard.cuts or snapshot):
             self._committed_at = now
             self._uncommitted = 0
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
+
+    @property
+    def next_at(self) -> float:
+        """When the next commit is due at a quiet pace (monotonic seconds)."""
+        return self._committed_at + self._config.worker.commit_every / 1000
 
     @property
     def many_outputs(self) -> bool:

@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 #: Most records of each topic processed without a look at anything else: some 10 ms.
 _ROUND = 8_000
 
-#: A round has costs of its own, so one with fewer new records than this waits a little for more.
-_FULL_ROUND, _PAUSE_SECONDS = 6_000, 0.04
+#: A round has costs of its own, some 1 ms. So one with fewer new records than this waits until what comes of
+#: it can be published: rounds are at least so far apart then, and at most.
+_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.25
 
 #: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
 _PLENTY = 16_000
@@ -188,8 +189,7 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
-        until = self._round_at + _PAUSE_SECONDS
-        while self._fed < _FULL_ROUND and (pause := until - monotonic()) > 0:
+        while self._fed < _FULL_ROUND and (pause := self._next_round - monotonic()) > 0:
             await self._woken(pause)
         self._fed = 0
         if self.checkpoint.many_outputs:
@@ -210,6 +210,14 @@ class ShardRunner:
             self.checkpoint.begin_if_due()
         if not processed:
             await self._woken(_TICK_SECONDS)
+
+    @property
+    def _next_round(self) -> float:
+        """When a round that isn't full is to begin (monotonic seconds)."""
+        if self._journal or self._stopping:
+            return 0.0
+        least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
+        return min(max(least, self.checkpoint.next_at), most)
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something comes, or the time is over."""
