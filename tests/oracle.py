@@ -154,7 +154,7 @@ class Stream:
         elif kind == "predictions":
             model, version = identifier(obj["model"]), obj.get("model_version")
             if version is not None and self.settings.versions == "separate":
-                model, version = f"{model}:{version}", None
+                model = f"{model}:{version}"
             if model not in self.models:
                 self.accounts[model] = Account(self.settings.horizon)
                 self.result.accounts[self.name, model] = self.accounts[model]

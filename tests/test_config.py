@@ -126,7 +126,8 @@ class TestDefaults:
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
-                     instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6}
+                     instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
+                     versions_per_model: 7}
             http: {host: 0.0.0.0, port: 0, measures: [auc, r2]}
             worker: {group: g, session_timeout: 6s, grace: 1ms, commit_every: 2ms,
                      snapshot_every: 3ms}
@@ -148,7 +149,7 @@ class TestDefaults:
             ),
             emit_outcomes=None, emit_every=14 * DAY,
         )  # fmt: skip
-        assert config.limits == Limits(1, 2, 3, 4, 5, 6)
+        assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"))
         assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3)
         for section, default in (

@@ -221,6 +221,8 @@ class Limits:
     predictions_per_instance: int = 1_000
     #: Pairs of models with each other; those that come later aren't compared.
     pairs_per_stream: int = 10
+    #: Versions of a model that are evaluated apart; the oldest one goes when one more comes.
+    versions_per_model: int = 5
 
 
 @dataclass(frozen=True)

@@ -307,13 +307,12 @@ def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
     predictions, values = shard.store.predictions, shard.store.values
     probabilities = shard.store.probabilities
     about = shard.catalog.subjects[predictions.model[row]]
-    assert about is not None
     extra = int(predictions.extra[row])
     given = []
     while waits and extra:
         given.append((int(probabilities.name[extra]), float(probabilities.p[extra])))
         extra = int(probabilities.next[extra])
-    found: dict[str, Any] = {"model": about.model, "extra": given or extra}
+    found: dict[str, Any] = {"model": about and about.model, "extra": given or extra}
     for table in (predictions, values):
         for name, column in columns_of(table).items():
             if name not in ("next", "model", "extra") and len(column) > row:

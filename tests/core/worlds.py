@@ -497,6 +497,7 @@ def _extreme_limits(rng: random.Random) -> dict[str, int]:
     limits = {
         "streams_per_shard": [1, 2], "models_per_stream": [1, 2], "classes_per_stream": [2, 3, 5],
         "instances_per_shard": [1, 20, 100], "predictions_per_instance": [1, 2], "pairs_per_stream": [1, 2],
+        "versions_per_model": [1, 2],
     }  # fmt: skip
     return {name: rng.choice(few) for name, few in limits.items() if rng.random() < 0.25}
 

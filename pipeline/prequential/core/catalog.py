@@ -78,6 +78,9 @@ class Stream:
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
         self.versions: dict[str, int] = {}  # codes from 1, of all models together
+        self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
+        #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
+        self.retired: dict[str, None] = {}
         self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
         self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
         self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
@@ -365,8 +368,11 @@ class Catalog:
             if not self.registry.subjects.after[row]:
                 self.registry.subjects.after[row] = added
 
-    def check_model(self, stream: Stream, name: str) -> None:
-        """Raise Unusable for a model that would be one too many, or has the name of something else."""
+    def check_model(self, stream: Stream, name: str, *, retires: bool = False) -> None:
+        """Raise Unusable for a model that would be one too many, or has the name of something else.
+
+        One that `retires` another takes its place.
+        """
         config = stream.config
         numbers = config.task == "regression"
         evaluated = {f"@{baseline}" for baseline in config.baselines if baseline != "random"}
@@ -378,7 +384,12 @@ class Catalog:
         if taken:
             raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
         limit = self.config.limits.models_per_stream
-        if name not in stream.models and len(stream.models) >= limit:
+        if name in stream.retired:
+            raise Unusable(
+                f"model {name!r} is a version that gave way to newer ones: limits.versions_per_model is "
+                f"{self.config.limits.versions_per_model}"
+            )
+        if name not in stream.models and len(stream.models) >= limit and not retires:
             raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
 
     def check_stream(self, name: str) -> None:
@@ -434,8 +445,12 @@ class Catalog:
     # ---- taken back
 
     def remove_model(self, stream: Stream, name: str) -> None:
-        """A model isn't known after all: it has no outcomes yet."""
+        """A model isn't known after all (it has no outcomes yet), or isn't evaluated any more."""
         row = stream.models.pop(name)
+        for versions in stream.families.values():
+            if name in versions:
+                versions.remove(name)
+        self.registry.subjects.retired[row] = 1
         for own in [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]:
             self._remove_subject(own)
 

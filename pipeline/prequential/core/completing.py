@@ -397,14 +397,15 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
         row = predictions.next[row]
     row = first
     while row:
-        if is_first_of_model(predictions, first, row):
-            _complete_model(registry, store, logs, record, stream, slot, predictions.model[row], first)
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+            _complete_model(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
     _complete_baselines(registry, store, logs, record, stream, slot, first)
     row = first
     while row:
-        if is_first_of_model(predictions, first, row):
-            model = predictions.model[row]
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
             _complete_ages(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
 

@@ -17,6 +17,7 @@ from prequential.core.errors import Unusable
 from prequential.core.kernel import Bytes, Ints
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.streams import name_hash
+from prequential.core.versions import family_of
 
 #: Numbers beyond it would overflow when they are squared and added up.
 _LARGEST = 1e100
@@ -38,6 +39,11 @@ class Round(NamedTuple):
     rows: Rows
     positions: Ints  # of each row among the records that were given
     unused: list[Unused]
+    stop: int  # how many of these records it has; the next one has to begin a round
+
+
+class _Begins(Exception):
+    """A record has to be the first of a round: what it takes away, those before it may need."""
 
 
 def class_name(value: Any) -> str:
@@ -74,6 +80,8 @@ class Encoder:
         self._hashes: dict[str, int] = {}
         #: What the rows of the present round have registered, as (row, how to take it back), in their order.
         self._registered: list[tuple[int, Callable[[], None]]] = []
+        #: Whether a model was taken out of the catalog since this was last set to False.
+        self.retired = False
         #: What they have brought of segments' values and models' versions: row, codes, and the new name.
         self._brought: list[tuple[int, dict[str, int], str]] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
@@ -99,7 +107,8 @@ class Encoder:
         self._registered.clear()
         self._brought.clear()
         try:
-            return Round(self._known(records, times, kinds), np.arange(len(records)), [])
+            count = len(records)
+            return Round(self._known(records, times, kinds), np.arange(count), [], count)
         except (KeyError, Unusable):
             return self._one_by_one(records, times, kinds)
 
@@ -258,10 +267,14 @@ class Encoder:
         unused: list[Unused] = []
         registers: list[int] = []
         classes: list[int] = []
+        stop = len(records)
         for position, record in enumerate(records):
             before = len(self._registered)
             try:
                 self._register(record, len(kept))
+            except _Begins:
+                stop = position
+                break
             except Unusable as reason:
                 unused.append(Unused(position, str(reason)))
                 while len(self._registered) > before:
@@ -275,7 +288,7 @@ class Encoder:
         rows = self._known([records[i] for i in kept], times[places], kinds[places])
         rows.registers[registers] = 1
         rows.classes[:] = classes
-        return Round(rows, places, unused)
+        return Round(rows, places, unused, stop)
 
     def _register(self, record: Any, row: int) -> None:
         """Everything is checked before anything is registered."""
@@ -284,7 +297,14 @@ class Encoder:
         if known is None:
             catalog.check_stream(name)
         stream = known or Stream(-1, name, catalog.config.stream(name))
-        target = self._check(stream, record, kind)
+        retires = kind == PREDICTION and self._retires(stream, record)
+        target = self._check(stream, record, kind, retires)
+        if retires:
+            if row:
+                raise _Begins
+            versions = stream.families[family_of(record)]
+            for oldest in versions[: len(versions) + 1 - catalog.config.limits.versions_per_model]:
+                self._retire(stream, oldest)
         if known is None:
             stream = catalog.add_stream(name)
             self.know(stream)
@@ -295,13 +315,29 @@ class Encoder:
             self._classes[name][target] = catalog.add_class(stream, target)
             self._registered.append((row, lambda: self._forget_class(stream, target)))
 
-    def _check(self, stream: Stream, record: Any, kind: int) -> str | None:
+    def _retires(self, stream: Stream, record: Any) -> bool:
+        """Whether a prediction is of a version that takes another one's place."""
+        if stream.config.versions != "separate" or record.model_version is None:
+            return False
+        if record.model in stream.models:  # also one whose own name is that of a version
+            return False
+        versions = stream.families.get(family_of(record), ())
+        return len(versions) >= self._catalog.config.limits.versions_per_model
+
+    def _retire(self, stream: Stream, name: str) -> None:
+        """A version isn't evaluated any more, whatever still waits of it."""
+        del self._models[stream.name][name]
+        self._catalog.remove_model(stream, name)
+        stream.retired[name] = None
+        self.retired = True
+
+    def _check(self, stream: Stream, record: Any, kind: int, retires: bool) -> str | None:
         """The class that a record names; raises Unusable for a record that can't be used."""
         catalog = self._catalog
         if kind == INSTANCE:
             return None
         if kind == PREDICTION and record.model not in stream.models:
-            catalog.check_model(stream, record.model)
+            catalog.check_model(stream, record.model, retires=retires)
         value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
         if stream.config.task == "regression":
             number_of(value, field)
@@ -316,6 +352,8 @@ class Encoder:
         if model is None:
             model = catalog.add_model(stream, record.model)
             self._models[stream.name][record.model] = model
+            if stream.config.versions == "separate" and record.model_version is not None:
+                stream.families.setdefault(family_of(record), []).append(record.model)
             self._registered.append((row, lambda: self._forget_model(stream, record.model)))
         registry = catalog.registry
         wanted = registry.streams.correction[stream.code] and not registry.subjects.corrected[model]

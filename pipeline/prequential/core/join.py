@@ -196,7 +196,7 @@ def _lacks_segment(
 @inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
     row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.subject[row]:
+    if registry.segment_rows.subject[row] or registry.subjects.retired[model]:
         return False
     logs.used[WANTED] = row
     return True

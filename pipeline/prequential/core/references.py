@@ -39,8 +39,8 @@ def refer(
     y, t0 = store.labels.label[label], store.labels.t0[label]
     row = first
     while row != joined:
-        if is_first_of_model(predictions, first, row):
-            model = predictions.model[row]
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
             put_stages(
                 registry, store, logs, record, stream, slot, model, 0, model, first, OWN, y, y, REFERENCE
             )

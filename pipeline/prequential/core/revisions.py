@@ -71,8 +71,8 @@ def revise(
         row = predictions.next[row]
     row = first
     while row:
-        if is_first_of_model(predictions, first, row):
-            model = predictions.model[row]
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
             initial = earliest_of(predictions, first, model)
             judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
             outcomes = subjects.outcomes[model]

@@ -194,12 +194,15 @@ class Shard:
             places, records = places[rest:], records[rest:]
 
     def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
-        """Process records; returns how many, fewer than all where one that brought a name was refused."""
+        """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
+        if self.encoder.retired:
+            self.pairing.forget()
+            self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
-        done = len(records) if refused is None else int(encoded.positions[refused]) + 1
+        done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         if self.logs.dropped.max() > 0:

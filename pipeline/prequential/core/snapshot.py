@@ -18,7 +18,7 @@ from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
-from prequential.core.kernel import Ints, Ints32, columns_of, kernel, taken
+from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel, taken
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
@@ -85,6 +85,8 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "name": stream.name, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
                 "values": [list(values) for values in stream.values], "versions": list(stream.versions),
+                "families": {family: list(names) for family, names in stream.families.items()},
+                "retired": list(stream.retired),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
                 "period": stream.config.period, "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
@@ -219,6 +221,8 @@ class _Restoring:
             new_square[:least, :least] = square[:least, :least]
         for name in saved["versions"]:
             stream.version(name)
+        stream.retired = dict.fromkeys(saved["retired"])
+        stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
@@ -240,6 +244,10 @@ class _Restoring:
                 catalog.put_subject(about)
                 self._rows[code, kind, model, segment, age] = row
         catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
+        registry = catalog.registry
+        catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
+        gone = [row for row, about in enumerate(catalog.subjects) if about is None]
+        catalog.registry.subjects.retired[gone] = 1
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in _SUBJECT_STATE:
             getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]

@@ -108,6 +108,7 @@ class Subjects(NamedTuple):
     late: Ints
     expired: Ints
     duplicate: Ints
+    retired: Bytes  # whether it isn't evaluated any more, though its predictions may still wait
     version: Ints32  # code of its version, of the newest prediction that has met its label; 0: none was given
     version_since: Ints  # its outcome that was the first of this version
     version_ts: Ints  # time of that newest prediction, ms

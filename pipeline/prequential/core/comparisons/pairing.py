@@ -178,11 +178,18 @@ class Pairing:
         for code, own in by_stream.items():
             whole = sum(pair in self.names[code].values() for pair in own)
             self.sharing[code] = self.sharing.get(code, 0) + whole
-            stream = self._catalog.streams[code]
-            known = {pair for row in stream.subjects for pair in self.of.get(row, ())} if whole else own
-            for pair in known:
-                if self.pairs.begun[pair]:
-                    self._declare(stream, pair, self.sharing[code])
+            if whole:
+                self._share(code)
+            else:
+                for pair in own:
+                    self._declare(self._catalog.streams[code], pair, self.sharing[code])
+
+    def _share(self, code: int) -> None:
+        """All pairs of a stream that have begun share its level."""
+        stream = self._catalog.streams[code]
+        for pair in {pair for row in stream.subjects for pair in self.of.get(row, ())}:
+            if self.pairs.begun[pair]:
+                self._declare(stream, pair, self.sharing[code])
 
     def _declare(self, stream: Stream, pair: int, sharing: int) -> None:
         """So many pairs share the level."""
@@ -191,6 +198,10 @@ class Pairing:
         for _, code, side, row in self.sequences(pair):
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
             confidence_sequence.declare(sides[side].sequences, row, largest, level)
+
+    def identity(self, pair: int) -> tuple[int, int, str]:
+        """What tells a pair from all others, also from those that had its number: subjects, stages."""
+        return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
         """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
@@ -211,7 +222,7 @@ class Pairing:
         return self._by_config[config.digest]
 
     def forget(self) -> None:
-        """Subjects that aren't known after all have no pairs."""
+        """Subjects that aren't known after all, or aren't evaluated any more, have no pairs."""
         subjects = self._catalog.subjects
         gone = [row for row in self.of if subjects[row] is None]
         removed = {pair for row in gone for pair in self.of[row]}
@@ -223,10 +234,34 @@ class Pairing:
             self.names[code] = {name: pair for name, pair in names.items() if pair not in removed}
             models = self._catalog.streams[code].models if code < len(self._catalog.streams) else {}
             self._of_models[code] = sum(b in models for _, b in self.names[code])
+            sharing = sum(bool(self.pairs.begun[pair]) for pair in self.names[code].values())
+            if sharing < self.sharing.get(code, 0):
+                self.sharing[code] = sharing
+                self._share(code)
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
             for name in [name for name, row in group.items() if subjects[row] is None]:
                 del group[name]
+        if removed:
+            for code in [code for code, count in self.left_out.items() if count]:
+                self._fill(code)
+
+    def _fill(self, code: int) -> None:
+        """Pairs that were beyond the limit take the places of those that are gone, in their order."""
+        self.left_out[code] = 0
+        if code >= len(self._catalog.streams):
+            return
+        stream, subjects = self._catalog.streams[code], self._catalog.subjects
+        known = {frozenset(self.ends[pair]) for row in stream.subjects for pair in self.of.get(row, ())}
+        # The stream as a whole comes first: segments and stages at an age follow it.
+        groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
+        for _, group in sorted(groups, key=lambda one: one[0]):
+            rows = sorted(group.values())
+            for later in rows:
+                for before in rows[: rows.index(later)]:
+                    first, second = subjects[before], subjects[later]
+                    if first is not None and second is not None and frozenset((before, later)) not in known:
+                        self._add(stream, first, second)
 
     def _remove(self, pair: int) -> None:
         pairs = self.pairs

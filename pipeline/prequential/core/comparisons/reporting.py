@@ -62,8 +62,9 @@ class ComparisonReporter:
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
         self._pairing = pairing
-        #: By pair: joint outcomes by loss, and the revisions of both, at its last messages.
-        self.reported: dict[int, tuple[int, ...]] = {}
+        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
+        #: and joint outcomes by loss, at its last messages.
+        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
         self._known_pairs: dict[int, Known] = {}
         self._selections: dict[tuple[int, ...], _Selected] = {}
         self._thresholds: dict[float, float] = {}
@@ -80,11 +81,12 @@ class ComparisonReporter:
         new: dict[int, set[str]] = {}  # by pair: losses
         for pair in sorted(pairs, key=lambda pair: self.known(pair).order):
             revisions, outcomes = self._state(self.known(pair))
-            before = self.reported.get(pair)
+            about = self._pairing.identity(pair)
+            before = self.reported.get(about)
             told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
             losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
             if losses:
-                self.reported[pair] = (*revisions, *outcomes.values())
+                self.reported[about] = (*revisions, *outcomes.values())
                 new[pair] = losses
         return [] if replaying else list(self._messages(new))
 

@@ -28,9 +28,9 @@ def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
             for one in pairing.tables
         ],
         "compared": sorted(
-            [*pairing.ends[pair], pairing.labels.get(pair, ""), *state]
-            for pair, state in reporter.reported.items()
-            if pair in pairing.ends
+            [*about, *reporter.reported[about]]
+            for about in map(pairing.identity, pairing.ends)
+            if about in reporter.reported
         ),
     }
 
@@ -54,7 +54,7 @@ def restore(
     former = [_tables(number, one, content) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
     reported = {
-        (moved.get(a, a), moved.get(b, b), label or None): tuple(state)
+        (moved.get(a, a), moved.get(b, b), label): tuple(state)
         for a, b, label, *state in saved["compared"]
     }
     missing: list[str] = []
@@ -82,8 +82,9 @@ def restore(
                 new[f"comparison by {LOSS_NAMES[key[1]]} at stage {key[0]}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if tables_then.codes == tables.codes and (a, b, label) in reported:
-            reporter.reported[pair] = reported[a, b, label]
+        about = pairing.identity(pair)
+        if tables_then.codes == tables.codes and about in reported:
+            reporter.reported[about] = reported[about]
     pairing.begin(pair for pair in sorted(pairing.ends) if _has_begun(pairing, pair))
     return missing
 

@@ -1,0 +1,153 @@
+"""Versions that are evaluated apart are few: the oldest one gives way."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from helpers import (
+    ENDED,
+    Life,
+    batch_of,
+    by_sequence,
+    comparisons_of,
+    dead_letters_of,
+    metrics_of,
+    restored,
+    snapshot_of,
+)
+from oracle_cases import Record, inst, lab, pred
+from prequential.config import Limits
+from prequential.core.shard import Shard
+from prequential.topics.decoding import KINDS
+from test_between_lives import Lives
+from worlds import World
+
+LIMITS = Limits(versions_per_model=2)
+
+SETTINGS: dict[str, Any] = {
+    "defaults": {
+        "versions": "separate", "segments": ["arm"], "stages": ["initial", "final", "after:1ms"],
+        "baselines": ["persistent"], "temporal_correction": True, "estimators": ["all", "window:3"],
+        "emit": {"outcomes": 2, "every": "20ms"}, "label_horizon": "50ms", "settle": "20ms", "period": "20ms",
+        "compare_losses": ["error", "brier"], "compare_stages": ["initial/final"],
+    },
+    "limits": {"versions_per_model": 2},
+}  # fmt: skip
+
+
+def lives(**more: Any) -> Lives:
+    return Lives(stages=("final",), versions="separate", segments=("arm",), limits=LIMITS, **more)
+
+
+def made(number: int, version: Any, y: str = "a", **more: Any) -> Record:
+    return pred(number, number, y, model_version=version, segments={"arm": "A"}, **more)
+
+
+def test_the_oldest_version_gives_way_for_good() -> None:
+    some = lives()
+    some.go(*(record for i in (1, 2) for record in (made(i, i), lab(i, i, "a"))))
+    some.go(made(3, 1), made(4, 2))  # both wait
+    found = some.go(made(5, "3"), lab(5, 5, "a"))
+    assert {m.model for m in metrics_of(found)} == {"m:3"}
+    # What waits of the version that gave way meets its label, without an outcome.
+    found = some.go(lab(3, 6, "a"), lab(4, 7, "a"))
+    assert {(m.model, m.segment) for m in metrics_of(found)} == {("m:2", None), ("m:2", "arm=A")}
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:2", "m:3"}
+    (letter,) = dead_letters_of(some.go(made(8, 1)))
+    assert letter.reason == (
+        "model 'm:1' is a version that gave way to newer ones: limits.versions_per_model is 2"
+    )
+
+
+def test_other_models_and_versions_stay() -> None:
+    some = lives()
+    some.go(made(1, "1"), made(1, "1", model="n"), made(1, None), made(1, "2"), made(1, "3"))
+    assert some.shard.catalog.by_name["s"].models.keys() == {"n:1", "m", "m:2", "m:3"}
+
+
+def test_a_model_with_the_name_of_a_version_retires_nobody() -> None:
+    some = lives()
+    some.go(made(1, None, model="m:3"), made(1, "1"), made(1, "2"))
+    some.go(made(2, "3", "a class that is new"))
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:1", "m:2", "m:3"}
+
+
+def test_a_prediction_that_cannot_be_used_retires_nobody() -> None:
+    some = lives()
+    some.go(made(1, "1"), made(1, "2"))
+    assert len(dead_letters_of(some.go(pred(1, 1, 0.5, model_version="3")))) == 1
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:1", "m:2"}
+
+
+def test_pairs_of_those_that_stay_share_the_level_anew() -> None:
+    some = lives()
+    some.go(*(made(i, version) for i in range(9) for version in ("1", "2")), made(0, None))
+    assert {m.pairs for m in comparisons_of(some.go(lab(0, 9, "a")))} == {3}
+    found = comparisons_of(some.go(made(10, "3"), lab(1, 11, "a")))
+    assert found == [], "of what waits only m:2 is there still"
+    found = comparisons_of(some.go(made(12, "2"), made(12, None), lab(12, 13, "a")))
+    assert {(m.model, m.against, m.pairs) for m in found} == {("m:2", "m", 1)}
+
+
+def test_a_pair_that_takes_the_number_of_one_that_is_gone_begins_anew() -> None:
+    only_baselines = Limits(versions_per_model=2, pairs_per_stream=0)
+    settings = {"versions": "separate", "baselines": ("persistent",), "limits": only_baselines}
+    some = Lives(stages=("final",), **settings)
+    for number, version in enumerate("123"):
+        found = comparisons_of(some.go(made(number, version), lab(number, number, "a")))
+        assert {(m.model, m.against, m.outcomes) for m in found} == {(f"m:{version}", "@persistent", 1)}
+
+
+def test_who_gave_way_is_known_to_the_next_life() -> None:
+    some = lives()
+    some.go(made(1, "1"), made(2, "2"), made(3, "3"))
+    some.next(stages=("final",), versions="separate", segments=("arm",), limits=LIMITS)
+    assert metrics_of(some.go(lab(1, 4, "a"))) == []
+    assert {m.model for m in metrics_of(some.go(lab(2, 5, "a")))} == {"m:2"}
+    assert len(dead_letters_of(some.go(made(6, "1")))) == 1
+    some.go(made(7, "4"))
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:3", "m:4"}
+
+
+def roll_outs(rng: random.Random) -> World:
+    """A version after the other, with some that come late, in records that any cut may divide."""
+    rows: list[Record] = []
+    for number in range(300):
+        newest = number // 30
+        rows.append(inst(number, number))
+        for version in {newest, max(0, newest - rng.choice([0, 0, 1]))}:
+            about = {"model_version": version, "segments": {"arm": rng.choice("ABC")}}
+            proba = {"a": 0.7, "b": 0.3}
+            rows.append(pred(number, number, rng.choice("ab"), y_proba=proba, **about))
+        if number >= 10:
+            rows.append(lab(number - rng.randrange(10), number, rng.choice("ab")))
+    topics: Any = ([], [], [])
+    for kind, obj, time in rows:
+        topics[KINDS.index(kind)].append((time, obj))
+    return World(SETTINGS, topics)
+
+
+def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], list[bytes]]:
+    """All outputs; with chance, in small rounds and from snapshots of other shards."""
+    life = Life(Shard(world.config))
+    for kind, rows in enumerate(world.topics):
+        life.shard.add(batch_of(kind, rows, 0, len(rows)))
+    given = world.topics
+    while life.shard.advance([ENDED] * 3, rng.choice([1, 7, 100]) if rng else 1 << 30):
+        if rng and rng.random() < 0.1:
+            life.flush()
+            cut = list(life.shard.merge.cut)
+            life.shard = restored(world.config, snapshot_of(life.shard))
+            for kind, rows in enumerate(given):
+                life.shard.add(batch_of(kind, rows, cut[kind], len(rows)))
+    return by_sequence(life.end().outputs)
+
+
+def test_cuts_and_takeovers_change_no_bit() -> None:
+    for seed in range(5):
+        world = roll_outs(random.Random(seed))
+        whole = lived(world, None)
+        assert {key[1] for key in whole if len(key) > 1} >= {"m:9", "m:8", "m:5"}
+        for again in range(3):
+            assert lived(world, random.Random(again)) == whole
