@@ -181,7 +181,7 @@ class Shard:
         if start >= stop:
             return
         places = taken.order[start:stop]
-        records = list(map(taken.records.__getitem__, places.tolist()))
+        records = taken.at(places)
         if taken.flawed and None in records:
             for place, record in zip(places.tolist(), records):
                 if record is None:
@@ -189,11 +189,11 @@ class Shard:
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
-        while records:
+        while len(records):
             rest = self._round(taken, places, records)
             places, records = places[rest:], records[rest:]
 
-    def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
+    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> int:
         """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
         if self.encoder.retired:
@@ -201,7 +201,9 @@ class Shard:
             self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
-        refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
+        used = len(encoded.positions)
+        of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
+        refused = self._join(encoded, of_rows)
         done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
@@ -225,7 +227,7 @@ class Shard:
             self.dropped[reason] = batch.kind, batch.offsets[index]
             self.logs.dropped[reason] = -1
 
-    def _join(self, encoded: Round, records: list[Any]) -> int | None:
+    def _join(self, encoded: Round, records: Sequence[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
         self._touched[rows.stream] = True
@@ -306,7 +308,7 @@ class Shard:
 
     # ---- consumers
 
-    def _consume(self, records: list[Any]) -> None:
+    def _consume(self, records: Sequence[Any]) -> None:
         """Whoever reads the logs does so; then they are empty."""
         logs, reporter = self.logs, self.reporter
         used = logs.used
@@ -332,7 +334,7 @@ class Shard:
             self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
         clear(logs)
 
-    def _evaluate(self, count: int, records: list[Any]) -> None:
+    def _evaluate(self, count: int, records: Sequence[Any]) -> None:
         """Estimators and detectors read the outcome log."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE

@@ -11,10 +11,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Cut
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
-from prequential.topics.decoding import Decoder
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.specs import INPUTS, JOURNAL
@@ -90,7 +90,7 @@ class _ShardReplay:
         self._shard = Shard(config, partition, partitions)
         self._shard.courses = Courses()
         self._originals = Originals()
-        self._decoder = Decoder()
+        self._parser = Parser()
         self._cuts: deque[Cut] = deque()
         self._kinds = {config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
@@ -176,7 +176,7 @@ class _ShardReplay:
                 elif not error.retriable():
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
-                self._shard.add(to_batch(kind, good, self._decoder))
+                self._shard.add(to_batch(kind, good, self._parser))
                 self._originals.add(kind, good)
 
     def _process(self) -> int:

@@ -16,10 +16,10 @@ from typing import Any
 
 from prequential.config import Config
 from prequential.core.merge import Cut
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.diagnosis import StreamFacts
 from prequential.facts import streams_of
-from prequential.topics.decoding import Decoder
 from prequential.topics.specs import SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ class ShardRunner:
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
-        self._decoder = Decoder()
+        self._parser = Parser()
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self.checkpoint = Checkpoint(
@@ -109,7 +109,7 @@ class ShardRunner:
         if fetched.end is not None:
             self._ends[kind] = fetched.end
         if messages:
-            batch = to_batch(kind, messages, self._decoder)
+            batch = to_batch(kind, messages, self._parser)
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
