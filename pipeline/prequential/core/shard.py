@@ -45,6 +45,7 @@ from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
+from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
@@ -489,11 +490,16 @@ class Shard:
 
     # ---- snapshot
 
-    def snapshot(self) -> Iterator[object]:
-        """The state in parts: see `prequential.core.snapshot`."""
+    @property
+    def snapshot_size(self) -> int:
+        """Bytes of the memory that the next snapshot copies tables into (`prequential.core.space`)."""
+        return snapshot.size(self)
+
+    def snapshot(self, space: Space | None = None) -> Iterator[object]:
+        """The state in parts, copied into this space: see `prequential.core.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
-        return snapshot.take(self)
+        return snapshot.take(self, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""

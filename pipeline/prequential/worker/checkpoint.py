@@ -17,6 +17,7 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.core.space import Space
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
 from prequential.topics.specs import (
@@ -174,14 +175,17 @@ class Checkpoint:
     async def commit(self, *, with_snapshot: bool = False) -> None:
         """Publish everything since the last time; take a snapshot of the state then, if wanted.
 
+        0. If a snapshot is due, have memory for it, while the shard goes on.
         1. Take outputs and cuts from the shard; from here on it may go on.
-        2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
+        2. Copy the state for the snapshot: it is exactly the state after these cuts.
         3. Publish a journal entry with the cuts. Now the order is settled, whoever goes on from here.
         4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
            this worker can't commit are published by the next one, with the same content.
         5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
         6. Commit the input offsets that the snapshot covers.
         """
+        if with_snapshot:  # step 0
+            space = await self._in_thread(Space, self._shard.snapshot_size)
         outputs, cuts = self._shard.flush()  # step 1
         messages = [self._outgoing(output) for output in outputs]
         parts = None
@@ -189,7 +193,7 @@ class Checkpoint:
             started = monotonic()
             self._changed = False
             cut: Cut = tuple(self._shard.merge.cut)
-            parts = self._shard.snapshot()
+            parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
         if cuts:
             await self._publish_entry(cuts, [])  # step 3
