@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import typeof
+from prequential.config import Config
 from prequential.core import plain as plain_module
+from prequential.core.catalog import Catalog
+from prequential.core.encoder import Encoder
 from prequential.core.merge import Batch, Merge
-from prequential.core.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, together
+from prequential.core.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, PlainRecords, together
+from prequential.core.records import Rows
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 
 from tests.bench.messages import generate
@@ -185,3 +190,43 @@ def test_records_of_rounds_that_are_plain_in_part() -> None:
     taken = merge.take([9, 9, 9], 99)
     assert taken is not None
     assert list(taken.at(np.array([2, 0]))) == decode(LABELS, [fraction, label]).records
+
+
+def test_rows_are_of_one_type() -> None:
+    """Loops that read them are compiled once, however the records came."""
+    values = [b'{"stream":"s","instance_id":"%d","y_true":"a"}' % number for number in range(3)]
+    catalog, parser = Catalog(Config(), 0), Parser()
+    encoder = Encoder(catalog)
+    records = decode(LABELS, values).records
+    times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
+    encoder.encode(records, times, kinds)  # its names are new
+    decoded = encoder.encode(records, times, kinds)
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    rows = encoder.encode(PlainRecords(parsed, np.arange(3)), times, kinds)
+    assert rows.stop == decoded.stop == 3
+    assert typeof(rows.rows) == typeof(decoded.rows)
+    columns: Any = zip(Rows._fields, rows.rows, decoded.rows)
+    for name, one, other in columns:
+        assert np.array_equal(one, other), name
+
+
+def test_rows_up_to_a_name_that_is_new() -> None:
+    values = [b'{"stream":"s","instance_id":"%d","y_true":"%d"}' % (n, n == 2) for n in range(4)]
+    catalog, parser = Catalog(Config(), 0), Parser()
+    encoder = Encoder(catalog)
+    times, kinds = np.arange(4), np.full(4, LABELS, np.uint8)
+    encoder.encode(decode(LABELS, values[:1]).records, times[:1], kinds[:1])
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    records = PlainRecords(parsed, np.arange(4))
+    found = encoder.encode(records, times, kinds)
+    assert (found.stop, found.positions.tolist()) == (2, [0, 1])
+    assert found.rows.text.tobytes() == b"01"
+    rest = encoder.encode(records[2:], times[2:], kinds[2:])
+    assert (rest.stop, rest.rows.registers.tolist(), rest.rows.classes.tolist()) == (2, [1, 0], [2, 2])
+    again = encoder.encode(records, times, kinds)
+    assert (again.stop, again.rows.label.tolist()) == (4, [0, 0, 1, 0])
+    encoder.undo(0)
+    encoder._forget_class(catalog.by_name["s"], "1")
+    assert encoder.encode(records, times, kinds).stop == 2

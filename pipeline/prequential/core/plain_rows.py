@@ -137,6 +137,7 @@ class PlainEncoder:
             if not self._enter(columns.names[places[stopped[_ROW]]].tolist(), int(stopped[_WANTED])):
                 stop = int(stopped[_ROW])
                 break
+        rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows
         if stop < count:
             rows = _first(rows, stop)
         return rows._replace(classes=self._catalog.columns.streams.class_count[rows.stream])
