@@ -65,6 +65,9 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
         runner._round_at = 100.0
         runner.checkpoint._committed_at = runner._round_at - ago
         found = runner._next_round - runner._round_at
+        runner.checkpoint._backlog = True  # its end is published at once
+        assert runner._next_round == runner._round_at + 0.04
+        runner.checkpoint._backlog = False
         runner._journal.append((1, 1, 1))  # to be followed as fast as it can be
         assert runner._next_round == 0.0
         return found

@@ -110,6 +110,7 @@ class Checkpoint:
         """The shard has processed records."""
         self._changed = True
         self._uncommitted += records
+        self._backlog |= self._uncommitted >= _BACKLOG
         self._originals.keep(self._shard.letters)
         self._originals.drop(self._shard.merge.cut)
 
@@ -126,9 +127,9 @@ class Checkpoint:
             self._snapshot.result()
             self._snapshot = None
         now = monotonic()
-        self._backlog |= self._uncommitted >= _BACKLOG
         caught_up = not any(self._shard.merge.buffered)
-        due = now >= self.next_at or (self._backlog and caught_up) or self.many_outputs
+        late = now - self._committed_at >= self._config.worker.commit_every / 1000
+        due = late or (self._backlog and caught_up) or self.many_outputs
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self._shard.cuts or snapshot):
             self._committed_at = now
@@ -138,8 +139,8 @@ class Checkpoint:
 
     @property
     def next_at(self) -> float:
-        """When the next commit is due at a quiet pace (monotonic seconds)."""
-        return self._committed_at + self._config.worker.commit_every / 1000
+        """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once."""
+        return 0.0 if self._backlog else self._committed_at + self._config.worker.commit_every / 1000
 
     @property
     def many_outputs(self) -> bool:

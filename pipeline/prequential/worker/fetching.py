@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
@@ -212,9 +212,12 @@ class Fetcher:
 
         At a quiet pace each of a partition's few records is followed by the news that this was the last one.
         """
-        found: dict[int, list[Message]] = {}
-        for partition, run in groupby(messages, Message.partition):
-            found.setdefault(partition, []).extend(run)  # type: ignore[arg-type]
+        found: dict[Any, list[Message]] = {}
+        if len(partitions := set(map(Message.partition, messages))) == 1:
+            found[partitions.pop()] = messages  # with a backlog, mostly
+        else:
+            for partition, run in groupby(messages, Message.partition):
+                found.setdefault(partition, []).extend(run)
         batches = []
         for partition, of in found.items():
             end = None

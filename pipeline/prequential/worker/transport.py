@@ -44,6 +44,7 @@ class BatchConsumer(Consumer):
         super().__init__(*args, **kwargs)
         self.fetcher = self.app.fetcher  # set by `prequential.worker.app`
         self._deliveries = count(1)
+        self._had_many = False  # at the last look
 
     async def subscribe(self, topics: Iterable[str]) -> None:
         """Join the group, and show Faust its one assignment."""
@@ -63,8 +64,10 @@ class BatchConsumer(Consumer):
         for batches in fetched:
             tp = TP(self.app.input_topics[batches[0].kind], 0)
             yield tp, self._to_message(tp, batches)
-        if sum(len(batch.messages) for batches in fetched for batch in batches) < _MANY:
-            await asyncio.sleep(_GATHERING_SECONDS)
+        few = sum(len(batch.messages) for batches in fetched for batch in batches) < _MANY
+        if few:  # a backlog's end is fetched at once
+            await asyncio.sleep(_PAUSE_SECONDS if self._had_many else _GATHERING_SECONDS)
+        self._had_many = not few
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         number = next(self._deliveries)
