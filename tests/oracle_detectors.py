@@ -251,6 +251,101 @@ class Ecdd(Test):
         return (z, bound) if z > bound else None
 
 
+class Harm(Test):
+    """Risk above what was agreed: of all values, and of those since multiples of 2,000 and more."""
+
+    REST = 1_000
+
+    def __init__(self, params: Mapping[str, Any], seed: int) -> None:
+        self.before = [0, 0, 0, 0]  # tests by range
+        self.reference: list[float] = []
+        self.resting = False
+        super().__init__(params, seed)
+
+    def add(self, x: float) -> Alarm | None:
+        """The alarm, if x raises one."""
+        x = min(max(x, 0.0), 1e100)
+        count = self.params.get("reference", 0)
+        if len(self.reference) < count:
+            self.reference.append(x)
+            return None
+        self.seen.append(x)
+        theta, level = self.params.get("bound", 0.1), self.params.get("level", 0.01)
+        if count:
+            theta, level = self.upper_bound(level / 2), level / 2
+        theta += self.params.get("tolerance", 0.0)
+        if self.resting:
+            if len(self.seen) == self.REST:
+                self.resting = statistics.fmean(self.seen) > theta
+                self.restart()
+            return None
+        found = [one for r in range(4) if (one := self.of_range(r, theta, level)) is not None]
+        if found:
+            self.before = [one + 1 for one in self.before]
+            self.resting = True
+            self.restart()
+            return max(found), theta
+        return None
+
+    def of_range(self, r: int, theta: float, level: float) -> float | None:
+        """The lower bound of the mean of a range, if it is above θ."""
+        n, length = len(self.seen), 8 ** (r - 1) * self.params.get("restart", 2_000) if r else 0
+        if r and not length:
+            return None
+        own = self.seen[(n - 1) // length * length :] if r else self.seen
+        share = (1 / 6 if r else 1 / 2) if self.params.get("restart", 2_000) else 1
+        alpha = share * level / ((self.before[r] + 1) * (self.before[r] + 2))
+        if r and len(own) == length:
+            self.before[r] += 1
+        f, scale = self.inflation([x / theta - 1 for x in self.seen]), self.params.get("scale", 1.0)
+        rho = 8 * max(1.0, (scale / theta) ** 2)
+        s, v = sum(x / theta - 1 for x in own) / f, sum((x / theta - 1) ** 2 for x in own) / f
+        start = math.lgamma(rho) + rho - rho * math.log(rho)
+        normed = math.log(0.5 + 1 / (3 * math.sqrt(2 * math.pi * rho))) + start
+
+        def beyond(s: float) -> bool:
+            a, x = v + rho, v + rho + s
+            of_s = math.lgamma(a) - a * math.log(x) + x
+            return of_s >= math.log(math.exp(normed) / alpha + 1 / (s + 1))
+
+        if s <= 0 or not beyond(s):
+            return None
+        below, above = 0.0, s
+        for _ in range(100):
+            middle = (below + above) / 2
+            below, above = (below, middle) if beyond(middle) else (middle, above)
+        return theta + theta * (s - above) * f / len(own)
+
+    @staticmethod
+    def inflation(d: list[float]) -> float:
+        """So many values are worth an independent one."""
+        products = [a * b for a, b in pairwise(d)]
+        changes = sum(product < 0 for product in products)
+        of_mean = max(0.0, 1 - 5 / changes) * sum(d) ** 2 / len(d) if changes else 0.0
+        if sum(products) <= 0:
+            return 1.0
+        r = (sum(products) - of_mean) / (sum(x * x for x in d) - of_mean)
+        r = max(0.0, min(0.9, r))
+        return (1 + r) / (1 - r)
+
+    def upper_bound(self, alpha: float) -> float:
+        """Of the risk of the reference period."""
+        scale, n = self.params.get("scale", 1.0), len(self.reference)
+        x = [min(1.0, one / scale) for one in self.reference]
+        mean, spread = statistics.fmean(x), statistics.pvariance(x)
+        f = 1.0
+        if spread > 0:
+            r = (sum(a * b for a, b in pairwise(x)) / n - mean**2) / spread
+            r = max(0.0, min(0.9, r))
+            f = (1 + r) / (1 - r)
+        below, above = mean, 1.0
+        for _ in range(100):
+            p = (below + above) / 2
+            apart = sum(a * math.log(a / b) for a, b in ((mean, p), (1 - mean, 1 - p)) if a > 0 and b > 0)
+            below, above = (p, above) if n / f * apart <= -math.log(alpha) else (below, p)
+        return scale * above
+
+
 class PageHinkley(Test):
     """In either direction, or both (the contract's is in `oracle_detection`)."""
 
@@ -279,7 +374,7 @@ class PageHinkley(Test):
 
 TESTS: dict[str, type[Test]] = {
     "adwin": Adwin, "ddm": Ddm, "eddm": Eddm, "hddm-a": HddmA, "hddm-w": HddmW, "kswin": Kswin,
-    "cusum": Cusum, "ecdd": Ecdd, "page-hinkley": PageHinkley,
+    "cusum": Cusum, "ecdd": Ecdd, "harm": Harm, "page-hinkley": PageHinkley,
 }  # fmt: skip
 
 

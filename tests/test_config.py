@@ -18,6 +18,7 @@ from prequential.config import (
     ConfigError,
     DetectorConfig,
     HttpConfig,
+    IncidentConfig,
     Limits,
     Objective,
     StreamConfig,
@@ -124,13 +125,15 @@ class TestDefaults:
                        compare_stages: [final/initial], versions: separate,
                        stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
-                       detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}]}
+                       detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
+                       incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
                      versions_per_model: 7}
-            http: {host: 0.0.0.0, port: 0, measures: [auc, r2]}
+            http: {host: 0.0.0.0, port: 0, measures: [auc, r2], token: t,
+                   tls_certificate: c, tls_key: k}
             worker: {group: g, session_timeout: 6s, grace: 1ms, commit_every: 2ms,
-                     snapshot_every: 3ms}
+                     snapshot_every: 3ms, quarantine_after: 7}
             """,
         )
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
@@ -148,10 +151,11 @@ class TestDefaults:
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
             emit_outcomes=None, emit_every=14 * DAY,
+            incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
-        assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"))
-        assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3)
+        assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"), "t", "c", "k")
+        assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3, 7)
         for section, default in (
             (config.defaults, StreamConfig()), (config.limits, Limits()),
             (config.worker, WorkerConfig()), (config.http, HttpConfig()),
@@ -233,7 +237,13 @@ WRONG = [
     ("defaults:\n  objective:\n    accuracy: high", 3, ["defaults.objective.accuracy", "'high'", "a number"]),
     ("defaults:\n  objective:\n    accuracy: .nan", 3, ["defaults.objective.accuracy", "nan", "a number"]),
     ("defaults:\n  objective:\n    accuracy: 0.9\n    tolerance: -1", 4, ["-1", "a number from 0"]),
-    ("defaults:\n  objective:\n    accuracy: 0.9\n    level: 2", 4, ["2", "a share above 0"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    level: 2", 4, ["2", "from 1e-09 to 0.5"]),
+    ("defaults:\n  objective:\n    accuracy: 0.9\n    kappa: 0.4\n    level: 0.01", 4,
+     ["defaults.objective.kappa: it is no mean of losses", "expected one of error, accuracy"]),
+    ("defaults:\n  objective:\n    level: 0.01\n    accuracy: 1", 4, ["1 allows no loss at all"]),
+    ("defaults:\n  objective: {reference: 50}", 2, ["50", "an integer from 100"]),
+    ("streams:\n  a:\n    task: regression\n    objective:\n      reference: 1000", 5,
+     ["streams.a.objective.reference: losses of numbers", "expected a bound such as mae: 2"]),
     ("streams:\n  a:\n    objective:\n      kappa: 0.1\n      mae: 3", 5,
      ["streams.a.objective.mae", "never has a value", "expected one of error, accuracy"]),
     ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
@@ -401,6 +411,16 @@ WRONG = [
     ("streams:\n  2020-99-99: {bins: 0}", 2, ["2020-99-99"]),
     ("kafka:\n  security: {[1]: 2}", 2, ["kafka.security"]),
     ("defaults: &d {bins: 3}\nstreams: {a: {<<: *d}}", 2, ["<<"]),
+    # Mappings of files
+    ("files: {prediction: {}}", 1, ["'prediction' in files", "did you mean predictions?"]),
+    ("files:\n  labels: 7", 2, ["files.labels: 7: expected fields and where each is found"]),
+    ("files:\n  labels: []", 2, ["files.labels is an empty list"]),
+    ("files:\n  labels:\n  - y_true: a\n  - y_true: a\n    ts: {path: b, unit: sec}", 5,
+     ["files.labels[1]: ts.unit: 'sec': expected ms, s, us, ns or rfc3339"]),
+    ("files:\n  labels:\n    y_true: {path: a, map: {1: x,\n      1: y}}", 4,
+     ["files.labels has the key '1' twice"]),
+    ("files:\n  predictions:\n    format: xls", 3, ["format 'xls': expected csv, jsonl, parquet, arrow"]),
+    ("files:\n  predictions: &p\n    segments: *p", 2, ["files.predictions is nested too deeply"]),
     ("a: \x07", 1, ["not YAML"]),
     ("a: 1\nb: \x00", 2, ["not YAML"]),
 ]  # fmt: skip
@@ -571,7 +591,7 @@ _WORDS = st.sampled_from([
     "defaults", "streams", "kafka", "emit", "detectors", "signal", "error", "bins", "5", "0x1F",
     "null", "~", "true", "no", "all", "1s", "2001-01-01", "2001-99-99", "12:30", "!!int", "!x",
     "&a", "*a", "<<", "'", '"', "|", ">", "%", "@", "?", "- ", ": ", ", ", "{", "}", "[", "]",
-    "#", "\n",
+    "#", "\n", "files", "labels", "y_true", "y_proba", "when",
     "\n  ", "\t", " ", "---", "...", ".inf", "1" * 5000, "\x07", "é", "\ufeff",
 ])  # fmt: skip
 

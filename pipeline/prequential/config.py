@@ -9,10 +9,12 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Union
 
 import msgspec
+from prequential.mapping import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -117,6 +119,23 @@ DEFAULT_DETECTORS = {
 OF_TASK: Any = None
 
 
+#: Measures whose bound can be tested: the signal that they are the mean of (`rmse`: the root of it), whether
+#: more of them is better, so that they are 1 less the mean, and the largest loss, 0 where there is none.
+#: (Probabilities that sum to 1.001 are accepted: 1² + 1.001².)
+HARM: dict[str, tuple[str, bool, float]] = {
+    "error": ("error", False, 1.0),
+    "accuracy": ("error", True, 1.0),
+    "recall": ("recall", True, 1.0),
+    "precision": ("precision", True, 1.0),
+    "specificity": ("specificity", True, 1.0),
+    "brier": ("brier", False, 2.002001),
+    "log_loss": ("log_loss", False, 0.0),
+    "mae": ("mae", False, 0.0),
+    "mse": ("mse", False, 0.0),
+    "rmse": ("mse", False, 0.0),
+}
+
+
 @dataclass(frozen=True)
 class Objective:
     """What a stream's models are to keep."""
@@ -127,6 +146,60 @@ class Objective:
     tolerance: float = 0.0
     #: Share of false alarms that is accepted where keeping it is tested.
     level: float = 0.01
+    #: So many first outcomes of each sequence say what its error rate may be; None: they say nothing.
+    reference: int | None = None
+
+    @property
+    def detectors(self) -> tuple[DetectorConfig, ...]:
+        """The tests for harm, one for each bound of a measure that is the mean of losses."""
+        found: list[DetectorConfig] = []
+        params: dict[str, Value]
+        for name in self.bounds:
+            if (tested := self.tested(name)) is not None:
+                risk, over, scale = tested
+                params = {"bound": risk, "tolerance": over, "level": self.level, "scale": scale}
+                found.append(DetectorConfig("harm", HARM[name][0], params))
+        if self.reference:
+            params = {
+                "bound": 0.0, "tolerance": self.tolerance, "level": self.level, "reference": self.reference
+            }  # fmt: skip
+            found.append(DetectorConfig("harm", "error", params))
+        return tuple(found)
+
+    def tested(self, measure: str) -> tuple[float, float, float] | None:
+        """The risk that a bound allows, the tolerance, and the losses' size; None: it can't be tested.
+
+        >>> Objective({"accuracy": 0.9}, 0.02).tested("accuracy")
+        (0.1, 0.02, 1.0)
+        >>> Objective({"rmse": 2.0}, 0.5).tested("rmse")  # mean squares of 4, and of at most 6.25
+        (4.0, 2.25, 6.25)
+        """
+        if measure not in HARM:
+            return None
+        _, more_is_better, scale = HARM[measure]
+        risk, over = Decimal(repr(self.bounds[measure])), Decimal(repr(self.tolerance))
+        if more_is_better:
+            risk = 1 - risk
+        if risk < 0 or risk + over <= 0:
+            return None
+        if measure == "rmse":
+            risk, over = risk * risk, (risk + over) * (risk + over) - risk * risk
+        return float(risk), float(over), scale or float(risk + over)
+
+
+@dataclass(frozen=True)
+class IncidentConfig:
+    """What belongs to one incident, and when it is over; times of labels in ms."""
+
+    #: Without alarms for this long, and for so many outcomes of the model, it is quiet: an incident that has
+    #: recovered is over, and an alarm of a later change is another incident's. Detectors of one change differ
+    #: by hundreds of outcomes, and an hour's work of somebody who was called isn't disturbed once more.
+    quiet: int = _MILLISECONDS["h"]
+    quiet_outcomes: int = 1_000
+    #: Quiet for this long without recovery, the new level is the usual one, and the incident over.
+    accept: int = _MILLISECONDS["w"]
+    #: Whether a detector's warning opens an incident, without an alarm.
+    warnings: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,6 +235,7 @@ class StreamConfig:
     label_horizon: int = 7 * _MILLISECONDS["d"]
     settle: int = 5 * _MILLISECONDS["m"]
     detectors: tuple[DetectorConfig, ...] = OF_TASK
+    incidents: IncidentConfig = field(default_factory=IncidentConfig)
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
     champion: str | None = None
@@ -189,6 +263,12 @@ class StreamConfig:
         """Fill in the default detectors."""
         if self.detectors is OF_TASK:
             object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+
+    @property
+    def every_detector(self) -> tuple[DetectorConfig, ...]:
+        """The detectors, and behind them the tests of the objective that aren't among them."""
+        tests = self.objective.detectors if self.objective else ()
+        return self.detectors + tuple(test for test in tests if test not in self.detectors)
 
     @property
     def evaluated_stages(self) -> tuple[str, ...]:
@@ -236,6 +316,11 @@ class HttpConfig:
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
         "r2",
     )  # fmt: skip
+    #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
+    token: str | None = field(default=None, repr=False)
+    #: PEM files; with both, it is HTTPS.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +339,17 @@ class WorkerConfig:
     commit_every: int = 250
     #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
     snapshot_every: int = 10_000
+    #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
+    quarantine_after: int | None = 3
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
 
 
 @dataclass(frozen=True)
@@ -266,6 +362,14 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     http: HttpConfig = field(default_factory=HttpConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`."""
+        return f"{self.group}-ingest"
 
     @property
     def group(self) -> str:

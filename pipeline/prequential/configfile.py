@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from prequential import mapping
 from prequential.config import (
     BASELINES,
     COMPARE,
@@ -32,10 +33,12 @@ from prequential.config import (
     WorkerConfig,
     duration,
 )
+from prequential.configingest import read_sources
 from prequential.confignames import (
     canonical,
     detectors_of_task,
     objective_of,
+    objective_untested,
     objective_without_value,
     parse_estimator,
     parse_signal,
@@ -47,13 +50,18 @@ from prequential.confignames import (
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
 from prequential.core.measures import NOT_QUALITY
+from prequential.mapping import FORMATS, RecordMapping
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
 _OF_A_PAIR = 2
+
+#: Fewest outcomes that can say what an error rate may be.
+_LEAST_REFERENCE = 100
 
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
@@ -64,6 +72,9 @@ _ALPHAS = 1e-6, 1e6
 
 #: Largest number in a configuration: no bound of a measure makes sense near it.
 _LARGEST = 1e15
+
+#: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
+_DEEPEST = 5
 
 Parser = Callable[[Any], Any]
 
@@ -117,8 +128,9 @@ class _Reader:
 
     def config(self, node: yaml.Node | None) -> Config:
         sections = self._mapping(
-            node, "the configuration", ("kafka", "defaults", "streams", "limits", "http", "worker")
-        )
+            node, "the configuration",
+            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest"),
+        )  # fmt: skip
         kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
         streams = {
@@ -132,7 +144,49 @@ class _Reader:
             limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
             http=self._section(sections.get("http"), "http", HttpConfig(), _HTTP),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
+            files={
+                name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
+                for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
+            },
+            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
         )
+
+    def mappings(
+        self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
+    ) -> tuple[RecordMapping, ...]:
+        """The mapping of a source, or several of a list (see `prequential.mapping.parse`)."""
+        several = isinstance(node, yaml.SequenceNode)
+        found = []
+        for place, one in enumerate(node.value if several else [node]):
+            own = f"{where}[{place}]" if several else where
+            lines: dict[tuple[Any, ...], str] = {}
+            section = self._tree(one, own, (), lines)
+            origin = mapping.Origin(own, lines)
+            try:
+                found.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
+            except mapping.MappingError as error:
+                raise ConfigError(f"{origin.line(error.keys)}{own}: {error}") from error
+        if not found:
+            self._fail(node, f"{where} is an empty list: expected a mapping")
+        return tuple(found)
+
+    def _tree(
+        self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
+    ) -> Any:
+        """The Python value of a node; fills in the line of each part of it, by the keys to it."""
+        lines.setdefault(keys, f"{self._path} line {_line(node)}")
+        if not isinstance(node, yaml.MappingNode):
+            return self._plain(node, where)
+        if len(keys) > _DEEPEST:
+            self._fail(node, f"{where} is nested too deeply")
+        found: dict[Any, Any] = {}
+        for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
+            plain = self._plain(key_node, where)
+            key = name if plain is None else plain
+            below = (*keys, key)
+            lines[below] = f"{self._path} line {_line(key_node)}"
+            found[key] = self._tree(child, where, below, lines)
+        return found
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*_KAFKA, "security"))
@@ -152,7 +206,7 @@ class _Reader:
             raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None}
+        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -170,6 +224,10 @@ class _Reader:
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
+        if "incidents" in children:
+            changes["incidents"] = self._section(
+                children["incidents"], f"{where}.incidents", base.incidents, _INCIDENTS
+            )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         config = replace(base, **changes)
@@ -219,6 +277,10 @@ class _Reader:
             node = children[key].value[entry] if key in children else place
             self._fail(node, f"{where}.{key}[{entry}]: {problem}")
         missing = objective_without_value(config)
+        if "objective" in children and not missing:
+            # Without a level an objective may have bounds that aren't tested.
+            given = self._mapping(children["objective"], f"{where}.objective", None)
+            missing = objective_untested(config, "level" in given)
         if "objective" in children and missing:
             name, problem = missing
             [node] = (key for key, _ in children["objective"].value if key.value == name)
@@ -256,7 +318,7 @@ class _Reader:
             for key, child in children.items()
         }
         settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
-        if not values:
+        if not values and "reference" not in settings:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
 
@@ -511,11 +573,12 @@ _KAFKA: dict[str, Parser] = {
 
 _WORKER: dict[str, Parser] = {
     "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
-    "snapshot_every": _duration,
+    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {
-    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True),
+    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True), "token": _optional(_text),
+    "tls_certificate": _optional(_text), "tls_key": _optional(_text),
 }  # fmt: skip
 
 #: Periods within one horizon, at most: each has sums of its own.
@@ -540,7 +603,13 @@ _STREAM: dict[str, Parser] = {
 
 _EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
 
-_OBJECTIVE: dict[str, Parser] = {"tolerance": _number(0), "level": _positive_share}
+_OBJECTIVE: dict[str, Parser] = {
+    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+}  # fmt: skip
+
+_INCIDENTS: dict[str, Parser] = {
+    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
+}  # fmt: skip
 
 #: What can be asked of a model.
 _OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

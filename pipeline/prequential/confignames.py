@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from prequential.config import AFTER, STAGES, DetectorConfig, Objective, StreamConfig, duration
+from prequential.config import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig, duration
 from prequential.core import naming
 from prequential.core.detectors import DETECTORS
+from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY, OF_NUMBERS
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
@@ -113,7 +113,19 @@ def objective_of(config: StreamConfig) -> Objective | None:
     if config.objective is None:
         return None
     bounds = {name: value for name, value in config.objective.bounds.items() if _has(config, name)}
-    return replace(config.objective, bounds=bounds) if bounds else None
+    reference = config.objective.reference if config.task == "classification" else None
+    return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
+
+
+def margin(measure: str, value: float, bound: float) -> float:
+    """How much better a value is than its bound.
+
+    >>> margin("accuracy", 0.75, 0.5), margin("mae", 0.75, 0.5), margin("bias", -0.75, 0.5)
+    (0.25, -0.25, -0.25)
+    """
+    if measure == "bias":
+        value = abs(value)
+    return bound - value if measure in LESS_IS_BETTER else value - bound
 
 
 def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
@@ -132,6 +144,27 @@ def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
     return None
 
 
+def objective_untested(config: StreamConfig, all_bounds: bool) -> tuple[str, str] | None:
+    """A key of the objective for which there is no test, and why; of bounds where all are to have one.
+
+    >>> objective_untested(StreamConfig(objective=Objective({"kappa": 0.4})), True)
+    ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, recall, \
+precision, specificity, brier, log_loss, mae, mse, rmse")
+    """
+    objective = config.objective
+    if objective is None:
+        return None
+    if objective.reference and config.task == "regression":
+        return "reference", "losses of numbers have no largest one: expected a bound such as mae: 2"
+    for name, bound in objective.bounds.items() if all_bounds else ():
+        if name not in HARM:
+            known = ", ".join(HARM)
+            return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
+        if objective.tested(name) is None:
+            return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
+    return None
+
+
 def _has(config: StreamConfig, measure: str) -> bool:
     return measure in config.measures and (measure in OF_NUMBERS) == (config.task == "regression")
 
@@ -147,7 +180,7 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
     if signal == naming.SCALED and not numbers:
         return f"signal {signal!r} is of numbers: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
-    if estimator and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
+    if (estimator or signal in naming.OWN) and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
         known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
         return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
     return ""

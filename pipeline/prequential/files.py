@@ -10,6 +10,7 @@ from prequential import emission
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Batch
+from prequential.core.past import Past
 from prequential.core.shard import Shard
 from prequential.topics.decoding import LABELS, Decoded, decode
 from prequential.topics.outputs import Output
@@ -116,15 +117,16 @@ def replay(
     *,
     metrics: bool = True,
     courses: Courses | None = None,
+    past: Past | None = None,
 ) -> Shard:
     """Drive a shard over whole files; at the end comes one last set for every sequence.
 
     `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
-    messages are made; all else is the same. `courses` are kept on the way. Returns the shard, whose
-    configuration says how often there were messages: see `prequential.emission`.
+    messages are made; all else is the same. `courses` and `past` are kept on the way. Returns the shard,
+    whose configuration says how often there were messages: see `prequential.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
-    shard.courses = courses
+    shard.courses, shard.past = courses, past
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:

@@ -1,4 +1,4 @@
-"""What a replay found: what was read and dropped, outcomes, models, alarms, and what looks wrong."""
+"""What a replay found: what was read and dropped, outcomes, models, incidents, and what looks wrong."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
 from prequential.facts import example, read_by, streams_of, triple, with_example
+from prequential.incident_text import Newest
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
 
 #: What is evaluated of a stream as a whole.
@@ -116,6 +117,7 @@ class Summary(msgspec.Struct):
     sequences: list[Sequence]
     comparisons: list[Pair]
     alarms: list[Alarm]
+    incidents: list[Incident]  # the newest message about each
     findings: list[Saying]
 
 
@@ -133,6 +135,7 @@ class Account:
     ) -> None:
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
+        self.incidents = Newest()
         self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
         self._records = {name: Kind() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}
@@ -182,7 +185,7 @@ class Account:
         found = [Saying(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
-            self._pairs, self.alarms, found,
+            self._pairs, self.alarms, list(self.incidents), found,
         )  # fmt: skip
 
     # ---- one stream

@@ -9,6 +9,7 @@ from prequential.comparing import report
 from prequential.config import shown_duration
 from prequential.diagnosis import Finding
 from prequential.emission import POINTS
+from prequential.incident_text import sentence
 from prequential.summary import Place, Saying, Sequence, Summary
 from prequential.table import Row, models_table, print_wide, with_courses
 from prequential.topics.reasons import printable
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: Lines of a table, of drops and of alarms that are shown; the file has all.
+#: Lines of a table, of drops and of incidents (or alarms) that are shown; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
 #: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
@@ -42,7 +43,7 @@ def show(summary: Summary, console: Console) -> None:
             print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
-    for line in (*report(summary.comparisons, ": --summary has all"), *_alarms(summary)):
+    for line in (*report(summary.comparisons, ": --summary has all"), *_incidents(summary)):
         _print(line, console)
     for finding in summary.findings:
         _print(f"looks wrong: {_finding(finding)}", console)
@@ -157,13 +158,21 @@ def _course(one: Sequence) -> list[float]:
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
 
 
-def _alarms(summary: Summary) -> Iterator[str]:
-    yield f"drift alarms: {len(summary.alarms):,}"
-    for alarm in summary.alarms[:_ALARMS]:
+def _incidents(summary: Summary) -> Iterator[str]:
+    """Incidents, each in one line; and alarms that are in none."""
+    incidents, alarms = summary.incidents, summary.alarms
+    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"
+    for incident in incidents[:_ALARMS]:
+        yield f"  {sentence(incident)}"
+    if len(incidents) > _ALARMS:
+        yield f"  … and {len(incidents) - _ALARMS:,} more: --incidents-out and --summary have all"
+    grouped = {(one.stream, one.partition, one.model) for one in incidents}
+    rest = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
+    for alarm in rest[:_ALARMS]:
         segment = f" {alarm.segment}" if alarm.segment else ""
         yield (
             f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
             f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
         )
-    if len(summary.alarms) > _ALARMS:
-        yield f"  … and {len(summary.alarms) - _ALARMS:,} more: --alarms-out and --summary have all"
+    if len(rest) > _ALARMS:
+        yield f"  … and {len(rest) - _ALARMS:,} more: --alarms-out and --summary have all"

@@ -33,7 +33,7 @@ from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
 from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -430,6 +430,11 @@ def alarms_of(outputs: Sequence[Output]) -> list[Alarm]:
     return [output for output in outputs if isinstance(output, Alarm)]
 
 
+def incidents_of(outputs: Sequence[Output]) -> list[Incident]:
+    """The messages about incidents."""
+    return [output for output in outputs if isinstance(output, Incident)]
+
+
 def comparisons_of(outputs: Sequence[Output]) -> list[Comparison]:
     """The comparisons of models."""
     return [output for output in outputs if isinstance(output, Comparison)]
@@ -459,6 +464,8 @@ def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[byte
                 output.stream, output.model, output.against, output.segment, output.stage, output.estimator,
                 output.loss,
             )  # fmt: skip
+        elif isinstance(output, Incident):
+            key = (output.stream, output.model, "incidents")
         else:
             key = (output.kind,)
         found.setdefault(key, []).append(msgspec.json.encode(output))

@@ -25,7 +25,7 @@ from prequential.core import picture
 from prequential.core.kernel import columns_of
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
-from prequential.topics.outputs import Alarm, Comparison, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
 from prequential.worker.compared import FAMILIES
 from prequential.worker.exporter import Exporter
@@ -186,6 +186,27 @@ def of_alarms(outputs: list[Output]) -> Samples:
     return found
 
 
+def of_incidents(outputs: list[Output]) -> Samples:
+    """The series of incidents, made of messages."""
+    found: Samples = {}
+    newest = {}
+    for one in outputs:
+        if isinstance(one, Incident):
+            about = {"stream": one.stream, "partition": str(one.partition), "model": one.model}
+            newest[one.id] = about, one
+            if one.revision == 1:
+                key = "prequential_incidents_total", frozenset(
+                    {**about, "cause": one.causes[0]["cause"]}.items()
+                )
+                found[key] = found.get(key, 0) + 1
+    for about, one in newest.values():
+        if one.status == "open":
+            found["prequential_open_incidents", frozenset(about.items())] = 1
+            about["cause"] = one.causes[0]["cause"]
+            found["prequential_incident_severity", frozenset(about.items())] = one.severity
+    return found
+
+
 #: Families of pairs.
 COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {
     "prequential_champion_info", "prequential_comparison_pairs_left_out"
@@ -242,6 +263,8 @@ class TestSeries:
             assert found[key] == value, key
         alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
         assert alarms == of_alarms(outputs)
+        incidents = {key: n for key, n in found.items() if "_incident" in key[0]}
+        assert {key: n for key, n in incidents.items() if n or "severity" in key[0]} == of_incidents(outputs)
         assert {key: n for key, n in found.items() if key[0] in COMPARISONS} == of_pairs(comparisons)
 
     def test_only_the_measures_that_are_wanted(self) -> None:
@@ -606,9 +629,10 @@ class TestCompression:
     def address(self) -> Any:
         body = b"prequential_kappa 1\n" * 1_000
         endpoint = Endpoint(
-            "127.0.0.1", 0, {"/metrics": lambda: (200, TEXT, body), "/live": lambda: (200, TEXT, b"alive\n")}
+            HttpConfig(port=0),
+            {"/metrics": lambda: (200, TEXT, body), "/live": lambda: (200, TEXT, b"alive\n")},
         )
-        yield f"http://127.0.0.1:{endpoint.port}"
+        yield endpoint.address
         endpoint.stop()
 
     @pytest.mark.parametrize(

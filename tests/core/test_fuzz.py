@@ -37,7 +37,7 @@ from prequential.core.merge import Batch
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
 from worlds import extreme_settings, extreme_world
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -182,7 +182,8 @@ def check(seed: int) -> tuple[int, int, int]:
 #: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; and shares that
 #: nothing is known of.
 _NULLABLE = (
-    ("segment",), ("since",), ("interval",), ("coverage", "prediction_psi"), ("period", "expected_share"),
+    ("segment",), ("signals", "segment"), ("since",), ("interval",), ("coverage", "prediction_psi"),
+    ("period", "expected_share"),
 )  # fmt: skip
 
 #: Measures that are shares, whatever they are made of.
@@ -228,6 +229,15 @@ def check_sound(outputs: Sequence[Output]) -> None:
                 low, high = output.interval
                 assert low <= high, output
                 assert (output.verdict == "undecided") == (low <= 0 <= high), output
+        elif isinstance(output, Incident):
+            assert output.change_point["outcome"] <= output.outcome, output
+            assert -10 <= output.severity <= 10, output
+            for side in (output.before, output.after):
+                low, high = side["interval"]
+                assert low <= side["level"] <= high, output
+            assert output.causes, output
+            assert all(0 <= cause["share"] <= 1 for cause in output.causes), output
+            assert (output.status == "recovered") <= (output.recovered is not msgspec.UNSET), output
         else:
             assert output.reason.strip(), output
             assert "\n" not in output.reason, output
@@ -250,7 +260,7 @@ def check_alarms_come_first(outputs: Sequence[Output]) -> None:
         about = (output.stream, output.model, output.segment, output.stage)
         if isinstance(output, Alarm):
             assert output.outcome > told[about], output
-        elif output.stage != "period":
+        elif not isinstance(output, Incident) and output.stage != "period":
             told[about] = max(told[about], output.outcomes)
 
 

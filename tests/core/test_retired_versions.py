@@ -116,6 +116,7 @@ def roll_outs(rng: random.Random) -> World:
     for number in range(300):
         newest = number // 30
         rows.append(inst(number, number))
+        rows.append(pred(number, number, rng.choice("ab"), model="plain", segments={"arm": "B"}))
         for version in {newest, max(0, newest - rng.choice([0, 0, 1]))}:
             about = {"model_version": version, "segments": {"arm": rng.choice("ABC")}}
             proba = {"a": 0.7, "b": 0.3}

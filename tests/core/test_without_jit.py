@@ -1,7 +1,8 @@
-"""Compiled loops, the same loops as plain Python, another C library: the same outputs, to the last bit.
+"""The same outputs, to the last bit: as plain Python, on another processor, with other libraries.
 
 As a program it prints the outputs of some worlds, each of which is compared with the oracle first, and a
-digest of what is kept in the end.
+digest of what is kept in the end: for what takes long, such as `NUMBA_CPU_NAME=generic`, or other versions of
+numpy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from helpers import World, catch_up, live, small_logs, state_of
 from prequential.topics.outputs import Output
 from test_shard_against_oracle import assert_same
 from worlds import extreme_world, paced_world, random_world
+
+try:
+    from numpy._core._multiarray_umath import __cpu_dispatch__
+except ImportError:  # numpy 1
+    from numpy.core._multiarray_umath import __cpu_dispatch__
 
 _HERE = Path(__file__).resolve()
 
@@ -56,9 +62,14 @@ def told() -> list[str]:
         {"NUMBA_DISABLE_JIT": "1"},
         # Another variant of the C library's functions, whose last bits differ.
         {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA"},
+        # numpy's and OpenBLAS's loops for an old processor, in another order of sets and dicts of names.
+        {
+            "NPY_DISABLE_CPU_FEATURES": " ".join(__cpu_dispatch__), "OPENBLAS_CORETYPE": "Prescott",
+            "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "7",
+        },
     ],
-    ids=["no compiler", "another C library"],
-)
+    ids=["no compiler", "another C library", "an old processor"],
+)  # fmt: skip
 def test_the_same_bits(variables: dict[str, str]) -> None:
     root = _HERE.parents[2]
     folders = (_HERE.parent, root / "tests", root, root / "pipeline", root / "topics")

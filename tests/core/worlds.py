@@ -184,6 +184,14 @@ def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, An
     return rng.sample(found, _OTHERS)
 
 
+def _incidents(rng: random.Random) -> dict[str, Any]:
+    """Incidents that are over soon, so that there are some."""
+    return {
+        "quiet": rng.choice(["1ms", "100ms", "1h"]), "quiet_outcomes": rng.choice([1, 10, 100]),
+        "accept": rng.choice(["1ms", "1s", "1d"]), "warnings": rng.random() < 0.5,
+    }  # fmt: skip
+
+
 def _random_settings(
     rng: random.Random, horizon: int, sort: Sort, classes: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
@@ -228,6 +236,7 @@ def _random_settings(
         "settle": f"{rng.choice([1, 50, 500, 5000])}ms",
         "emit": emit,
         "detectors": detectors,
+        "incidents": _incidents(_beside(rng)),
     }
     if sort.regression:
         defaults["positive_class"] = None
@@ -489,6 +498,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
             *rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
             *_extreme_detectors(_beside(rng), task == "regression"),
         ],
+        "incidents": _incidents(_beside(rng)),
     }
 
 

@@ -25,10 +25,9 @@ from prequential.core.comparisons import DEFINED, VERDICTS, confidence_sequence
 from prequential.core.comparisons.mcnemar import signed, threshold
 from prequential.core.comparisons.q import q
 from prequential.core.kernel import Floats
+from prequential.svg import Panel, figure
 from river import drift, naive_bayes
 from river.datasets import synth
-
-from tests.evidence.svg import Panel, figure
 
 CONCEPTS, LENGTH, NOISE = 4, 15_000, 0.1
 

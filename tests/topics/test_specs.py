@@ -28,6 +28,7 @@ def test_all_topics_with_prefix_and_partitions() -> None:
         "eu.metrics",
         "eu.comparisons",
         "eu.drift-alarms",
+        "eu.incidents",
         "eu.dead-letters",
         "eu.prequential-journal",
         "eu.prequential-snapshots",

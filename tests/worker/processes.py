@@ -74,6 +74,9 @@ def prequential(
 class WorkerProcess:
     """A worker; it is killed when the `with` block ends, if it still runs then."""
 
+    #: What of the program it runs.
+    command = "worker"
+
     _number = 0
 
     def __init__(self, config: Path, *options: str) -> None:
@@ -83,7 +86,7 @@ class WorkerProcess:
         self.folder.mkdir()
         self._log = config.parent / f"worker-{WorkerProcess._number}.log"
         address = f"127.0.0.1:{self.port}"
-        command = [*_PROGRAM, "worker", "--config", str(config), "--http", address, *options]
+        command = [*_PROGRAM, self.command, "--config", str(config), "--http", address, *options]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, cwd=self.folder, env=_environment(), stdout=log, stderr=log,
@@ -233,7 +236,12 @@ def outputs(kafka: KafkaConfig, topic: str) -> list[dict[str, Any]]:
 
 def repeated(messages: list[dict[str, Any]]) -> dict[str, int]:
     """Ids that are there more than once, and how often."""
-    return {id: n for id, n in Counter(message["id"] for message in messages).items() if n > 1}
+    return {id: n for id, n in Counter(map(id_of, messages)).items() if n > 1}
+
+
+def id_of(message: dict[str, Any]) -> str:
+    """The id of a message; of an incident, which has several, with the revision."""
+    return f"{message['id']} {message.get('revision', '')}".strip()
 
 
 def ends(kafka: KafkaConfig) -> list[Cut]:

@@ -20,7 +20,7 @@ from prequential.topics.outputs import Alarm, Comparison, Metrics, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
 from prequential.worker.fetching import Fetched
-from prequential.worker.journal import decode_entry
+from prequential.worker.journal import decode_entry, standing
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing
 from prequential.worker.recovery import GENERATION, Known
@@ -44,8 +44,8 @@ HANGS = 30.0
 _TIMES = 4
 
 
-class Killed(Exception):
-    """The process ends here."""
+class Killed(BaseException):
+    """The process ends here, and leaves no word."""
 
 
 class Said:
@@ -59,6 +59,8 @@ class Said:
 
     def timestamp(self) -> tuple[int, int]:
         return 2, self._time
+
+    def key(self) -> None: ...
 
     def value(self) -> bytes:
         return self._value
@@ -205,12 +207,13 @@ async def live(
 def replayed(log: Log, topics: list[list[Said]]) -> list[bytes]:
     """All outputs, from the inputs along the whole journal."""
     shard = Shard(CONFIG)
+    found = standing(decode_entry(record.value) for record in log.topics[JOURNAL])
+    shard.quarantine = {(one.kind, one.offset): one.reason for one in found.quarantined}
     for kind, rows in enumerate(topics):
         times, values = [row.timestamp()[1] for row in rows], [row.value() for row in rows]
         shard.add(Batch(kind, range(len(rows)), times, decode(kind, values)))
-    for record in log.topics[JOURNAL]:
-        for cut in decode_entry(record.value).cuts:
-            shard.follow(cut)
+    for cut in (*found.settled, *found.open):
+        shard.follow(cut)
     return [encode(output) for output in shard.flush()[0] if isinstance(output, Metrics | Comparison | Alarm)]
 
 

@@ -32,6 +32,7 @@ from processes import (
     await_ready,
     eventually,
     outputs,
+    prequential,
     read_topic,
     repeated,
     write_config,
@@ -116,7 +117,7 @@ class TestOutputs:
         used = {m.partition() for m in read_topic(scene.kafka, "labels") if m.key() is not None}
         assert len(used) >= 3
 
-    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40)])
+    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40), ("incidents", 5)])
     def test_each_message_is_there_once(self, scene: Scene, topic: str, least: int) -> None:
         messages = outputs(scene.kafka, topic)
         assert len(messages) > least
@@ -124,7 +125,7 @@ class TestOutputs:
 
     def test_messages_lie_where_their_stream_does_with_its_key(self, scene: Scene) -> None:
         places = {m.key(): m.partition() for m in read_topic(scene.kafka, "labels") if usable(m)}
-        for topic in ("metrics", "drift-alarms"):
+        for topic in ("metrics", "drift-alarms", "incidents"):
             for message in read_topic(scene.kafka, topic):
                 stream = json.loads(message.value())["stream"].encode()
                 assert message.key() == stream
@@ -135,6 +136,17 @@ class TestOutputs:
 
     def test_they_are_what_the_replay_says(self, scene: Scene) -> None:
         assert_as_replayed(scene.kafka, scene.config)
+
+    def test_detectors_of_the_past_raise_the_alarms_of_the_workers(self, scene: Scene) -> None:
+        done = prequential(
+            "detectors", "--from-topics", "--config", scene.config, "--json", cwd=scene.config.parent
+        )
+        assert done.returncode == 0, done.stderr
+        past = json.loads(done.stdout)["past"]
+        found = [alarm for one in past["sequences"] for alarm in one["alarms"]]
+        published = outputs(scene.kafka, "drift-alarms")
+        assert {alarm["id"]: alarm for alarm in found} == {alarm["id"]: alarm for alarm in published}
+        assert len(found) == len(published)
 
     def test_dead_letters_are_the_originals_with_reason_and_origin(self, scene: Scene) -> None:
         expected = {

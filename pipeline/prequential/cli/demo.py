@@ -14,16 +14,18 @@ from uuid import uuid4
 
 from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.cli.common import sigterm_as_ctrl_c
-from prequential.cli.worker import _address
+from prequential.cli.dashboard import HOST, PORT
+from prequential.cli.worker import address
 from prequential.compilation import compile_loops
-from prequential.config import HttpConfig, WorkerConfig
+from prequential.config import Config, HttpConfig, WorkerConfig
+from prequential.dashboard.live import Page
 from prequential.demo.board import TOPICS, Board
 from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
 from prequential.demo.models import build_models
 from prequential.demo.screen import (
-    alarm_line,
     drift,
+    incident_line,
     legend,
     picture,
     print_lines,
@@ -38,7 +40,7 @@ from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
 from prequential.watching.tail import Tail
 from rich.console import Console
@@ -55,6 +57,9 @@ _SEED = 0
 
 #: One stream is one shard; a second one shows that there may be more.
 _PARTITIONS = 2
+
+#: How far the page looks back (ms): over all of the longest run.
+_WINDOW = 86_400_000
 
 #: Seconds between two readings of the metrics endpoint.
 _READ_SECONDS = 1.0
@@ -110,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     least, most = _DURATIONS
     if not least <= args.duration <= most:
         raise UsageError(f"--duration is {args.duration:g}: expected {least:g} to {most:g} seconds")
-    http = _address(args.http)
+    http = address(args.http)
     with sigterm_as_ctrl_c(), ExitStack() as stack:
         try:
             session = _start(args, http if http.port else replace(http, port=pick_port()), stack)
@@ -126,13 +131,15 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     """Start everything but the stream; `stack` ends it."""
     plan = Plan(duration=args.duration, seed=args.seed)
     compile_loops(_say)
-    _say("training the models on the stream's history")
-    server = ModelServer(plan, build_models(plan))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
     kafka = _cluster(args.bootstrap_servers, broker)
     create(kafka, topic_specs(kafka))
+    page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
+    _say(f"the page: {page.address} (open it in a browser, it moves by itself)")
     _say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
+    _say("training the models on the stream's history")
+    server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
     _say(f"the worker's metrics: {worker.base}/metrics")
@@ -187,19 +194,19 @@ class _Session:
     def _show_plainly(self) -> None:
         next_line = 0.0
         said = ""
-        for alarms in self._moments(_LAST_SECONDS):
+        for incidents in self._moments(_LAST_SECONDS):
             if (now_drift := drift(self._server)) != said:
                 said = now_drift
                 _say(said)
-            for alarm in alarms:
-                _say(alarm_line(alarm, self._server))
+            for incident in incidents:
+                _say(incident_line(incident, self._server))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
                 _say(progress(self._board, self._feed))
                 _say(f"  {recent_line(self._board)}")
 
-    def _moments(self, last: float) -> Iterator[list[Alarm]]:
-        """Moment after moment, with the alarms that came in it.
+    def _moments(self, last: float) -> Iterator[list[Incident]]:
+        """Moment after moment, with the messages about incidents that came in it.
 
         The end is when the stream has ended and its last outcomes have come, or haven't within
         `last` seconds. Raises WorkError if something else has ended by itself.

@@ -11,7 +11,10 @@ from typing import NoReturn
 from prequential.topics.errors import UsageError, WorkError
 from prequential.version import VERSION
 
-_COMMANDS = ("demo", "worker", "topics", "broker", "produce", "dead-letters", "replay", "watch", "bench")
+_COMMANDS = (
+    "demo", "worker", "ingest", "topics", "broker", "produce", "dead-letters", "replay", "detectors",
+    "calibrate", "watch", "explain", "dashboard", "report", "bench",
+)  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
 _INTERRUPTED = 130

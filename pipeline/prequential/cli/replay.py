@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import zlib
 from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_input, open_output
+from prequential.cli.common import add_kafka_options, load, open_output
+from prequential.cli.sources import (
+    add_source_options,
+    given_sources,
+    notice,
+    progress_bar,
+    read_sources,
+)
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
-from prequential.files import Source, read_lines, replay
+from prequential.diagnosis import findings
+from prequential.files import Source, replay
+from prequential.report import Report
 from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.reasons import printable
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
 _DESCRIPTION = """\
-Reads instances, predictions and labels and writes the metrics messages and drift alarms that a worker
-publishes for them. Files are JSON lines, `-` is a standard stream, names in .gz are (de)compressed.
+Reads instances, predictions and labels and writes the metrics messages, drift alarms and incidents that a
+worker publishes for them. Files are JSON lines, `-` is a standard stream, names in .gz are (de)compressed.
 Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
 the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
-summary: what was read and dropped, outcomes, models, alarms, and what looks wrong. Ends with status 1 if
+summary: what was read and dropped, outcomes, models, incidents, and what looks wrong. Ends with status 1 if
 nothing was evaluated."""
 
 
@@ -47,34 +45,22 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("replay", help=_HELP, description=_DESCRIPTION)
     add_kafka_options(parser)
-    files = parser.add_argument_group("files")
-    for kind in KINDS:
-        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines)")
-    files.add_argument(
-        "--from-topics",
-        action="store_true",
-        help="read the cluster's own input topics up to their present ends instead, in the order "
-        "that the workers took; joins no group and changes nothing",
-    )
+    add_source_options(parser)
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
+    parser.add_argument("--incidents-out", metavar="F", help="incidents: alarms of one change (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
+    parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = [kind for kind in KINDS if getattr(args, kind) is not None]
-    if args.from_topics and given:
-        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
-    if not args.from_topics and not {"predictions", "labels"} <= set(given):
-        raise UsageError("expected --predictions and --labels (or --from-topics)")
-    if [getattr(args, kind) for kind in given].count("-") > 1:
-        raise UsageError("standard input (-) can be only one of the files")
+    given = given_sources(args)
     config = load(args)
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
+    compile_loops(notice, config)
     try:
         return _replay(args, config, given)
     except OSError as error:
@@ -86,12 +72,16 @@ def run(args: argparse.Namespace) -> int:
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
         summary_out = stack.enter_context(open_output(args.summary))
+        report_out = stack.enter_context(open_output(args.report))
         out = _Writer(stack, args, config)
-        with _progress() as progress:
+        with progress_bar() as progress:
             replayed = _from_topics if args.from_topics else _from_files
             emission = replayed(args, config, given, out, progress)
         account = out.account
         summary = account.summary(emission)
+        if report_out is not None and out.report is not None:
+            out.report.findings += map(str, findings(account.facts()))
+            report_out.write(out.report.html())
         if summary_out is not None:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     show(summary, Console(stderr=True))  # when all that was asked for is written
@@ -115,17 +105,8 @@ def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
     """Replay files; returns when there were metrics messages."""
-    for kind in given:
-        path = getattr(args, kind)
-        task = progress.add_task(f"reading {kind}", total=None)
-        with open_input(path) as (lines, _):
-            try:
-                source = Source(KINDS.index(kind), read_lines(lines))
-            except (OSError, EOFError, zlib.error) as error:
-                raise WorkError(f"can't read {path!r}: {error}") from error
-        out.sources[source.kind] = source
-        progress.remove_task(task)
-    sources = list(out.sources.values())
+    sources = read_sources(args, given, progress)
+    out.sources = {source.kind: source for source in sources}
     task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
     metrics = _asks_for_metrics(args)
     shard = replay(
@@ -138,24 +119,7 @@ def _from_files(
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
     """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
-    return args.metrics_out is not None or args.comparisons_out is not None
-
-
-class _Rate(ProgressColumn):
-    """Records a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} records/s")
-
-
-def _progress() -> Progress:
-    """A bar with rate and time left, where standard error is a terminal."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
+    return any(path is not None for path in (args.metrics_out, args.comparisons_out, args.report))
 
 
 class _Writer:
@@ -165,6 +129,7 @@ class _Writer:
         self._metrics = stack.enter_context(open_output(args.metrics_out))
         self._comparisons = stack.enter_context(open_output(args.comparisons_out))
         self._alarms = stack.enter_context(open_output(args.alarms_out))
+        self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
         self._files = {
@@ -172,6 +137,8 @@ class _Writer:
             for kind, name in enumerate(KINDS) if (path := getattr(args, name)) is not None
         }  # fmt: skip
         self.sources: dict[int, Source] = {}
+        title = ", ".join(dict.fromkeys(self._files.values())) or config.kafka.bootstrap_servers
+        self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)
 
     def _place(self, kind: int, partition: int, offset: int) -> Place:
@@ -184,6 +151,8 @@ class _Writer:
         return None if line is None else {"file": self._files[kind], "line": line}
 
     def put(self, output: Output) -> None:
+        if self.report is not None:
+            self.report.put(output)
         if isinstance(output, Metrics):
             _write(self._metrics, output)
         elif isinstance(output, Alarm):
@@ -191,6 +160,9 @@ class _Writer:
             self.account.alarms.append(output)
         elif isinstance(output, Comparison):
             _write(self._comparisons, output)
+        elif isinstance(output, Incident):
+            _write(self._incidents, output)
+            self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
             line = source.line_number(output.offset)
@@ -212,6 +184,6 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm) -> None:
+def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm | Incident) -> None:
     if stream is not None:
         stream.write(encode(message) + b"\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
-from prequential.topics.specs import METRICS
+from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
 from prequential.watching.pages import HELP, whole_table
@@ -40,8 +40,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "watch",
         help="live table of the metrics",
-        description="Show the newest metrics and comparisons of models, and the latest drift alarms. Reads\n"
-        "committed messages only, joins no consumer group and changes nothing. Where standard\n"
+        description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
+        "Reads committed messages only, joins no consumer group and changes nothing. Where standard\n"
         "output is no terminal, prints a plain line for each message.",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             sigterm_as_ctrl_c(),
-            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning)) as tail,
+            closing(
+                Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))
+            ) as tail,
         ):
             if args.once or not live:
                 for record in tail.to_end():

@@ -17,7 +17,7 @@ from prequential.topics.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-_LEVELS = {
+LEVELS = {
     "crit": logging.CRITICAL,
     "error": logging.ERROR,
     "warn": logging.WARNING,
@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="pass over snapshots: make the state anew from the input topics and the journal",
     )
-    parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
+    parser.add_argument("--log-level", choices=list(LEVELS), default="info", help="default: info")
     parser.set_defaults(run=run)
 
 
@@ -57,15 +57,15 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     config = load(args)
     if args.http is not None:
-        address = _address(args.http)
-        config = replace(config, http=replace(config.http, host=address.host, port=address.port))
+        given = address(args.http)
+        config = replace(config, http=replace(config.http, host=given.host, port=given.port))
     logging.basicConfig(
-        level=_LEVELS[args.log_level],
+        level=LEVELS[args.log_level],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     # Faust tells of its services at a level of detail that is of no use here.
     for name in ("faust", "mode", "prequential.worker.transport"):
-        logging.getLogger(name).setLevel(max(logging.ERROR, _LEVELS[args.log_level]))
+        logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
     compile_loops(log.info, config)
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
@@ -80,7 +80,8 @@ def quiet_collector() -> None:
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)
 
 
-def _address(text: str) -> HttpConfig:
+def address(text: str) -> HttpConfig:
+    """The address that --http says."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
         raise UsageError(f"--http is {text!r}: expected HOST:PORT, e.g. 127.0.0.1:9464")

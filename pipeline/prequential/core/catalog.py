@@ -224,7 +224,7 @@ class Catalog:
         """A stream's settings, as the loops read them."""
         config, s, code = stream.config, self.registry.streams, stream.code
         numbers = config.task == "regression"
-        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.detectors)}
+        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers
@@ -273,6 +273,12 @@ class Catalog:
         if name == stream.config.positive_class:
             s.positive_code[at] = code
         return code
+
+    def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
+        """Have capacity for so many classes of a stream of which nothing is evaluated yet."""
+        assert not stream.subjects
+        if capacity > self.registry.streams.class_capacity[stream.code]:
+            self._make_class_room(stream, capacity)
 
     def check_class(self, stream: Stream, name: str) -> None:
         """Raise Unusable for a class that would be one too many."""

@@ -143,6 +143,9 @@ def put(
     log.bits[row] = bits_of(store, prediction, final, slot, judged)
     log.record[row] = record
     log.t1[row] = labels.t1[label]
+    log.ts[row] = store.predictions.ts[prediction]
+    log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
+    log.version[row] = store.predictions.version[prediction]
     log.scored[row] = 0
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])

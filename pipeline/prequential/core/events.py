@@ -22,6 +22,7 @@ class Events(NamedTuple):
     prediction: Ints32  # class code
     label: Ints32  # class code (MET); of a revision the label before
     revised: Ints32  # of a revision: the label now
+    before: Ints32  # rows of the outcome log that were written before it
     bits: Bytes  # which baselines were right: 2·persistent + majority, as they stood when it was made
     # What is scored of one that met its label, as in the outcome log:
     scored: Bytes

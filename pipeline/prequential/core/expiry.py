@@ -106,11 +106,14 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
     row = first
     while row:
         model = predictions.model[row]
+        if store.instances.version[slot] == NO_VERSION:
+            streams.predictions_without_instance[stream] += 1
+        if subjects.retired[model]:
+            row = predictions.next[row]
+            continue
         subjects.expired[model] += 1
         event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
-        if store.instances.version[slot] == NO_VERSION:
-            streams.predictions_without_instance[stream] += 1
         if keys and is_first_of_model(predictions, first, row):
             own = first_with_segments(store, first, model, keys)
             for key in range(keys):

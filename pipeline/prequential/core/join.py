@@ -346,7 +346,8 @@ def _add_prediction(
         while predictions.next[last]:
             last = predictions.next[last]
         predictions.next[last] = row
-    add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    logs.events.prediction[event] = rows.label[i]
     return row
 
 

@@ -74,6 +74,7 @@ def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
     logs.used[EVENTS] = row + 1
     events = logs.events
     events.kind[row], events.model[row], events.ts[row] = kind, model, ts
+    events.before[row] = logs.used[OUTCOMES]
     events.scored[row] = 0
     return row
 

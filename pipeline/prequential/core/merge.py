@@ -21,7 +21,7 @@ from prequential.core.plain import Plain, PlainRecords, together
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 
-_EARLIEST = -(1 << 62)
+_EARLIEST, _LATEST = -(1 << 62), 1 << 62
 
 #: Next offset to take of instances, predictions, labels.
 Cut = tuple[int, ...]
@@ -53,6 +53,13 @@ class Batch:
         if self.plain is not None:
             self._records, self.plain = self.plain.records(), None
         return self._records
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Make a record one that can't be used, if it is here."""
+        place = bisect_left(self.offsets, offset)
+        if place < len(self.offsets) and self.offsets[place] == offset:
+            self.records[place] = None
+            self.reasons[place] = reason
 
 
 class Round:
@@ -205,6 +212,43 @@ class Merge:
                 self._advance(kind, batch, stop)
         self.cut = list(map(max, self.cut, cut))
         return Round(sources) if sources else None
+
+    def ahead(self, watermarks: Sequence[int | None], most: int, until: Cut | None = None) -> tuple[Cut, int]:
+        """The cut behind the next records whose turn has come, and how many they are, at most `most`.
+
+        Nothing is taken. With `until` they are records below that cut, all of which must have been added, and
+        watermarks don't matter: it may be any part of what `take_until` would take, from its beginning.
+        """
+        ends = (_LATEST,) * 3 if until is None else until
+        # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
+        heads = [self._head(kind, 0, ends[kind], watermarks[kind], until) for kind in range(3)]
+        cut, ahead, taken = list(self.cut), [0, 0, 0], 0
+        while taken < most:
+            (_, kind), offset = min(heads, key=lambda head: head[0])
+            if offset is None:
+                break
+            cut[kind] = offset + 1
+            ahead[kind] += 1
+            taken += 1
+            heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
+        return tuple(cut), taken
+
+    def _head(
+        self, kind: int, place: int, end: int, watermark: int | None, until: Cut | None
+    ) -> tuple[tuple[int, int], int | None]:
+        """Time and kind, and the offset, of the record that is `place` behind the head; without one, the
+        smallest time that it can have."""
+        place += self._start[kind]
+        for batch in self._queues[kind]:
+            if place < len(batch.times):
+                if batch.offsets[place] >= end:
+                    break
+                return (int(batch.times[place]), kind), batch.offsets[place]
+            place -= len(batch.times)
+        if until is not None:
+            return (_LATEST, kind), None
+        latest = self._latest[kind]
+        return (latest if watermark is None else max(latest, watermark), kind), None
 
     def covers(self, cut: Cut) -> bool:
         """Whether everything below `cut` has been added."""

@@ -53,9 +53,15 @@ def parse_estimator(name: str) -> tuple[int, float]:
 #: The signal of a number's loss that is free of its unit.
 SCALED = "scaled_error"
 
+#: Measures that are means of one outcome's own loss, or of 1 less it: these losses are signals, too.
+OWN = ("brier", "log_loss", "recall", "precision", "specificity", "mae", "mse")
+
 
 class SignalName(NamedTuple):
-    """What a signal is made of: nothing but the outcome's own loss, errors of estimators, or a measure."""
+    """What a signal is made of: nothing but the outcome's own loss, errors of estimators, or a measure.
+
+    A measure without an estimator is the outcome's own loss that it is the mean of.
+    """
 
     #: Estimators whose errors it is: of two, the first over the second.
     errors: tuple[str, ...] = ()
@@ -71,17 +77,20 @@ def parse_signal(name: str) -> SignalName:
 
     >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa").measure
     (('fading:0.9', 'all'), 'kappa')
-    >>> parse_signal("error").errors, parse_signal("scaled_error").scaled
-    ((), True)
+    >>> parse_signal("error").errors, parse_signal("scaled_error").scaled, parse_signal("brier").measure
+    ((), True, 'brier')
     >>> parse_signal("kappa")
     Traceback (most recent call last):
     ...
-    ValueError: signal 'kappa': expected error, scaled_error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+    ValueError: signal 'kappa': expected error, scaled_error, brier, log_loss, recall, precision, \
+specificity, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
     if name == SCALED:
         return SignalName(scaled=True)
+    if name in OWN:
+        return SignalName(measure=name)
     estimator, _, measure = name.rpartition(":")
     if name.count("/") == 1:
         parts = tuple(name.split("/"))
@@ -95,6 +104,7 @@ def parse_signal(name: str) -> SignalName:
         parse_estimator(name)
     except ValueError:
         raise ValueError(
-            f"signal {name!r}: expected error, scaled_error, an estimator, SHORT/LONG or ESTIMATOR:MEASURE"
+            f"signal {name!r}: expected error, scaled_error, {', '.join(OWN)}, an estimator, SHORT/LONG or "
+            "ESTIMATOR:MEASURE"
         ) from None
     return SignalName((name,))

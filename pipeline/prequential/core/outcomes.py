@@ -33,6 +33,9 @@ class Log(NamedTuple):
     bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
     record: Ints32  # row of the record that completed it
     t1: Ints  # label time, ms
+    ts: Ints  # time of the prediction, ms
+    latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
+    version: Ints32  # code of the prediction's model version; 0: not given
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
     log_loss: Floats  # -ln p(label), clipped

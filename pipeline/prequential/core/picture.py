@@ -17,6 +17,7 @@ from prequential.core.catalog import Catalog
 from prequential.core.comparisons import standings
 from prequential.core.comparisons.standings import Copies
 from prequential.core.estimators.estimator import Estimator
+from prequential.core.incidents.incidents import Standing
 from prequential.core.kernel import Ints, of_rows, taken
 from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.messages import Reporter
@@ -52,6 +53,7 @@ class Picture(NamedTuple):
     catalog: Catalog
     reporter: Reporter
     pairs: Copies
+    incidents: dict[int, Standing]  # by subject
     left_out: dict[int, int]  # by stream: pairs of models beyond the limit
 
 
@@ -140,7 +142,7 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
         copied.latencies = latency.part(reporter.latencies, part.streams)
     pairs = standings.take(shard.comparisons, shard.pairing, rows.tolist())
     left_out = {code: shard.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
-    return Picture(part, picture, copied, pairs, left_out)
+    return Picture(part, picture, copied, pairs, shard.incidents.standings(rows.tolist()), left_out)
 
 
 def _segment_rows(catalog: Catalog, models: Ints) -> Ints:

@@ -47,7 +47,7 @@ class Plan:
         self.estimators = [Estimator(name, 16, capacity, self.numbers, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
-        detectors = config.detectors if watched else ()
+        detectors = config.every_detector if watched else ()
         self.watches = [Watch(detector, 16, capacity, self.loss) for detector in detectors]
         self.error_pairs = new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import nan
 from operator import attrgetter
 from typing import Any
 
@@ -21,7 +22,9 @@ from prequential.core.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
+from prequential.core.detectors.declaration import Alarms
 from prequential.core.encoder import Encoder, Round
+from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
@@ -42,13 +45,14 @@ from prequential.core.merge import Batch, Cut, Merge
 from prequential.core.merge import Round as Taken
 from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
+from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics, Output
+from prequential.topics.outputs import DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
@@ -79,6 +83,9 @@ class Shard:
         #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
         self.cuts: list[Cut] = []
         self.dead_letters = [0, 0, 0]
+        #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
+        self.quarantine: dict[tuple[int, int], str] = {}
+        self.quarantined = [0, 0, 0]
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
@@ -92,6 +99,7 @@ class Shard:
         self.reporter = Reporter(self.catalog)
         self.pairing = Pairing(self.catalog)
         self.comparisons = ComparisonReporter(self.catalog, self.pairing)
+        self.incidents = Incidents(self.catalog)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.logs`).
@@ -100,6 +108,8 @@ class Shard:
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
+        #: All outcomes, likewise.
+        self.past: Past | None = None
         self.logs = new_logs(_LOG_ROWS)
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
@@ -115,6 +125,9 @@ class Shard:
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new."""
+        for kind, offset in self.quarantine:
+            if kind == batch.kind:
+                batch.refuse(offset, self.quarantine[kind, offset])
         if self._versions_apart and batch.kind == PREDICTION:
             separate_versions(self.config, batch.records)
         return self.merge.add(batch)
@@ -296,6 +309,7 @@ class Shard:
             if about is None:
                 continue
             self.pairing.add(row)
+            self.incidents.add(row)
             config = catalog.streams[about.stream].config
             reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
             if config.period is not None:
@@ -331,16 +345,20 @@ class Shard:
                 streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
             reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
-            self._evaluate(int(used[OUTCOMES]), records)
+            raised = self._evaluate(int(used[OUTCOMES]), records)
             self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
+            found = self.incidents.consume(logs, records, raised)
+            self.outputs += [] if self.replaying else found
+        elif used[EVENTS]:
+            self.incidents.follow_events(logs)
         clear(logs)
 
-    def _evaluate(self, count: int, records: Sequence[Any]) -> None:
-        """Estimators and detectors read the outcome log."""
+    def _evaluate(self, count: int, records: Sequence[Any]) -> list[Raised]:
+        """Estimators and detectors read the outcome log; returns their alarms in order."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
         numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-        found: list[tuple[tuple[int, ...], Alarm]] = []
+        found: list[tuple[tuple[int, ...], Raised]] = []
         for number in numbers:
             plan = catalog.plans[number]
             rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
@@ -348,24 +366,27 @@ class Shard:
                 self._note_labels(plan, rows)
             if self.courses is not None:
                 self._note_course(plan, rows)
+            if self.past is not None:
+                sequences = log.sequence[rows]
+                subjects = plan.subject[sequences]
+                self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(0 if self.replaying else int(alarms.raised[0])):
-                row = int(rows[alarms.place[i]])
+            for place, detector, numbers, level in _raised(alarms):
+                row = int(rows[place])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
                 if not catalog.streams[about.stream].reports(stage):
                     continue
-                detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
-                    about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
-                    records[record].instance_id, int(log.t1[row]),
+                    about, stage, outcome, plan.watches[detector], *numbers, records[record].instance_id,
+                    int(log.t1[row]),
                 )  # fmt: skip
-                found.append(((record, about.kind, subject, outcome, _place(stage), detector), alarm))
-        self.outputs += (alarm for _, alarm in sorted(found, key=lambda one: one[0]))
+                order = record, about.kind, subject, outcome, _place(stage), detector
+                found.append((order, Raised(record, subject, alarm, level)))
+        return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     def _note_course(self, plan: Plan, rows: Ints32) -> None:
         """Losses of the first stages of a plan's outcomes."""
@@ -470,6 +491,7 @@ class Shard:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
         self.dead_letters[batch.kind] += 1
+        self.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
@@ -504,6 +526,15 @@ class Shard:
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
         return snapshot.restore(self, parts)
+
+
+def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
+    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
+    for i in range(int(alarms.raised[0])):
+        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
+        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
+    for i in range(int(alarms.warned[0])):
+        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
 
 
 def _place(stage: str) -> int:

@@ -30,10 +30,11 @@ from prequential.core.kernel import (
     kernel,
     zeros,
 )
-from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES
+from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES, NO_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.measuring import Measured
-from prequential.core.outcomes import OUTCOME, Log, cell_of
+from prequential.core.outcomes import OUTCOME, SCORED, Log, cell_of
+from prequential.core.streams import ONE, TRUE
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
@@ -49,6 +50,9 @@ LARGEST = 1e200
 _LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
 _OF_SUMS = frozenset(
     ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
+)
+_MAE, _MSE, _BRIER, _LOG_LOSS, _PRECISION, _SPECIFICITY = (
+    INDEX[name] for name in ("mae", "mse", "brier", "log_loss", "precision", "specificity")
 )
 _AUC, _BIAS, _MEASURES = INDEX["auc"], INDEX["bias"], len(NAMES)
 
@@ -67,6 +71,46 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = abs(log.error[row])
         else:
             values[i] = log.error[row] * log.error[row]
+
+
+@inner
+def _is_positive(positives: Positives, sequence: int, code: int) -> bool:
+    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
+    stream = positives.owner[sequence]
+    if positives.configured[stream] != NO_POSITIVE:
+        return positives.configured[stream] == code
+    return positives.sort[positives.first[stream] + code] in (TRUE, ONE)
+
+
+@kernel
+def own_loss(
+    log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes
+) -> None:
+    """`brier`, `recall`, …: the loss of the outcome itself that the measure is the mean of, or 1 less it.
+
+    Fed where the outcome counts for the measure: with probabilities; with a label (recall, specificity) or a
+    prediction (precision) of the class in question.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        values[i] = 0.0
+        fed[i] = 0
+        if log.kind[row] != OUTCOME:
+            continue
+        if measure == _MAE:
+            values[i], fed[i] = abs(log.error[row]), 1
+        elif measure == _MSE:
+            values[i], fed[i] = log.error[row] * log.error[row], 1
+        elif measure in (_BRIER, _LOG_LOSS):
+            fed[i] = log.scored[row] & SCORED
+            if fed[i]:
+                values[i] = log.brier[row] if measure == _BRIER else log.log_loss[row]
+        else:
+            label = _is_positive(positives, log.sequence[row], log.label[row])
+            prediction = _is_positive(positives, log.sequence[row], log.prediction[row])
+            fed[i] = prediction if measure == _PRECISION else label != (measure == _SPECIFICITY)
+            if fed[i]:
+                values[i] = 1.0 if label != prediction else 0.0
 
 
 class AllError(NamedTuple):

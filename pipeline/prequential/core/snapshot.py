@@ -6,7 +6,7 @@ evaluate any more keeps its row, without use, and what it brings is appended and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
+from prequential.core.incidents import saving as saved_incidents
 from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
@@ -92,6 +93,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "ticks": list(shard.ticks.items()),
         "next_tick": shard.next_tick,
         "dead_letters": list(shard.dead_letters),
+        "quarantined": list(shard.quarantined),
         "remembered": shard.remembered,
         "streams": [
             {
@@ -116,7 +118,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.detectors],
+                "detectors": [asdict(detector) for detector in plan.config.every_detector],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
@@ -126,6 +128,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "worse": [[row, *key, since] for row, of in reporter.worse.items() for key, since in of.items()],
         "started_empty": [[row, list(what)] for row, what in reporter.started_empty.items()],
         **saving.head(shard.pairing, shard.comparisons),
+        **saved_incidents.head(shard.incidents),
     }  # fmt: skip
 
 
@@ -149,6 +152,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
         for name, array in tables_of(getattr(reporter, what)).items():
             found[f"{what}|{name}"] = array
     found |= saving.arrays(shard.pairing)
+    found |= saved_incidents.arrays(shard.incidents.history, len(catalog.subjects))
     slots = int(store.ids.counts[ids.TOP]) + 1
     found["deadline"] = store.links.deadline[:slots]
     ends = dict.fromkeys(_OF_SLOTS, slots)
@@ -200,6 +204,7 @@ class _Restoring:
         if set(saved_ticks) == set(shard.ticks):
             shard.ticks, shard.next_tick = saved_ticks, head["next_tick"]
         shard.dead_letters = list(head["dead_letters"])
+        shard.quarantined = list(head.get("quarantined", shard.quarantined))
         for saved in self._saved:
             self._stream(saved)
         self._subjects()
@@ -211,6 +216,7 @@ class _Restoring:
             shard.encoder.know(stream)
         shard.make_rows()
         self._pairs()
+        self._incidents()
         self._periods()
         return self._missing
 
@@ -222,6 +228,8 @@ class _Restoring:
         at = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
+        # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
+        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
         registry = catalog.registry
         for name in _STREAM_STATE:
             getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
@@ -572,17 +580,38 @@ class _Restoring:
 
     # ---- pairs
 
-    def _pairs(self) -> None:
-        """What is known of models that are compared."""
-        shard, plans = self._shard, self._head["plans"]
-        stages = {
+    def _stages(self) -> dict[int, Sequence[str]]:
+        """By row of a saved subject: its stages then."""
+        plans = self._head["plans"]
+        return {
             row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
             if number < len(plans)
         }  # fmt: skip
+
+    def _pairs(self) -> None:
+        """What is known of models that are compared."""
+        shard, stages = self._shard, self._stages()
         self._missing += saving.restore(
             self._catalog, shard.pairing, shard.comparisons, self._head, self._arrays, dict(self._moved),
             stages,
         )  # fmt: skip
+
+    # ---- incidents
+
+    def _incidents(self) -> None:
+        """What was measured of models, and what is open."""
+        catalog = self._catalog
+        stages = {row: of for row, of in self._stages().items() if of and row in set(self._rows.values())}
+        kept = {
+            about.row: self._segments_kept(catalog.streams[about.stream])
+            for about in catalog.subjects if about is not None
+        }  # fmt: skip
+        lost = saved_incidents.restore(self._shard.incidents, self._head, self._arrays, stages, kept)
+        for row in lost:
+            about = catalog.subjects[row]
+            assert about is not None
+            if catalog.registry.subjects.outcomes[row]:
+                self._missing.append(f"{self._name(catalog.streams[about.stream], about)}: incidents")
 
     # ---- periods
 

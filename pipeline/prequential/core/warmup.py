@@ -25,6 +25,7 @@ from prequential.core import coverage, latency, periods, picture, selection
 from prequential.core.comparisons.standings import standings
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import new_alarms
+from prequential.core.incidents import history
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.merge import Batch
 from prequential.core.outcomes import new_log
@@ -57,6 +58,7 @@ _CLASSES = StreamConfig(
         ),
         DetectorConfig(signal="window:5/all"),
         DetectorConfig(signal="fading:0.9/fading:0.99"),
+        DetectorConfig(signal="recall"),
     ),
 )
 _NUMBERS = replace(
@@ -83,7 +85,7 @@ _STEP = 300
 
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
-    warm_up_detectors({one.detector for some in _settings(config) for one in some.detectors})
+    warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
     _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)
@@ -138,6 +140,9 @@ def warm_consumers() -> None:
     for plan in catalog.plans:
         plan.consume(shard.logs.outcomes, nothing, catalog.positives(plan))
     reporter.metrics([row for row, about in enumerate(catalog.subjects) if about is not None], covered=True)
+    own = shard.incidents.history
+    history.follow(own, shard.logs.outcomes, 0, 0, shard.logs.events, 0, 0, catalog.registry.subjects)
+    history.follow_events(own, shard.logs.events, 0, 0)
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)

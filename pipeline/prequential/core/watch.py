@@ -65,7 +65,8 @@ class Signal:
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
         self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
-        if says.measure:
+        self._own = INDEX[says.measure] if says.measure and not says.estimator else None
+        if says.estimator:
             self._measure = INDEX[says.measure]
             self._estimator = Estimator(says.estimator, rows, capacity, self._numbers, paired=False)
             self._summed = is_of_sums(says.measure)
@@ -81,6 +82,10 @@ class Signal:
         if self._scaled is not None:
             values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
             signals.scaled_error(self._scaled, log, rows, losses, outcome, values, fed)
+            return values, fed
+        if self._own is not None:
+            values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+            signals.own_loss(log, rows, self._own, positives, values, fed)
             return values, fed
         if not self._errors:
             return losses, outcome

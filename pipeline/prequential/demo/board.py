@@ -7,8 +7,9 @@ from prequential.comparing import Pairs
 from prequential.demo.endpoint import Readings
 from prequential.demo.stream import STREAM
 from prequential.demo.worker import EMIT_OUTCOMES
-from prequential.topics.outputs import Alarm, Comparison, Metrics
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.incident_text import Newest
+from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 
 #: Outcomes that the estimator of how good a model is now looks back at.
 LATEST = 1000
@@ -17,15 +18,16 @@ RECENT = f"window:{LATEST}"
 STAGES = ("initial", "final")
 
 #: The topics that are read.
-TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 _decode_metrics = msgspec.json.Decoder(Metrics).decode
 _decode_comparison = msgspec.json.Decoder(Comparison).decode
 _decode_alarm = msgspec.json.Decoder(Alarm).decode
+_decode_incident = msgspec.json.Decoder(Incident).decode
 
 
 class Board:
-    """Newest metrics of each sequence, how they went, and the alarms in order of their outcomes."""
+    """Newest metrics of each sequence, how they went, incidents, and alarms in order of their outcomes."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
@@ -33,22 +35,26 @@ class Board:
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
         self.pairs = Pairs()
         self.alarms: list[Alarm] = []
+        self.incidents = Newest()
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
 
-    def update(self, topic: str, value: bytes | None) -> Alarm | None:
-        """Take a message of a topic (its name without prefix) in; returns it if an alarm."""
+    def update(self, topic: str, value: bytes | None) -> Incident | None:
+        """Take a message of a topic (its name without prefix) in; returns it if it is about an incident."""
         if topic == COMPARISONS:
             comparison = _decode_comparison(value or b"")
             if comparison.stream == STREAM:
                 self.pairs.update(comparison)
             return None
         if topic == DRIFT_ALARMS:
-            message = _decode_alarm(value or b"")
-            self.alarms.append(message)
+            self.alarms.append(_decode_alarm(value or b""))
             self.alarms.sort(key=lambda one: one.outcome)
-            return message
+            return None
+        if topic == INCIDENTS:
+            incident = _decode_incident(value or b"")
+            self.incidents.add(incident)
+            return incident
         metrics = _decode_metrics(value or b"")
         if metrics.stream == STREAM:
             self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics

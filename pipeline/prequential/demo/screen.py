@@ -10,14 +10,15 @@ from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
+from prequential.incident_text import cause_in_words, levels_in_words
 from prequential.table import Row, models_table, number, print_wide, with_courses
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Alarm, Incident
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-#: Alarms shown while it runs, the latest: what fits below the table on a screen of 24 lines.
-_ALARMS = 4
+#: Incidents shown while it runs, the latest: what fits below the table on a screen of 24 lines.
+_INCIDENTS = 4
 
 #: Seconds that the stream must be behind its plan for that to be said.
 _BEHIND = 2.0
@@ -31,8 +32,8 @@ def picture(board: Board, feed: Feed, console: Console) -> Group:
         Text(drift(server)),
         table(board, server, console) if board.newest else Text("waiting for the first labels"),
     ]
-    for alarm in board.alarms[-_ALARMS:]:
-        line = alarm_line(alarm, server)
+    for incident in list(board.incidents)[-_INCIDENTS:]:
+        line = incident_line(incident, server)
         parts.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
@@ -79,7 +80,7 @@ def legend(server: ModelServer) -> list[str]:
     return [
         f"three models predict each instance, whose label comes some {DELAY_MEDIAN / 1000:g} s later;",
         f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
-        "ALARM: Page-Hinkley, a test for drift, found that the error rose: statistic > threshold",
+        "INCIDENT: alarms of one change of one model (by Page-Hinkley, a test for drift), and what changed",
     ]
 
 
@@ -123,14 +124,16 @@ def recent_line(board: Board) -> str:
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
 
-def alarm_line(alarm: Alarm, server: ModelServer) -> str:
-    """One alarm, in one line."""
-    later = ""
-    if server.drift_outcome is not None and alarm.outcome >= server.drift_outcome:
-        later = f" ({alarm.outcome - server.drift_outcome:,} after the drift)"
+def incident_line(incident: Incident, server: ModelServer) -> str:
+    """One incident, in one line."""
+    since, later = incident.change_point["outcome"], ""
+    if server.drift_outcome is not None:
+        off = since - server.drift_outcome
+        later = f" ({abs(off):,} {'after' if off >= 0 else 'before'} the drift)"
+    causes = ", ".join(map(cause_in_words, incident.causes[:2]))
     return (
-        f"ALARM at outcome {alarm.outcome:,}{later}: {alarm.model} {alarm.stage}, {signal_name(alarm)}: "
-        f"{alarm.statistic:.1f} > {alarm.threshold:g}"
+        f"INCIDENT {incident.status}: {incident.model} since outcome {since:,}{later}: "
+        f"error {levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prequential.comparing import WHOLE, report
 from prequential.demo.board import LATEST, STAGES, Board
-from prequential.demo.screen import signal_name
+from prequential.demo.screen import incident_line, signal_name
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import HORIZON
 from prequential.demo.worker import EMIT_OUTCOMES
@@ -62,14 +62,12 @@ def _gain(initial: float, final: float) -> str:
 
 
 def found(board: Board, server: ModelServer) -> list[str]:
-    """The drift and the alarms, as far as the run came."""
+    """The drift and the incidents, as far as the run came."""
     number = server.plan.drift
     first = server.drift_outcome
     if first is None:
         lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
-        early = board.alarms
     else:
-        early = [alarm for alarm in board.alarms if alarm.outcome < first]
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
         lines = [
             f"drift at instance {number:,}, outcome {first:,}; "
@@ -79,9 +77,10 @@ def found(board: Board, server: ModelServer) -> list[str]:
                 else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
             )
         ]
-    if early:
-        names = "; ".join(f"{_source(alarm)} at outcome {alarm.outcome:,}" for alarm in early)
-        lines.append(f"alarms without a drift: {names}")
+    lines += [incident_line(one, server) for one in board.incidents]
+    told = len(lines) - 1
+    if board.alarms and told:
+        lines[0] += f"; {len(board.alarms)} alarms, which are {told} incident{'s' if told != 1 else ''}:"
     return lines
 
 

@@ -12,7 +12,7 @@ from prequential.watching.changes import Change
 from prequential.watching.messages import Notice, Reading
 from prequential.watching.ranking import Row, measures_shown
 from prequential.watching.state import Model, State, coverage_of
-from prequential.watching.table import change_line
+from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, left, measure_text, number
 from rich.text import Text
 
@@ -45,7 +45,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list
     known = {name for reading in readings if reading is not None for name in reading.measures}
     names = _fitting(measures_shown(known, by), width - _STAGE - _ESTIMATOR - 2 * _COUNT - 3)
     changes = model.changes.newest_first()
-    lines += _section("alarms", (change_line(change, now, width) for change in changes))
+    lines += _section("incidents and alarms", (change_line(one, now, width) for one in shown_changes(model)))
     lines += _section("stages and estimators", _estimators(model, state, names))
     lines += _section("comparisons", _comparisons(state.pairs(model.key.stream, model.key.partition), model))
     if row.sequence is not None and reading is not None:

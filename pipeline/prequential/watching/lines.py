@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from prequential.comparing import Pair, pair_of
+from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
+from prequential.watching.incidents import decode_incident
 from prequential.watching.messages import (
     Heading,
     Notice,
@@ -32,6 +34,9 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     if topic == DRIFT_ALARMS:
         alarm = decode_notice(value)
         return alarm_line(alarm) + _place(alarm, split)
+    if topic == INCIDENTS:
+        incident = decode_incident(value)
+        return incident_line(incident) + _place(incident, split)
     if topic == COMPARISONS:
         pair = pair_of(decode_comparison(value))
         return comparison_line(pair) + _place(pair, split)
@@ -40,8 +45,9 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
 
 
 def newest_lines(state: State) -> Iterator[str]:
-    """The newest message of every sequence by names, with each model's pairs; then alarms by time."""
-    alarms = []
+    """The newest message of every sequence by names, with each model's pairs; then alarms and incidents."""
+    alarms: list[Notice] = []
+    incidents: list[Incident] = []
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
@@ -52,9 +58,12 @@ def newest_lines(state: State) -> Iterator[str]:
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
                 yield comparison_line(pair) + _place(pair, state.split)
+        incidents += [one.message for one in model.incidents.newest_first()]
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
         yield alarm_line(alarm) + _place(alarm, state.split)
+    for incident in sorted(incidents, key=lambda one: one.ts):
+        yield incident_line(incident) + _place(incident, state.split)
 
 
 def metrics_line(heading: Heading, reading: Reading) -> str:
@@ -98,10 +107,26 @@ def alarm_line(alarm: Notice) -> str:
     )
 
 
-def _line(ts: int, about: Heading | Pair | Notice, *details: str) -> str:
+def incident_line(incident: Incident) -> str:
+    """An incident: since which outcome, how bad, and its causes."""
+    causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
+    return _line(
+        incident.ts,
+        incident,
+        f"INCIDENT {incident.id[:8]} {incident.status}",
+        f"since={incident.change_point['outcome']}",
+        f"before={incident.before['level']:.4f}",
+        f"after={incident.after['level']:.4f}",
+        f"severity={incident.severity:.2f}",
+        f"causes={causes}",
+        f"alarms={incident.alarm_count}",
+    )
+
+
+def _line(ts: int, about: Heading | Pair | Notice | Incident, *details: str) -> str:
     names = [about.stream, about.model, about.segment, about.stage]
     return printable(" ".join((clock(ts), *(name for name in names if name is not None), *details)))
 
 
-def _place(about: Heading | Pair | Notice, split: Collection[str]) -> str:
+def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) -> str:
     return f" partition={about.partition}" if about.stream in split else ""

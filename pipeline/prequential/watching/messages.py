@@ -24,6 +24,10 @@ class Heading(msgspec.Struct, gc=False):
     estimator: str
     #: Whose absence (from a worker before there was such a field) means the first partition.
     partition: int = 0
+    outcomes: int = 0
+    ts: int = 0
+    model_version: str | None = None
+    version_since: int | None = None
     coverage: msgspec.Raw = ABSENT
     period: msgspec.Raw = ABSENT
 
@@ -41,6 +45,8 @@ class Reading(msgspec.Struct, gc=False):
     #: The outcome that was the first of this version.
     version_since: int | None = None
     started_empty: bool = False
+    #: By measure, where the configuration asks for them.
+    intervals: dict[str, tuple[float, float]] = {}
 
 
 class Notice(msgspec.Struct, gc=False):
@@ -57,6 +63,8 @@ class Notice(msgspec.Struct, gc=False):
     statistic: float
     threshold: float
     partition: int = 0
+    id: str = ""
+    instance_id: str = ""
 
 
 decode_heading = msgspec.json.Decoder(Heading).decode

@@ -9,7 +9,8 @@ from typing import Any
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.detail import detail
-from prequential.watching.ranking import OTHER_WAYS, Ranking, Row, is_recent, measures_shown
+from prequential.watching.incidents import OpenIncident
+from prequential.watching.ranking import OTHER_WAYS, Ranking, Row, is_shown, measures_shown
 from prequential.watching.state import Model, ModelKey, State
 from prequential.watching.table import (
     change_line,
@@ -30,7 +31,7 @@ _CHANGES_SHARE = 5
 _CHANGES = 2
 
 HELP = """\
-One line a model, the worst first: models with an alarm in the last hour, then
+One line a model, the worst first: models with an open incident, or an alarm in the last hour, then
 the lowest accuracy (of numbers, the highest mae), or the worst value of the
 measure that you sort by. Baselines come last.
 
@@ -43,7 +44,7 @@ measure that you sort by. Baselines come last.
   r             sort the other way round
   t  e          choose the stage; the estimator
   /             only streams and models whose names contain what you type
-  a             all alarms, those of one change of a model in one line
+  a             all incidents that aren't over, and other alarms, one change in a line
   ?  q          this page; quit
 
 heard     since its newest message (without new outcomes there are none);
@@ -142,22 +143,22 @@ class Page(ABC):
 
 
 class Overview(Page):
-    """One line a model, the worst first; below them the recent alarms, one line a change."""
+    """One line a model, the worst first; below them open incidents and recent alarms, each in a line."""
 
     def __init__(self, state: State, ranking: Ranking) -> None:
         super().__init__()
         self._state, self._ranking = state, ranking
         self._now = 0
         self._rows: list[Row] = []
-        self._recent: list[tuple[Change, Model]] = []
+        self._recent: list[tuple[Change | OpenIncident, Model]] = []
         #: The model that the cursor stays with; None: whichever is first.
         self._chosen: ModelKey | None = None
 
     def refresh(self, now: int) -> None:
         self._now = now
         self._rows = self._ranking.rows(now)
-        changes = newest_changes(row.model for row in self._rows if row.change is not None)
-        self._recent = [one for one in changes if is_recent(one[0], now)]
+        models = (row.model for row in self._rows if row.change is not None or len(row.model.incidents))
+        self._recent = [one for one in newest_changes(models) if is_shown(one[0], now)]
         self._cursor.at = 0
         if self._chosen is not None:
             keys = (place for place, row in enumerate(self._rows) if row.model.key == self._chosen)
@@ -254,7 +255,7 @@ class AllChanges(Page):
     def __init__(self, state: State, ranking: Ranking) -> None:
         super().__init__()
         self._state, self._ranking = state, ranking
-        self._found: list[tuple[Change, Model]] = []
+        self._found: list[tuple[Change | OpenIncident, Model]] = []
 
     def refresh(self, now: int) -> None:
         self._found = newest_changes(self._state.models.values())
@@ -333,7 +334,7 @@ def picker(key: str, state: State, ranking: Ranking) -> Picker | None:
 
 
 def _change_lines(
-    changes: Iterable[tuple[Change, Model]], state: State, now: int, width: int
+    changes: Iterable[tuple[Change | OpenIncident, Model]], state: State, now: int, width: int
 ) -> list[Text]:
     return [
         change_line(change, now, width, names_of_change(model, state, width)) for change, model in changes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from prequential.core.measures import LESS_IS_BETTER, NAMES
 from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.watching.changes import Change
+from prequential.watching.incidents import OpenIncident
 from prequential.watching.messages import Reading
 from prequential.watching.state import Model, ModelKey, Sequence, State
 
@@ -56,8 +57,10 @@ class Row(NamedTuple):
 class Ranking:
     """The models of a state in the order of a choice."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, urgency: Callable[[Row], tuple[Any, ...]] = lambda row: ()) -> None:
         self._state = state
+        #: Sorts rows before recent alarms do; of the same length for all.
+        self._urgency = urgency
         self.choice = Choice()
         #: By model: what is shown of it, and of how many sequences this was chosen, by which choice.
         self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
@@ -122,13 +125,18 @@ class Ranking:
             return (alone, model.time, model.key)
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
-        calm = change is None or not is_recent(change, now)
-        return (alone, calm, *_badness(row.reading, by), model.key)
+        calm = not len(model.incidents) and (change is None or not is_recent(change, now))
+        return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 
 def is_recent(change: Change, now: int) -> bool:
     """Whether its newest alarm was published within the last hour; `now` in epoch ms."""
     return now - change.time <= RECENT_MS
+
+
+def is_shown(change: Change | OpenIncident, now: int) -> bool:
+    """Whether it stands below the table: an incident until it is over, alarms for an hour."""
+    return isinstance(change, OpenIncident) or is_recent(change, now)
 
 
 def is_baseline(model: str) -> bool:

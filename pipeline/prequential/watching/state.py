@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.comparing import Pair, Pairs
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, METRICS
+from prequential.topics.outputs import Comparison, Incident
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
+from prequential.watching.incidents import Incidents, decode_incident
 from prequential.watching.messages import (
     ABSENT,
+    Heading,
+    Notice,
     Reading,
     decode_comparison,
     decode_coverage,
@@ -19,7 +23,7 @@ from prequential.watching.messages import (
 )
 
 #: The topics that are understood.
-TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS)
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 
 class ModelKey(NamedTuple):
@@ -60,13 +64,14 @@ class Model:
         self.key = key
         self.sequences: dict[Sequence, Newest] = {}
         self.changes = Changes()
+        self.incidents = Incidents()
         self.time = 0
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
 
 
 class State:
-    """Newest messages of all sequences and pairs, and alarms, grouped by the change that they tell of.
+    """Newest messages of all sequences, pairs and incidents, and alarms, grouped by the change they tell of.
 
     `stream` and `model` leave out what is about others.
     """
@@ -75,7 +80,8 @@ class State:
         self._stream = stream
         self._model = model
         self._handlers = {
-            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm
+            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
+            INCIDENTS: self._incident,
         }  # fmt: skip
         self.models: dict[ModelKey, Model] = {}
         #: By stream and partition.
@@ -116,6 +122,10 @@ class State:
                 self.measures.update(newest.reading.measures)
         return newest.reading
 
+    def partitions(self, stream: str) -> list[int]:
+        """Those in which a stream is evaluated, in order."""
+        return self._partitions.get(stream, [])
+
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How its models stand, pair by pair."""
         found = self._pairs.get((stream, partition))
@@ -134,13 +144,21 @@ class State:
             newest.put(value)
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
+            self._noted(model, sequence, newest, heading)
         return True
+
+    def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
+        """What whoever remembers more than the newest does with a metrics message."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
         said = decode_comparison(value)
         if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
             return False
+        self._compared(said)
         return self._pairs.setdefault((said.stream, said.partition), Pairs()).update(said)
+
+    def _compared(self, said: Comparison) -> None:
+        """… and with a comparison …"""
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = decode_notice(value)
@@ -148,7 +166,23 @@ class State:
         if model is None:
             return False
         model.changes.add(alarm, time)
+        self._alarmed(model, alarm)
         return True
+
+    def _alarmed(self, model: Model, alarm: Notice) -> None:
+        """… and with an alarm …"""
+
+    def _incident(self, value: bytes, time: int) -> bool:
+        message = decode_incident(value)
+        model = self._known(message.stream, message.model, message.partition, time)
+        if model is None:
+            return False
+        model.incidents.add(message, time)
+        self._incident_said(model, message)
+        return True
+
+    def _incident_said(self, model: Model, said: Incident) -> None:
+        """… and with an incident."""
 
     def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
         """The model that a message of this time is about; None for one that was not asked for."""

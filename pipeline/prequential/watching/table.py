@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
+from prequential.watching.incidents import OpenIncident, incident_line
 from prequential.watching.ranking import Row, is_baseline, is_recent
 from prequential.watching.state import Model, ModelKey, State
 from prequential.watching.text import age, count, counted, elide, left, measure_text, moment
@@ -109,8 +110,10 @@ def row_line(row: Row, stream: str, model: str, shown: Columns, now: int) -> Tex
     return line
 
 
-def change_line(change: Change, now: int, width: int, whose: str = "") -> Text:
+def change_line(change: Change | OpenIncident, now: int, width: int, whose: str = "") -> Text:
     """One change in one line, after the name of `whose` it is: when, how many alarms, of what."""
+    if isinstance(change, OpenIncident):
+        return incident_line(change, now, width, whose)
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
         where = [f"{len(where)} segments"]
@@ -163,9 +166,17 @@ key records by stream with murmur2'
     )
 
 
-def newest_changes(models: Iterable[Model]) -> list[tuple[Change, Model]]:
+def shown_changes(model: Model) -> list[Change | OpenIncident]:
+    """A model's incidents that aren't over, and changes by their alarms alone where no such one has them."""
+    incidents = model.incidents.newest_first()
+    changes = model.changes.newest_first()
+    rest = [change for change in changes if not any(one.covers(change) for one in incidents)]
+    return [*incidents, *rest]
+
+
+def newest_changes(models: Iterable[Model]) -> list[tuple[Change | OpenIncident, Model]]:
     """All changes with their models, the newest first."""
-    found = [(change, model) for model in models for change in model.changes.newest_first()]
+    found = [(change, model) for model in models for change in shown_changes(model)]
     return sorted(found, key=lambda one: -one[0].time)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import monotonic, sleep
+from time import monotonic
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS, KafkaConfig, plain_errors
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.topics.admin import partition_counts, present
+from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.reading import first_since, watermarks
 
 #: Records before each partition's end that are read first: the newest message of thousands of
 #: sequences, and some 15 MB, fetched in a second.
@@ -27,11 +28,6 @@ _FETCH_BYTES = 1 << 20
 #: Seconds without any answer after which reading to the end is given up.
 _SILENCE_SECONDS = 30.0
 
-#: Seconds before a partition that has no leader for a moment (as when it is new) is asked again.
-_AGAIN_SECONDS = 0.2
-_NO_LEADER = KafkaError.NOT_LEADER_FOR_PARTITION
-
-
 class Record(NamedTuple):
     """A record of an output topic: the topic's name without prefix, and Kafka's time (epoch ms)."""
 
@@ -41,10 +37,26 @@ class Record(NamedTuple):
 
 
 class Tail:
-    """Output topics (names without prefix) from near their ends, read_committed, without a group."""
+    """Output topics (names without prefix) from near their ends, read_committed, without a group.
 
-    def __init__(self, kafka: KafkaConfig, topics: Sequence[str], *, from_beginning: bool) -> None:
-        self._names = {kafka.topic(name): name for name in topics}
+    `since` (epoch ms) begins with the first records that Kafka got then, but no further back than `most`
+    records (by default `TAIL_RECORDS`) from each partition's end. `optional` topics needn't be there:
+    clusters of earlier versions lack them.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        topics: Sequence[str],
+        *,
+        from_beginning: bool = False,
+        since: int | None = None,
+        most: int | None = None,
+        optional: Sequence[str] = (),
+    ) -> None:
+        there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
+        needed = [name for name in topics if name not in optional or kafka.topic(name) in there]
+        self._names = {kafka.topic(name): name for name in needed}
         counts = partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
         #: By topic (without prefix) of which only the tail is read: since when (epoch ms) all of it.
@@ -69,6 +81,7 @@ class Tail:
                 )
             )
             places = []
+            self._size = 0
             #: Partitions that are read from somewhere in between, until their first message has come.
             self._cut: set[tuple[str, int]] = set()
             #: By partition that hasn't been read to what was its end in the beginning: that offset.
@@ -76,14 +89,23 @@ class Tail:
             for topic, count in counts.items():
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
-                    low, high = self._ends(place)
-                    place.offset = low if from_beginning else max(low, high - TAIL_RECORDS)
+                    low, high = watermarks(self._consumer, place)
+                    place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
+                    asked = None if since is None else first_since(self._consumer, place, since, high)
+                    if asked is not None and asked >= place.offset:
+                        place.offset = asked  # what is before isn't wanted, so nothing is cut off
+                    elif place.offset > low:
+                        self._cut.add((topic, partition))
                     places.append(place)
                     self._behind[topic, partition] = high
-                    if place.offset > low:
-                        self._cut.add((topic, partition))
+                    self._size += high - place.offset
             self._consumer.assign(places)
         self._kafka = kafka
+
+    @property
+    def size(self) -> int:
+        """Offsets that there were to read in the beginning: records, and some that are none."""
+        return self._size
 
     @property
     def catching_up(self) -> bool:
@@ -125,20 +147,6 @@ class Tail:
             elif monotonic() - heard > _SILENCE_SECONDS:
                 reason = self.trouble or "no answer"
                 raise WorkError(f"reading from {self._kafka.bootstrap_servers} stopped: {reason}")
-
-    def _ends(self, place: TopicPartition) -> tuple[int, int]:
-        """First and next offset of a partition; one without a leader for a moment is asked again."""
-        until = monotonic() + REACH_SECONDS
-        while True:
-            try:
-                low, high = self._consumer.get_watermark_offsets(place, timeout=REACH_SECONDS)
-                return low, high
-            except KafkaException as error:
-                if not error.args[0].retriable() and error.args[0].code() != _NO_LEADER:
-                    raise
-                if monotonic() > until:
-                    raise
-                sleep(_AGAIN_SECONDS)
 
     def _note_place(self, message: Message) -> None:
         """Note when a partition's tail begins, and that it was read to its former end.

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import sys
-import tempfile
-from collections.abc import AsyncIterable, Callable, Coroutine
-from concurrent.futures import TimeoutError as Late
+from collections.abc import AsyncIterable, Callable
 from typing import Any
 
-import faust
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 from prequential.config import Config
 from prequential.topics.admin import (
@@ -25,39 +19,35 @@ from prequential.topics.admin import (
 )
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import WorkError
-from prequential.topics.specs import COMPARISONS, INPUTS, topic_specs
+from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
+from prequential.worker.process import (
+    NO_ANSWER,
+    STOP_SECONDS,
+    BatchSchema,
+    Late,
+    Served,
+    batch_app,
+    die,
+    has_crashed,
+    leave,
+    stop_on_signals,
+)
 from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a clean end may take; then the process ends all the same.
-_STOP_SECONDS = 10.0
-
 #: Seconds between looks at the cluster: are the input topics the same, do all clients reach it.
 _WATCH_SECONDS = 30.0
 
-#: Seconds within which the loop must answer for the worker to be alive and its metrics readable.
-_ANSWER_SECONDS = 5.0
 
-
-class BatchSchema(faust.Schema):
-    """Events carry lists of `Fetched` batches as they are: nothing is to be decoded by Faust."""
-
-    def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
-        return None
-
-    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> list[Fetched]:
-        return message.value
-
-
-class Worker:
+class Worker(Served):
     """Everything of one worker process. `run` is the process's main coroutine."""
 
     def __init__(self, config: Config, *, rebuild: bool = False) -> None:
@@ -67,6 +57,7 @@ class Worker:
         self._rebuilt: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
+        self._turns = asyncio.Lock()
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
@@ -78,17 +69,7 @@ class Worker:
 
     def _build_app(self) -> Any:
         kafka = self.config.kafka
-        app: Any = faust.App(
-            self.config.group,
-            broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
-            store="memory://",
-            web_enabled=False,  # no table or router pages; see `prequential.worker.http`
-            topic_disable_leader=True,
-            topic_allow_declare=False,
-            stream_wait_empty=False,
-            autodiscover=False,
-            datadir=tempfile.gettempdir(),  # nothing is kept there
-        )
+        app = batch_app(self.config.group, kafka)
         app.fetcher = self._fetcher
         app.input_topics = [kafka.topic(name) for name in INPUTS]
         app.shard_count = 0  # known once the cluster has answered
@@ -128,7 +109,7 @@ class Worker:
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             first = batch.messages[0].offset() if batch.messages else batch.end
-            _die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+            die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
     def _look_at_times(self, batch: Fetched) -> None:
         """Say once of a topic whose settings can't be seen that its records carry producers' times."""
@@ -169,6 +150,7 @@ class Worker:
             self._origin,
             rebuild=rebuild,
             on_lost=self._on_lost,
+            turns=self._turns,
         )
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())
@@ -196,7 +178,7 @@ class Worker:
 
     def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            _die(what, error)
+            die(what, error)
 
     # ---- the process
 
@@ -210,28 +192,16 @@ class Worker:
            ends the process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = asyncio.Event()
-
-        def on_signal() -> None:
-            if stop.is_set():
-                _exit(1)
-            log.info("stopping")
-            stop.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, on_signal)
+        stop = stop_on_signals(self._loop)
         self._origin = await asyncio.to_thread(self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        http = self.config.http
         self.endpoint = Endpoint(  # step 2
-            http.host,
-            http.port,
-            {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready},
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )
-        log.info("metrics: http://%s:%d/metrics", self.endpoint.host, self.endpoint.port)
+        log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
-        crashed = asyncio.ensure_future(self._crashed())
+        crashed = asyncio.ensure_future(has_crashed(self.app))
         watching = asyncio.ensure_future(self._watch_cluster())
         watching.add_done_callback(lambda done: self._on_done("the cluster", done))
         judging = asyncio.ensure_future(self._look_for_findings())
@@ -239,8 +209,8 @@ class Worker:
         telling = asyncio.ensure_future(tell())
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
-            _die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(_STOP_SECONDS, lambda: _exit(1))  # step 4
+            die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(STOP_SECONDS, lambda: leave(1))  # step 4
         watching.cancel()
         judging.cancel()
         telling.cancel()
@@ -249,10 +219,6 @@ class Worker:
         await self.app.stop()
         self.endpoint.stop()
         return 0
-
-    async def _crashed(self) -> None:
-        while not self.app.crashed:
-            await asyncio.sleep(0.2)
 
     def _check_topics(self) -> Origin:
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
@@ -310,29 +276,18 @@ class Worker:
 
     # ---- HTTP, in threads of its own
 
-    def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        """Ask the loop that runs the shards; raises TimeoutError when it doesn't answer."""
-        return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
-
     def _metrics(self) -> Answer:
         try:
-            text = self._exporter.text(lambda question: self._ask(_answered(question)))
-        except (TimeoutError, Late):
-            return 503, TEXT, b"the worker doesn't answer\n"
+            text = self._exporter.text(lambda question: self.ask(_answered(question)))
+        except Late:
+            return NO_ANSWER
         return 200, CONTENT_TYPE, text.encode()
-
-    def _live(self) -> Answer:
-        try:
-            self._ask(asyncio.sleep(0))
-        except (TimeoutError, Late):
-            return 503, TEXT, b"the worker doesn't answer\n"
-        return 200, TEXT, b"alive\n"
 
     def _ready(self) -> Answer:
         try:
-            ready, text = self._ask(self._readiness())
-        except (TimeoutError, Late):
-            return 503, TEXT, b"the worker doesn't answer\n"
+            ready, text = self.ask(self._readiness())
+        except Late:
+            return NO_ANSWER
         return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
@@ -351,13 +306,13 @@ class Worker:
 def _create_own(kafka: KafkaConfig) -> None:
     """Create journal and snapshots where all else is there: nothing but the worker needs these.
 
-    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons`, which
-    topics that were made for an earlier version lack.
+    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons` and
+    `incidents`, which topics that were made for an earlier version lack.
     """
     specs = topic_specs(kafka)
     own = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    if not missing or missing - {kafka.topic(COMPARISONS)} not in (set(), own):
+    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), own):
         return
     try:
         for name in create(kafka, specs).created:
@@ -386,21 +341,4 @@ async def _main(config: Config, rebuild: bool) -> int:
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild).run()
     # Threads may be waiting for a broker; everything that must be written has been.
-    return _exit(status)
-
-
-def _die(where: str, error: BaseException | None = None) -> None:
-    """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
-    error = error or sys.exc_info()[1]
-    if isinstance(error, WorkError):
-        print(f"prequential: {error}", file=sys.stderr, flush=True)
-    else:
-        log.critical("%s: %r: ending the process", where, error, exc_info=error)
-    _exit(1)
-
-
-def _exit(status: int) -> int:
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+    return leave(status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import methodcaller
 
 from confluent_kafka import Message
 from prequential.core.merge import Batch
@@ -38,7 +39,7 @@ class Originals:
         """The message at an offset; raises LookupError if it isn't kept."""
         for messages in self._messages[kind]:
             if messages[0].offset() <= offset <= messages[-1].offset():
-                return messages[bisect_left(messages, offset, key=Message.offset)]
+                return messages[bisect_left(messages, offset, key=methodcaller("offset"))]
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
 
     def keep(self, letters: Iterable[DeadLetter]) -> None:

@@ -18,12 +18,14 @@ from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
 from prequential.core.space import Space
+from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.specs import (
     COMPARISONS,
     DEAD_LETTERS,
     DRIFT_ALARMS,
+    INCIDENTS,
     INPUTS,
     JOURNAL,
     METRICS,
@@ -31,7 +33,7 @@ from prequential.topics.specs import (
 )
 from prequential.worker.batches import Originals
 from prequential.worker.fetching import Fetcher
-from prequential.worker.journal import JournalEntry, encode_entry
+from prequential.worker.journal import Attempt, Death, JournalEntry, Note, Quarantine, encode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
@@ -92,12 +94,15 @@ class Checkpoint:
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
         self._changed = False  # processed anything since the last snapshot
+        self.broken = False  # the shard is in the middle of a round that failed: nothing of it may get out
         self._ending = False  # whoever ends it commits what is left: nobody else begins
+        self._entering = asyncio.Lock()  # an entry's number is taken once it is committed
 
     @property
     def published(self) -> bool:
         """Whether all that was processed has been published."""
-        return self._committing is None and not self._shard.cuts
+        shard = self._shard
+        return self._committing is None and not (shard.cuts or shard.outputs or shard.letters)
 
     def resume(self, known: Known) -> None:
         """Go on from what a former holder of the shard has committed."""
@@ -153,7 +158,7 @@ class Checkpoint:
             await asyncio.wait([self._committing])
 
     async def end(self, *, last: bool) -> None:
-        """Finish what is under way; with `last`, publish what is left and take a last snapshot.
+        """Finish what is under way; with `last`, publish what is left, and take a last snapshot.
 
         The shard must take nothing more.
         """
@@ -185,8 +190,10 @@ class Checkpoint:
         5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
         6. Commit the input offsets that the snapshot covers.
         """
-        if with_snapshot:  # step 0
+        if with_snapshot and not self.broken:  # step 0
             space = await self._in_thread(Space, self._shard.snapshot_size)
+        if self.broken:
+            return
         outputs, cuts = self._shard.flush()  # step 1
         messages = [self._outgoing(output) for output in outputs]
         parts = None
@@ -207,16 +214,45 @@ class Checkpoint:
                 self._write_snapshot(parts, cut, self._journal_number, self._journal_offset)
             )
 
-    async def _publish_entry(self, cuts: list[Cut], outputs: list[Outgoing]) -> None:
+    async def begin(self) -> None:
+        """Say that whatever comes is about to be processed: if nothing comes of it, a worker died."""
+        await self._publish_entry([], [], Attempt(0))
+
+    async def attempt(self, cut: Cut, attempt: Attempt) -> None:
+        """Announce the records up to a cut, and publish the outputs of those before."""
+        await self._publish_entry([cut], self._flushed(), attempt)
+
+    async def settle(self, planned: list[Cut]) -> None:
+        """Publish the outputs of what was announced. The cuts that are still planned stay settled."""
+        await self._publish_entry(planned, self._flushed())
+
+    async def quarantine(self, record: Quarantine) -> None:
+        """Settle that a record is passed over."""
+        await self._publish_entry([], [], record)
+
+    async def death(self, error: str) -> None:
+        """Leave word of an unexpected error, behind what is being committed."""
+        await self.committed()
+        await self._publish_entry([], [], Death(error))
+
+    def _flushed(self) -> list[Outgoing]:
+        """Outputs since the last time; the order that led to them is settled."""
+        outputs, _ = self._shard.flush()
+        return [self._outgoing(output) for output in outputs]
+
+    async def _publish_entry(
+        self, cuts: list[Cut], outputs: list[Outgoing], note: Note | None = None
+    ) -> None:
         """One transaction of outputs and a journal entry."""
-        started = monotonic()
-        self._journal_number += 1
-        entry = JournalEntry(self._journal_number, cuts, self._origin)
-        topic = self._config.kafka.topic(JOURNAL)
-        messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
-        offsets = await self._in_thread(self._publisher.publish, messages)
-        self._journal_offset = offsets[topic] + 1
-        self._statistics.transactions.observe(monotonic() - started)
+        async with self._entering:
+            started = monotonic()
+            entry = JournalEntry(self._journal_number + 1, cuts, self._origin, note)
+            topic = self._config.kafka.topic(JOURNAL)
+            messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
+            offsets = await self._in_thread(self._publisher.publish, messages)
+            self._journal_number = entry.number
+            self._journal_offset = offsets[topic] + 1
+            self._statistics.transactions.observe(monotonic() - started)
 
     async def _write_snapshot(
         self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
@@ -266,6 +302,9 @@ class Checkpoint:
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+        if isinstance(output, Incident):
+            log.warning("incident %s: %s", output.id[:8], sentence(output))
+            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
         return self._dead_letter(output)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prequential.config import Config
+from prequential.confignames import margin
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.latency import BOUNDS
-from prequential.core.measures import INDEX, LESS_IS_BETTER
+from prequential.core.measures import INDEX
 from prequential.core.picture import Part, Picture
 from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
@@ -91,6 +92,9 @@ _FAMILIES = (
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
+    ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
+    ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
     ("objective", GAUGE, "Bounds of measures that the configuration sets"),
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
@@ -129,6 +133,7 @@ _FAMILIES = (
     ("records_total", COUNTER, "Records fetched"),
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
+    ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
@@ -211,6 +216,7 @@ class Exporter:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
+                    families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
@@ -296,8 +302,8 @@ class _Scrape:
                 for name, bound in objective.bounds.items():
                     column = INDEX[name]
                     if not reasons[column]:
-                        margin = _margin(name, values[column], bound) + objective.tolerance
-                        self.families["objective_margin"].add(f'{where},measure="{name}"', margin)
+                        spare = margin(name, values[column], bound) + objective.tolerance
+                        self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
             self._pause(len(shown) + 1)
 
     def _details(self, where: str, details: dict[str, Any]) -> None:
@@ -341,6 +347,12 @@ class _Scrape:
             families["expired_predictions_total"].add(where, int(subjects.expired[row]))
             if subjects.outcomes[row]:
                 families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+        if (standing := taken.incidents.get(row)) is not None:
+            families["open_incidents"].add(where, int(bool(standing.cause)))
+            if standing.cause:
+                families["incident_severity"].add(f'{where},cause="{standing.cause}"', standing.severity)
+            for cause, count in standing.opened.items():
+                families["incidents_total"].add(f'{where},cause="{cause}"', count)
         if version := int(subjects.version[row]):
             families["model_version_info"].add(
                 f"{where},{labels(version=stream.version_name(version))}", 1
@@ -419,17 +431,6 @@ class _Scrape:
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
-
-
-def _margin(measure: str, value: float, bound: float) -> float:
-    """How much better a value is than its bound.
-
-    >>> _margin("accuracy", 0.75, 0.5), _margin("mae", 0.75, 0.5), _margin("bias", -0.75, 0.5)
-    (0.25, -0.25, -0.25)
-    """
-    if measure == "bias":
-        value = abs(value)
-    return bound - value if measure in LESS_IS_BETTER else value - bound
 
 
 def _stages(about: Subject, stream: Stream) -> list[str]:

@@ -278,3 +278,14 @@ class Fetcher:
         # as if nothing had been. What is ours is said by the next assignment.
         consumer.unassign()
         self._on_partitions(None)
+
+
+def run_end(partitions: list[Any], start: int) -> int:
+    """Where the run of one partition that begins at `start` ends."""
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a loop of our own
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
+            return place
+    return len(partitions)

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from prequential.config import HttpConfig
 from prequential.topics.errors import WorkError
+from prequential.worker.access import Access
 from prometheus_client.exposition import gzip_accepted
 
 #: An answer: status, content type, body.
@@ -23,18 +25,49 @@ _COMPRESSED_BYTES = 2_000
 _LEVEL = 1
 
 
-class Endpoint:
-    """Serves the given paths from a thread of its own.
+#: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
+_PROBES = ("/live", "/ready")
 
-    Raises WorkError if the address can't be bound.
+#: Seconds in which a client must send its request.
+_REQUEST_SECONDS = 30
+
+
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or doesn't speak TLS where that is asked for, is no news."""
+
+
+class Endpoint:
+    """Serves the given paths from a thread of its own, to those who may read them.
+
+    Raises WorkError if the address can't be bound, UsageError for what is wrong about token or TLS.
     """
 
-    def __init__(self, host: str, port: int, paths: dict[str, Callable[[], Answer]]) -> None:
+    def __init__(self, config: HttpConfig, paths: dict[str, Callable[[], Answer]]) -> None:
+        access = Access(config)
+
         class Handler(BaseHTTPRequestHandler):
+            timeout = _REQUEST_SECONDS
+
+            def setup(self) -> None:
+                self.request = access.secured(self.request)
+                super().setup()
+
             def do_GET(self) -> None:
-                answer = paths.get(self.path.partition("?")[0])
-                status, kind, body = answer() if answer else (404, TEXT, b"not found\n")
+                path = self.path.partition("?")[0]
+                answer = paths.get(path)
+                allowed = access.allows(self.headers.get("Authorization"))
+                if not allowed and path not in _PROBES:
+                    status, kind, body = 401, TEXT, b"expected Authorization: Bearer and http.token\n"
+                else:
+                    status, kind, body = answer() if answer else (404, TEXT, b"not found\n")
+                if not allowed and path in _PROBES:
+                    body = b""
                 self.send_response(status)
+                if status == 401:
+                    self.send_header("WWW-Authenticate", "Bearer")
                 self.send_header("Content-Type", kind)
                 if len(body) >= _COMPRESSED_BYTES:
                     self.send_header("Vary", "Accept-Encoding")
@@ -49,14 +82,14 @@ class Endpoint:
                 pass  # a scrape every few seconds is no news
 
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Threads((config.host, config.port), Handler)
         except OSError as error:
             raise WorkError(
-                f"can't serve HTTP at {host}:{port}: {error.strerror}; `http.port` (or --http) takes "
-                "another port, 0 a free one"
+                f"can't serve HTTP at {config.host}:{config.port}: {error.strerror}; "
+                "`http.port` (or --http) takes another port, 0 a free one"
             ) from error
-        self._server.daemon_threads = True
-        self.host, self.port = host, self._server.server_address[1]
+        self.host, self.port = config.host, int(self._server.server_address[1])
+        self.address = f"{access.scheme}://{self.host}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 

@@ -4,23 +4,57 @@ Time alone can't decide everything (see `prequential.core.merge`), so the cuts t
 published before the outputs which came of them, and nobody can see an output whose order may still
 change. The outputs follow in one transaction with the next entry, which has no cuts: so outputs of all
 entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
+
+An entry may also have a note about deaths of workers (see `prequential.worker.caution`): that records are
+about to be tried, that a worker died at them, or that a record is passed over for good. `standing` says
+what a journal as a whole comes to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Union
 
 import msgspec
 from prequential.core.merge import Cut
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
-#: Version of the journal's form and meaning.
-FORMAT = 2
+#: Version of the journal's form and meaning: of an entry without a note, as all of them once were, and of
+#: one with a note.
+FORMAT, FORMAT_WITH_NOTE = 2, 3
 
 
-_decode = msgspec.msgpack.Decoder(tuple[int, int, list[int], Origin]).decode
+class Attempt(msgspec.Struct, array_like=True, frozen=True, tag="attempt"):
+    """The records up to the entry's cut are about to be processed; or, without a cut, whatever comes.
+
+    Outputs of all cuts below it are out.
+    """
+
+    #: Workers that died at records among which these are.
+    deaths: int
+    #: How many records there are up to the cut; 0 without one.
+    records: int = 0
+    #: Kind and offset of the record, if it is a single one.
+    record: tuple[int, int] | None = None
+
+
+class Death(msgspec.Struct, array_like=True, frozen=True, tag="death"):
+    """An unexpected error has ended the worker, at the records of the attempt before."""
+
+    #: The last line of its traceback.
+    error: str
+
+
+class Quarantine(msgspec.Struct, array_like=True, frozen=True, tag="quarantine"):
+    """This record is passed over: it goes to the dead letters when its turn comes."""
+
+    kind: int
+    offset: int
+    reason: str
+
+
+Note = Union[Attempt, Death, Quarantine]
 
 
 class JournalEntry(NamedTuple):
@@ -29,13 +63,32 @@ class JournalEntry(NamedTuple):
     number: int
     cuts: list[Cut]
     origin: Origin
+    note: Note | None = None
+
+
+class _Plain(msgspec.Struct, array_like=True):
+    """An entry on the wire: first cut and differences of the others to those before."""
+
+    format: int
+    number: int
+    steps: list[int]
+    origin: Origin
+    note: Note | None = None
+
+
+_decode = msgspec.msgpack.Decoder(_Plain).decode
 
 
 def encode_entry(entry: JournalEntry) -> bytes:
-    """MessagePack: [format, number, first cut and differences of the others to those before, origin].
+    """MessagePack: [format, number, first cut and differences of the others to those before, origin, note].
+
+    Without a note the last one is left out.
 
     >>> entry = JournalEntry(7, [(1, 2, 3), (4, 2, 9)], Origin(4))
     >>> decode_entry(encode_entry(entry)) == entry
+    True
+    >>> noted = JournalEntry(8, [(4, 3, 9)], Origin(4), Attempt(2, 1, (1, 2)))
+    >>> decode_entry(encode_entry(noted)) == noted
     True
     """
     steps: list[int] = []
@@ -43,18 +96,24 @@ def encode_entry(entry: JournalEntry) -> bytes:
     for cut in entry.cuts:
         steps += (now - before for now, before in zip(cut, last))
         last = cut
-    return msgspec.msgpack.encode([FORMAT, entry.number, steps, entry.origin])
+    plain = [entry.number, steps, entry.origin]
+    if entry.note is None:
+        return msgspec.msgpack.encode([FORMAT, *plain])
+    return msgspec.msgpack.encode([FORMAT_WITH_NOTE, *plain, entry.note])
 
 
 def decode_entry(value: bytes) -> JournalEntry:
     """The entry of a journal record; raises WorkError for a foreign one."""
     try:
-        version, number, steps, origin = _decode(value)
+        plain = _decode(value)
     except msgspec.MsgspecError as error:
         raise WorkError(f"the journal holds something that is no journal entry: {error}") from error
-    if version != FORMAT:
-        raise WorkError(f"the journal has format {version}: this version reads format {FORMAT}")
-    return JournalEntry(number, list(_cuts(steps)), origin)
+    if plain.format not in (FORMAT, FORMAT_WITH_NOTE):
+        raise WorkError(
+            f"the journal has format {plain.format}: this version reads formats {FORMAT} and "
+            f"{FORMAT_WITH_NOTE}"
+        )
+    return JournalEntry(plain.number, list(_cuts(plain.steps)), plain.origin, plain.note)
 
 
 def _cuts(steps: list[int]) -> Iterator[Cut]:
@@ -62,3 +121,78 @@ def _cuts(steps: list[int]) -> Iterator[Cut]:
     for place in range(0, len(steps), 3):
         a, b, c = a + steps[place], b + steps[place + 1], c + steps[place + 2]
         yield a, b, c
+
+
+class Suspicion(NamedTuple):
+    """What a journal's end says of workers that died."""
+
+    #: How many have died at the same records, one after the other.
+    deaths: int = 0
+    #: How many records the last of them was trying: 0 if that isn't known.
+    records: int = 0
+    #: Which one, if it was a single one, as kind and offset.
+    record: tuple[int, int] | None = None
+    #: Its traceback's last line; None if it left none.
+    error: str | None = None
+    #: How many have died, one after the other, when they were trying that record alone.
+    alone: int = 0
+
+
+class Standing(NamedTuple):
+    """What the entries of a journal come to."""
+
+    #: Cuts in their order whose outputs are out, and those whose outputs may not be.
+    settled: list[Cut]
+    open: list[Cut]
+    #: Records that are passed over.
+    quarantined: list[Quarantine]
+    #: Whether the last one to hold the shard may have died at its records; None: it has got on.
+    suspicion: Suspicion | None
+
+
+def standing(entries: Iterable[JournalEntry]) -> Standing:
+    """Read the entries from the first to the last.
+
+    - An entry without a note has everything before it published; its own cuts are open, also those that
+      stood open before.
+    - An attempt has all cuts below its own published. Cuts beyond it stay open, and in their place: what one
+      worker tried as a whole and died of, the next one tries in parts, in the same order.
+    - A death, or a quarantine, changes nothing about cuts.
+
+    >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
+    >>> parts = JournalEntry(2, [(2, 0, 0)], Origin(1), Attempt(1, 2))
+    >>> standing([first, parts])[:2]
+    ([], [(2, 0, 0), (5, 0, 0)])
+    >>> standing([first, parts, JournalEntry(3, [(3, 0, 0)], Origin(1), Attempt(1, 1, (0, 2)))])[:2]
+    ([(2, 0, 0)], [(3, 0, 0), (5, 0, 0)])
+    """
+    settled: list[Cut] = []
+    open_: list[Cut] = []
+    quarantined: list[Quarantine] = []
+    suspicion: Suspicion | None = None
+    for entry in entries:
+        note = entry.note
+        if isinstance(note, Death):
+            suspicion = (suspicion or Suspicion(1))._replace(error=note.error)
+        elif isinstance(note, Quarantine):
+            quarantined.append(note)
+            suspicion = Suspicion(records=1)
+        elif isinstance(note, Attempt) and entry.cuts:
+            [cut] = entry.cuts
+            settled += (one for one in open_ if one != cut and _below(one, cut))
+            open_ = [cut, *(one for one in open_ if one != cut and not _below(one, cut))]
+            again = suspicion is not None and note.record is not None and suspicion.record == note.record
+            alone = suspicion.alone if suspicion is not None and again else 0
+            suspicion = Suspicion(
+                note.deaths + 1, note.records, note.record, alone=alone + (note.record is not None)
+            )
+        else:
+            settled += (one for one in open_ if one not in entry.cuts)
+            open_ = list(entry.cuts)
+            suspicion = None if note is None else Suspicion(note.deaths + 1)
+    return Standing(settled, open_, quarantined, suspicion)
+
+
+def _below(one: Cut, other: Cut) -> bool:
+    """Whether all records below one cut are below the other."""
+    return all(a <= b for a, b in zip(one, other))

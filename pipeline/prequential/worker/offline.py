@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Cut
+from prequential.core.past import Past
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.emission import without_metrics
@@ -20,6 +21,7 @@ from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.fetching import FETCH_SETTINGS
+from prequential.worker.journal import standing
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.recovery import read_known
 from rich.progress import Progress, TaskID
@@ -49,12 +51,14 @@ def replay_topics(
     ended: Callable[[Shard], None] = lambda shard: None,
     *,
     metrics: bool = True,
+    past: bool = False,
 ) -> None:
     """Evaluate the input topics up to their present ends, shard by shard.
 
     The order is that which the workers took as far as the journal goes, then the free one. `put` takes
     metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value, `ended` each
-    shard at its end. Without `metrics` no metrics messages are made. Joins no group and writes nothing.
+    shard at its end. Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
+    Joins no group and writes nothing.
     Raises WorkError if the cluster or a topic can't be read.
     """
     if not metrics:
@@ -66,7 +70,7 @@ def replay_topics(
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
     for partition in range(origin.partitions):
-        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress)
+        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress, past=past)
         ended(replay.run(origin, last_set=metrics))
 
 
@@ -81,6 +85,8 @@ class _ShardReplay:
         put: Callable[[Output], None],
         dead_letter: DeadLetterWriter,
         progress: Progress,
+        *,
+        past: bool,
     ) -> None:
         self._config = config
         self._partition = partition
@@ -89,6 +95,7 @@ class _ShardReplay:
         self._progress = progress
         self._shard = Shard(config, partition, partitions)
         self._shard.courses = Courses()
+        self._shard.past = Past() if past else None
         self._originals = Originals()
         self._parser = Parser()
         self._cuts: deque[Cut] = deque()
@@ -102,7 +109,9 @@ class _ShardReplay:
             self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
             whole=False,
         )
-        self._cuts.extend(cut for entry in known.journal for cut in entry.cuts)
+        found = standing(known.journal)
+        self._cuts.extend((*found.settled, *found.open))
+        self._shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
         consumer = Consumer(
             self._config.kafka.client(
                 **{

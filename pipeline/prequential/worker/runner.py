@@ -10,8 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
+from traceback import format_exception_only
 from typing import Any
 
 from prequential.config import Config
@@ -20,10 +21,13 @@ from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.diagnosis import StreamFacts
 from prequential.facts import streams_of
-from prequential.topics.specs import SNAPSHOTS
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
+from prequential.worker.caution import Caution, to_quarantine
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.journal import Standing, Suspicion, standing
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
@@ -52,6 +56,13 @@ _TICK_SECONDS = 0.05
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
 
+#: Parts that a shard tries in a row (see `Caution`) before it is another shard's turn: some 0.3 s.
+_TURN = 32
+
+#: Seconds that a dying worker takes to leave word of its error.
+_LAST_WORD_SECONDS = 5.0
+
+
 class ShardRunner:
     """One shard of a worker, from taking it over until it is lost or closed."""
 
@@ -64,7 +75,12 @@ class ShardRunner:
         *,
         rebuild: bool,
         on_lost: Callable[[int, str], None],
+        turns: asyncio.Lock | None = None,
     ) -> None:
+        """`turns`: shards of a process that have one try what workers have died at one after the other.
+
+        So a worker that dies is in the middle of one attempt at most.
+        """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
@@ -91,6 +107,10 @@ class ShardRunner:
         self._parser = Parser()
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
+        self._caution: Caution | None = None
+        self._turns: Any = turns or nullcontext()
+        self._trying = asyncio.Lock()  # held while an attempt is under way
+        self._begun = False  # whether the journal knows that this worker processes records
         self.checkpoint = Checkpoint(
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
             self._publisher, lambda *call: self._in_thread(*call),
@@ -147,6 +167,22 @@ class ShardRunner:
         except ShardLost as why:
             if not self._stopping:
                 self._on_lost(self.partition, str(why))
+        except WorkError:
+            raise
+        except Exception as error:
+            await self._leave_word(error)
+            raise
+
+    async def _leave_word(self, error: Exception) -> None:
+        """Write an unexpected error into the journal, if that is possible, for whoever comes next."""
+        self.checkpoint.broken = True
+        if self.recovering or self._stopping:
+            return
+        line = " ".join(format_exception_only(type(error), error)[-1].split())
+        try:
+            await asyncio.wait_for(self.checkpoint.death(line), _LAST_WORD_SECONDS)
+        except Exception as why:  # the error itself ends the process: this one only costs its successor time
+            log.warning("shard %d: the journal doesn't know of the error: %r", self.partition, why)
 
     async def _restore(self, known: Known) -> None:
         started = monotonic()
@@ -156,8 +192,12 @@ class ShardRunner:
                 log.warning("shard %d: %s is new and starts empty", self.partition, what)
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
-        self._journal.extend(cut for entry in known.journal for cut in entry.cuts)
-        self._unpublished = len(known.journal[-1].cuts) if known.journal else 0
+        found = standing(known.journal)
+        self.shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
+        self._journal.extend(found.settled)
+        if found.suspicion is None:
+            self._journal.extend(found.open)
+            self._unpublished = len(found.open)
         self.shard.replaying = True
         self._speak_if_due()
         fresh = known.manifest is None
@@ -172,7 +212,28 @@ class ShardRunner:
         if self._rebuild:  # a former snapshot is of another journal's order
             tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
             await self._in_thread(self._publisher.publish, [tombstone])
+        if found.suspicion is not None:
+            await self._be_cautious(found)
         self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
+
+    async def _be_cautious(self, found: Standing) -> None:
+        """Workers have died: pass over the record that it was, or find out which it is."""
+        suspicion = found.suspicion or Suspicion()
+        record = to_quarantine(suspicion, self._config.worker.quarantine_after)
+        if record is not None:
+            await self.checkpoint.quarantine(record)
+            self.shard.quarantine[record.kind, record.offset] = record.reason
+            found = found._replace(suspicion=Suspicion(records=1))
+            log.error(
+                "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
+                self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
+            )  # fmt: skip
+        self._caution = caution = Caution(found)
+        if caution.deaths:
+            log.warning(
+                "shard %d: a worker has died here, the %d. in a row (%s): taking records %d at a time",
+                self.partition, caution.deaths, suspicion.error or "without an error", caution.most,
+            )  # fmt: skip
 
     def _speak_if_due(self) -> None:
         """Replay no longer than up to the journal's last entry."""
@@ -197,16 +258,19 @@ class ShardRunner:
             await self.checkpoint.committed()
         if self._stopping:
             return
-        processed = self._follow() if self._journal else self._advance()
+        if self._journal:
+            processed = self._follow()
+        else:
+            if self.recovering:
+                await self._recovered()
+            processed = await (self._go_on() if self._caution is None else self._try())
         self._say_demand()
         if processed:
             self.checkpoint.processed(processed)
             self._resume_fetching()
             self._round_at = monotonic()
             await asyncio.sleep(0)
-        if self.recovering and not self._journal:
-            await self._recovered()
-        if not self.recovering:
+        if not self.recovering and self._caution is None:
             self.checkpoint.begin_if_due()
         if not processed:
             await self._woken(_TICK_SECONDS)
@@ -217,6 +281,8 @@ class ShardRunner:
         if self._journal or self._stopping:
             return 0.0
         least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
+        if self._caution is not None:
+            return least
         return min(max(least, self.checkpoint.next_at), most)
 
     async def _woken(self, seconds: float) -> None:
@@ -244,19 +310,57 @@ class ShardRunner:
             for added, wanted, end in zip(self.shard.merge.added, cut, self._ends)
         )
 
-    def _advance(self) -> int:
-        started = monotonic()
-        merge = self.shard.merge
+    async def _go_on(self) -> int:
+        """Step 5: process what is in turn, once the journal knows that this worker does."""
+        if not self._begun:
+            if not any(self.shard.merge.buffered):
+                return 0
+            async with self._trying:
+                await self.checkpoint.begin()
+            self._begun = True
+        return 0 if self._stopping else self._advance()
+
+    async def _try(self) -> int:
+        """Process some parts of what workers have died at, each after it was announced."""
+        caution, shard, processed = self._caution, self.shard, 0
+        assert caution is not None
+        async with self._turns, self._trying:
+            for _ in range(_TURN):
+                part = caution.next(shard.merge, self._watermarks(), self._here)
+                if part is None or self._stopping:
+                    break
+                cut, attempt = part
+                await self.checkpoint.attempt(cut, attempt)
+                shard.follow(cut)
+                self.checkpoint.processed(attempt.records)
+                caution.taken(cut, attempt.records)
+                processed += attempt.records
+                if caution.over:
+                    break
+            if processed:
+                await self.checkpoint.settle(list(caution.planned))
+        if caution.planned:
+            self._release_for(caution.planned[0])
+        elif caution.over:
+            self._caution, self._begun = None, True
+            log.info("shard %d: going on as ever", self.partition)
+        return processed
+
+    def _watermarks(self) -> list[int | None]:
+        """A topic that was read to its end has nothing more of what the clock says is long past."""
         grace = self._config.worker.grace / 1000
-        while self._arrivals and self._arrivals[0][0] <= started - grace:
+        while self._arrivals and self._arrivals[0][0] <= monotonic() - grace:
             _, time = self._arrivals.popleft()
             self._quiet_time = time if self._quiet_time is None else max(time, self._quiet_time)
         quiet = None if self._quiet_time is None else self._quiet_time + 1
-        watermarks = [
+        return [
             quiet if end is not None and added <= end else None
-            for end, added in zip(self._ends, merge.added)
+            for end, added in zip(self._ends, self.shard.merge.added)
         ]
-        processed = self.shard.advance(watermarks, _ROUND)
+
+    def _advance(self) -> int:
+        started = monotonic()
+        processed = self.shard.advance(self._watermarks(), _ROUND)
         if processed:
             self.statistics.processing.observe(monotonic() - started)
         return processed
@@ -265,8 +369,9 @@ class ShardRunner:
 
     def _say_demand(self) -> None:
         merge = self.shard.merge
-        if self._journal:
-            blocked = [added < wanted for added, wanted in zip(merge.added, self._journal[0])]
+        settled = self._journal or (self._caution.planned if self._caution else ())
+        if settled:
+            blocked = [added < wanted for added, wanted in zip(merge.added, settled[0])]
         else:
             some = any(merge.buffered)
             blocked = [
@@ -299,7 +404,10 @@ class ShardRunner:
         self._stopping = True
         self._wake.set()
         try:
-            await self.checkpoint.end(last=not self.recovering)
+            async with self._trying:
+                # Planned cuts are the last journal entry's, which a snapshot behind it would hide.
+                planned = self._caution is not None and bool(self._caution.planned)
+                await self.checkpoint.end(last=not (self.recovering or planned))
         except ShardLost:
             pass  # whoever has it now goes on from the journal
         finally:

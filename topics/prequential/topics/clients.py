@@ -98,7 +98,7 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         """
         return {
             "bootstrap.servers": self.bootstrap_servers,
-            **{key: _resolved(key, value) for key, value in self.security.items()},
+            **{key: resolved(f"kafka.security: {key}", value) for key, value in self.security.items()},
             **overrides,
         }
 
@@ -163,13 +163,13 @@ def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in _SECRET_WORDS)
 
 
-def _resolved(key: str, value: str) -> str:
-    """The setting itself, or what its `env:NAME` or `file:PATH` stands for."""
+def resolved(setting: str, value: str) -> str:
+    """The value of a setting itself, or what its `env:NAME` or `file:PATH` stands for; raises UsageError."""
     form, _, source = value.partition(":")
     if form == "env":
         if source not in os.environ:
             raise UsageError(
-                f"kafka.security: {key} is 'env:{source}', "
+                f"{setting} is 'env:{source}', "
                 f"but the environment variable {source} is not set"
             )
         return os.environ[source]
@@ -180,7 +180,7 @@ def _resolved(key: str, value: str) -> str:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(
-                f"kafka.security: {key} is 'file:{source}', "
+                f"{setting} is 'file:{source}', "
                 f"but the file {source} can't be read: {reason}"
             ) from error
     return value

@@ -1,4 +1,4 @@
-"""What crosses the wire outwards: metrics, drift alarms, dead letters, and their ids.
+"""What crosses the wire outwards: metrics, comparisons, drift alarms, incidents, dead letters, and ids.
 
 An id is a function of what the message is about, so a repeat has the id of the original.
 """
@@ -106,6 +106,47 @@ class Alarm(msgspec.Struct, gc=False):
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
 
 
+class Incident(msgspec.Struct, gc=False):
+    """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
+
+    One id for all messages about it; `revision` counts them from 1 (`docs/semantics.md`).
+    """
+
+    id: str
+    stream: str
+    partition: int
+    model: str
+    revision: int
+    status: str  # open, recovered, closed
+    #: The segment whose levels these are, where the model's own level hasn't clearly changed.
+    segment: str | None
+    stage: str
+    #: The alarm that opened it, and where the level changed: outcomes are those of the model in this stage.
+    opened: dict[str, int]  # outcome, ts
+    change_point: dict[str, int]  # outcome, ts, prediction_ts
+    alarms: list[str]
+    #: Alarms so far, also beyond those whose ids are named.
+    alarm_count: int
+    #: What has raised alarms, and at which outcome of its own sequence for the first time.
+    signals: list[dict[str, Any]]  # detector, signal, stage, segment, outcome, level
+    severity: float
+    before: dict[str, Any]  # level, interval, n
+    after: dict[str, Any]  # … and at_former_class_ratio
+    causes: list[dict[str, Any]]
+    #: By name: the levels of baselines before and after.
+    baselines: dict[str, dict[str, float]]
+    #: Ids of instances that were wrong, the first ones behind the change point.
+    examples: list[str]
+    #: Alarms of the model before this incident, and over how many outcomes.
+    former_alarms: dict[str, int]  # alarms, outcomes
+    #: Newest outcome of the model, and its label time.
+    outcome: int
+    ts: int
+    config: str
+    #: From where on the level is back within its former interval.
+    recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # outcome, ts
+
+
 class DeadLetter(msgspec.Struct, gc=False):
     """A record that can't be used: where it stands in its input topic, and why."""
 
@@ -114,7 +155,7 @@ class DeadLetter(msgspec.Struct, gc=False):
     reason: str
 
 
-Output = Metrics | Comparison | Alarm | DeadLetter
+Output = Metrics | Comparison | Alarm | Incident | DeadLetter
 
 
 def identity(*what: Any) -> str:
@@ -142,6 +183,6 @@ def identifier(*about: Any) -> Callable[..., str]:
     return identify
 
 
-def encode(message: Metrics | Comparison | Alarm) -> bytes:
+def encode(message: Metrics | Comparison | Alarm | Incident) -> bytes:
     """A message as the JSON object that is published."""
     return _encode(message)

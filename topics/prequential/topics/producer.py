@@ -10,19 +10,19 @@ Example::
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
 from threading import Lock
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, check_probabilities
+from prequential.topics.messages import MAX_VALUE_BYTES
 from prequential.topics.specs import INPUT_MESSAGE_BYTES
+from prequential.topics.values import Class, Id, Time
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
 #: earlier, and next to a label's delay it is nothing.
@@ -38,23 +38,8 @@ _FLUSH_SECONDS = 30.0
 #: CRC-32, and all others put a stream elsewhere than other producers do. They differ for records without key.
 _PARTITIONERS = ("murmur2_random", "murmur2")
 
-#: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
-_MAX_TS = 8_640_000_000_000_000
-
-#: Integers travel as 64 bits with sign.
-_MAX_INTEGER = (1 << 63) - 1
-
-#: Longest excerpt of a bad argument in an error, in characters.
-_QUOTED = 48
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MILLISECOND = timedelta(milliseconds=1)
-
 _encode = msgspec.json.Encoder().encode
 
-Id = Union[str, int]
-Class = Union[str, int, bool, float]
-Time = Union[int, datetime, None]
 _P = TypeVar("_P", bound="RecordProducer")
 
 
@@ -196,11 +181,11 @@ class StreamProducer(RecordProducer):
         which it gets a label at all, where only some do.
         """
         fields = {
-            "instance_id": _identifier("instance_id", instance_id),
-            "ts": _milliseconds(ts),
-            "version": None if version is None else _integer("version", version),
-            "segments": _segments(segments),
-            "label_propensity": _propensity(label_propensity),
+            "instance_id": values.identifier("instance_id", instance_id),
+            "ts": values.milliseconds(ts),
+            "version": None if version is None else values.integer("version", version),
+            "segments": values.segments(segments),
+            "label_propensity": values.propensity(label_propensity),
         }
         self._say("instances", stream, fields)
 
@@ -221,14 +206,14 @@ class StreamProducer(RecordProducer):
         (A class that is no string is written as one, booleans as `true` and `false`.)
         """
         fields = {
-            "model": _text("model", model),
-            "instance_id": _identifier("instance_id", instance_id),
-            "y_pred": _target("y_pred", y_pred),
-            "ts": _milliseconds(ts),
-            "y_proba": _probabilities(y_proba),
-            "segments": _segments(segments),
+            "model": values.text("model", model),
+            "instance_id": values.identifier("instance_id", instance_id),
+            "y_pred": values.target("y_pred", y_pred),
+            "ts": values.milliseconds(ts),
+            "y_proba": values.probabilities(y_proba),
+            "segments": values.segments(segments),
             "model_version": (
-                None if model_version is None else _identifier("model_version", model_version)
+                None if model_version is None else values.identifier("model_version", model_version)
             ),
         }
         self._say("predictions", stream, fields)
@@ -236,19 +221,19 @@ class StreamProducer(RecordProducer):
     def label(self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None) -> None:
         """The truth about an instance came."""
         fields = {
-            "instance_id": _identifier("instance_id", instance_id),
-            "y_true": _target("y_true", y_true),
-            "ts": _milliseconds(ts),
+            "instance_id": values.identifier("instance_id", instance_id),
+            "y_true": values.target("y_true", y_true),
+            "ts": values.milliseconds(ts),
         }
         self._say("labels", stream, fields)
 
     def _say(self, topic: str, stream: str, fields: Mapping[str, object]) -> None:
-        key = _text("stream", stream)
+        key = values.text("stream", stream)
         given = {name: value for name, value in fields.items() if value is not None}
         value = _encode({"stream": key, **given})
         if len(value) > MAX_VALUE_BYTES:
             raise ValueError(
-                f"the message about instance {_quoted(fields['instance_id'])} has {len(value)} "
+                f"the message about instance {values.quoted(fields['instance_id'])} has {len(value)} "
                 f"bytes: at most {MAX_VALUE_BYTES} are allowed"
             )
         self.send(topic, key.encode(), value)
@@ -270,121 +255,6 @@ writes them
     for name in ("partitioner", "topic.partitioner"):
         if settings.get(name, _PARTITIONERS[0]) not in _PARTITIONERS:
             raise UsageError(
-                f"{where}: {name} is {_quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at all, "
-                "so that a stream's records lie in the same partition of all topics, whoever writes them"
+                f"{where}: {name} is {values.quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at "
+                "all, so that a stream's records lie in the same partition of all topics, whoever writes them"
             )
-
-
-def _quoted(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
-
-
-def _plain(value: object) -> object:
-    """The Python value in a numpy scalar; anything else as it is."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else value
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{field} is {_quoted(value)}: expected a string")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"{field} is {_quoted(value)}: expected Unicode without surrogates"
-        ) from None
-    if size > MAX_NAME_BYTES:
-        raise ValueError(
-            f"{field} {_quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed"
-        )
-    return str(value)
-
-
-def _identifier(field: str, value: object) -> str:
-    """An id as a string: an integer and its decimal string are the same id."""
-    value = _plain(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(_integer(field, value))
-    if not isinstance(value, str):
-        raise ValueError(f"{field} is {_quoted(value)}: expected a string or an integer")
-    return _text(field, value)
-
-
-def _integer(field: str, value: object) -> int:
-    value = _plain(value)
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
-        raise ValueError(f"{field} is {_quoted(value)}: expected an integer of at most 64 bits")
-    return int(value)
-
-
-def _target(field: str, value: object) -> Class:
-    value = _plain(value)
-    if isinstance(value, str):
-        return _text(field, value)
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return _integer(field, value)
-    if isinstance(value, float) and math.isfinite(value):
-        return float(value)
-    raise ValueError(
-        f"{field} is {_quoted(value)}: expected a string, an integer, a boolean or a finite number"
-    )
-
-
-def _milliseconds(ts: object) -> int | None:
-    if isinstance(ts, datetime):
-        if ts.utcoffset() is None:
-            raise ValueError(f"ts is {_quoted(ts)}: expected a datetime with a time zone")
-        return (ts - _EPOCH) // _MILLISECOND
-    value = _plain(ts)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_TS:
-        raise ValueError(
-            f"ts is {_quoted(ts)}: expected integer milliseconds or a datetime with a time zone"
-        )
-    return int(value)
-
-
-def _segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
-    if segments is None:
-        return None
-    return {
-        _text("a segment's name", name): _text(f"segment {name!r}", value)
-        for name, value in segments.items()
-    }
-
-
-def _propensity(value: float | None) -> float | None:
-    if value is None:
-        return None
-    share = _plain(value)
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not MIN_PROPENSITY <= share <= 1:
-        raise ValueError(
-            f"label_propensity is {_quoted(value)}: expected a number from {MIN_PROPENSITY:g} to 1"
-        )
-    return float(share)
-
-
-def _probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
-    if y_proba is None:
-        return None
-    written = {}
-    for key, value in y_proba.items():
-        label = _target("a class of y_proba", key)
-        label = label if isinstance(label, str) else str(label).lower()  # true, false as in JSON
-        share = _plain(value)
-        if (
-            isinstance(share, bool)
-            or not isinstance(share, (int, float))
-            or not 0 <= share <= 1  # NaN, too
-        ):
-            raise ValueError(
-                f"y_proba of {_quoted(label)} is {_quoted(value)}: expected a probability from 0 to 1"
-            )
-        written[label] = float(share)
-    check_probabilities(written)
-    return written

@@ -60,13 +60,8 @@ class TopicReader:
                 self._add(TopicPartition(topic, partition), since)
 
     def _add(self, place: TopicPartition, since: int | None) -> None:
-        consumer = self._consumer
-        low, high = _patiently(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
-        place.offset = low
-        if since is not None:
-            asked = TopicPartition(place.topic, place.partition, since)
-            [found] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
-            place.offset = high if found.offset in (-1, OFFSET_END) else found.offset
+        low, high = watermarks(self._consumer, place)
+        place.offset = low if since is None else first_since(self._consumer, place, since, high)
         if place.offset < high:
             self._places.append(place)
             self._ends[place.partition] = high
@@ -124,6 +119,19 @@ class TopicReader:
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error.str()
+
+
+def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """The first offset of a partition and the next one; one without a leader for a moment is asked again."""
+    low, high = _patiently(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
+    return low, high
+
+
+def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int) -> int:
+    """The offset of the first record that was written at `since` (epoch ms) or later; `high` without one."""
+    asked = TopicPartition(place.topic, place.partition, since)
+    [found] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
+    return high if found.offset in (-1, OFFSET_END) else int(found.offset)
 
 
 def _patiently(ask: Callable[[], _T]) -> _T:

@@ -16,6 +16,7 @@ INPUTS = ("instances", "predictions", "labels")
 METRICS = "metrics"
 COMPARISONS = "comparisons"
 DRIFT_ALARMS = "drift-alarms"
+INCIDENTS = "incidents"
 DEAD_LETTERS = "dead-letters"
 JOURNAL = "prequential-journal"
 SNAPSHOTS = "prequential-snapshots"
@@ -29,7 +30,7 @@ _DAY = 24 * _HOUR  # ms
 #: comparisons are kept for as long as they can be computed again from them.
 INPUT_RETENTION = 14 * _DAY
 
-#: Alarms are few and small, and a post-mortem or a quarter's review looks far back.
+#: Alarms and incidents are few and small, and a post-mortem or a quarter's review looks far back.
 ALARM_RETENTION = 90 * _DAY
 
 #: A dead letter is the only copy of its record once the input is gone; somebody, perhaps on
@@ -130,6 +131,7 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
         spec(METRICS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
         spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
         spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
+        spec(INCIDENTS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(
             DEAD_LETTERS,
             "dead-letters",

@@ -8,6 +8,7 @@ from prequential.core.detectors import (
     ddm,
     ecdd,
     eddm,
+    harm,
     hddm_a,
     hddm_w,
     kswin,
@@ -25,4 +26,5 @@ DETECTORS: dict[str, Detector] = {
     "kswin": kswin.DETECTOR,
     "cusum": cusum.DETECTOR,
     "ecdd": ecdd.DETECTOR,
+    "harm": harm.DETECTOR,
 }

@@ -1,0 +1,1 @@
+"""What detectors would have said on the past, and how right they would have been."""

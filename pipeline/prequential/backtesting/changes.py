@@ -1,0 +1,153 @@
+"""Changes that are known, and such as are put into streams, as a command line names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from prequential.backtesting.scores import Change
+from prequential.core.kernel import Floats
+from prequential.sequences import Sequence as Outcomes
+from prequential.topics.errors import UsageError
+from prequential.topics.times import milliseconds
+
+_OUTCOMES = re.compile("[0-9]{1,9}(,[0-9]{1,9})*")
+
+_INJECTION = re.compile(
+    r"(abrupt|gradual):([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,2})?)@([0-9]{1,9})(?:\+([0-9]{1,9}))?"
+)
+
+
+class Known(msgspec.Struct, forbid_unknown_fields=True):
+    """A known change: after which outcome or prediction time, and of what; None: of all."""
+
+    outcome: int | None = None
+    ts: int | str | None = None
+    #: Outcomes until it is over.
+    width: int = 0
+    stream: str | None = None
+    model: str | None = None
+    segment: str | None = None
+    stage: str | None = None
+
+    def of(self, past: Outcomes) -> Change | None:
+        """The change of a sequence; None: it has none, or no outcome after it.
+
+        After a time: before the first outcome of a later prediction. So predictions from before it may come
+        behind it, where labels come in another order.
+        """
+        own = (past.stream, past.model, past.segment, past.stage)
+        asked = (self.stream, self.model, self.segment, self.stage)
+        if any(one is not None and one != its for one, its in zip(asked, own)):
+            return None
+        outcome = self.outcome
+        if outcome is None:
+            later = past.ts > self._time()
+            outcome = int(later.argmax()) if later.any() else len(past)
+        return Change(outcome, self.width) if 1 <= outcome < len(past) else None
+
+    def check(self) -> None:
+        """Raise ValueError for what makes no sense."""
+        if (self.outcome is None) == (self.ts is None):
+            raise ValueError("expected either outcome or ts")
+        if self.outcome is not None and self.outcome < 1:
+            raise ValueError(f"outcome {self.outcome}: expected at least 1, the last one before the change")
+        if self.width < 0:
+            raise ValueError(f"width {self.width}: expected at least 0 outcomes")
+        self._time()
+
+    def _time(self) -> int:
+        return milliseconds(self.ts) if isinstance(self.ts, str) else self.ts or 0
+
+
+def is_outcomes(text: str) -> bool:
+    """Whether it is a list of outcomes, and no file's name.
+
+    >>> is_outcomes("15000,30000"), is_outcomes("changes.jsonl")
+    (True, False)
+    """
+    return _OUTCOMES.fullmatch(text) is not None
+
+
+def parse_outcomes(text: str) -> list[Known]:
+    """Changes of all sequences after these outcomes; raises UsageError."""
+    found = [Known(outcome=int(one)) for one in text.split(",")]
+    for one in found:
+        try:
+            one.check()
+        except ValueError as error:
+            raise UsageError(f"--changes {text!r}: {error}") from error
+    return found
+
+
+def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
+    """Changes of a file of JSON lines; raises UsageError with the file's line.
+
+    >>> parse_lines("f", [b'{"outcome": 5, "model": "m"}'])[0].model
+    'm'
+    >>> parse_lines("f", [b'{"outcome": 0}'])
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: f line 1: outcome 0: expected at least 1, the last one ...
+    """
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            one = msgspec.json.decode(line, type=Known)
+            one.check()
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise UsageError(f"{path} line {number}: {error}") from error
+        found.append(one)
+    if not found:
+        raise UsageError(f"{path} has no changes: expected JSON lines such as {{\"outcome\": 15000}}")
+    return found
+
+
+def changes_of(known: Sequence[Known], past: Outcomes) -> list[Change]:
+    """The changes of a sequence, in order; of several after one outcome the one that lasts longest."""
+    own = [change for one in known if (change := one.of(past)) is not None]
+    return list({change.outcome: change for change in sorted(own)}.values())
+
+
+class Injection(NamedTuple):
+    """A rise of the mean loss after an outcome, which is complete `width` outcomes later."""
+
+    rise: float
+    change: Change
+
+
+def parse_injection(text: str) -> Injection:
+    """`abrupt:RISE@OUTCOME`, or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError.
+
+    >>> parse_injection("abrupt:0.05@5000")
+    Injection(rise=0.05, change=Change(outcome=5000, width=0))
+    >>> parse_injection("gradual:0.1@5000+1000").change.width
+    1000
+    """
+    match = _INJECTION.fullmatch(text)
+    kind, rise, outcome, width = match.groups() if match else ("", "0", "0", None)
+    change = Change(int(outcome), int(width or 0))
+    if not match or (kind == "gradual") != (change.width > 0) or not float(rise) or not change.outcome:
+        raise UsageError(
+            f"--inject {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "
+            "e.g. abrupt:0.05@5000, all above 0"
+        )
+    return Injection(float(rise), change)
+
+
+def profile(injections: Sequence[Injection], outcomes: int) -> Floats:
+    """The rise at each of so many outcomes: several add up, gradual ones grow evenly.
+
+    >>> profile([parse_injection("abrupt:0.5@1"), parse_injection("gradual:1@2+2")], 5).tolist()
+    [0.0, 0.5, 1.0, 1.5, 1.5]
+    """
+    number = np.arange(1, outcomes + 1)
+    rise = np.zeros(outcomes)
+    for one in injections:
+        rise += one.rise * np.clip((number - one.change.outcome) / max(1, one.change.width), 0.0, 1.0)
+    return rise

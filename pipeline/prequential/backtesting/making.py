@@ -1,0 +1,125 @@
+"""The report of detectors on sequences of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from prequential.backtesting.changes import Injection, Known, changes_of
+from prequential.backtesting.detectors import name_of
+from prequential.backtesting.report import ALWAYS, NEVER, Injected, Line, Past, Watched
+from prequential.backtesting.running import inject, length_of
+from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
+from prequential.config import DetectorConfig
+from prequential.core.detectors import DETECTORS
+from prequential.sequences import Sequence as Outcomes
+from prequential.topics.outputs import Alarm
+
+Key = tuple[str, int, str, str | None, str]
+
+
+class _Tally:
+    """Alarms of detectors, over sequences and runs."""
+
+    def __init__(self, *, judged: bool) -> None:
+        self._lines: dict[str, Line] = {}
+        self._judged: dict[str, list[Judged]] | None = {} if judged else None
+
+    def add(self, detector: str, outcomes: int, alarms: int, judged: Iterable[Judged]) -> None:
+        line = self._lines.setdefault(detector, Line(detector, 0, 0, 0, None))
+        line.sequences, line.outcomes, line.alarms = (
+            line.sequences + 1, line.outcomes + outcomes, line.alarms + alarms,
+        )  # fmt: skip
+        if self._judged is not None:
+            self._judged.setdefault(detector, []).extend(judged)
+
+    def lines(self) -> list[Line]:
+        """The detectors in the order in which they came, then those that don't look."""
+        for name, line in self._lines.items():
+            if self._judged is not None:
+                line.scores = scores(self._judged[name])
+        last = {ALWAYS: 1, NEVER: 2}
+        return sorted(self._lines.values(), key=lambda line: last.get(line.detector, 0))
+
+
+def on_the_past(
+    sequences: Sequence[Outcomes], alarms: Iterable[Alarm], known: Sequence[Known], tolerance: int
+) -> Past:
+    """What the detectors of each sequence's stream said, and how right they were where changes are known.
+
+    `alarms` are those of the same replay; those of other sequences are left out.
+    """
+    by_sequence: dict[Key, list[Alarm]] = {}
+    for alarm in alarms:
+        by_sequence.setdefault(_key(alarm), []).append(alarm)
+    tally = _Tally(judged=bool(known))
+    watched = []
+    for past in sequences:
+        own = by_sequence.get(_key(past), [])
+        changes = changes_of(known, past)
+        detectors = past.config.every_detector
+        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
+        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in own]
+        for name in names.values():
+            places = np.array([a.outcome for a, by in zip(own, raised) if by == name], dtype=np.int64)
+            tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
+        if known:
+            _add_baselines(tally, len(past), changes, tolerance)
+        watched.append(
+            Watched(
+                past.stream, past.partition, past.model, past.segment, past.stage, len(past),
+                [change.outcome for change in changes], own, raised,
+            )
+        )  # fmt: skip
+    return Past(watched, tally.lines(), tolerance + max((one.width for one in known), default=0))
+
+
+def injected(
+    sequences: Sequence[Outcomes], injections: Sequence[Injection], given: Sequence[str], seeds: int,
+    tolerance: int, block: int | None,
+) -> Injected:  # fmt: skip
+    """… and in streams like these, so many of each, with these rises of the error (`given`: as they read)."""
+    tally = _Tally(judged=True)
+    length = length_of(injections, tolerance)
+    left_out = []
+    changes = sorted(one.change for one in injections)
+    for past in sequences:
+        try:
+            found = inject(past, injections, seeds, tolerance, block)
+        except ValueError as error:
+            names = ", ".join(name for name in (past.stream, past.model, past.segment, past.stage) if name)
+            left_out.append(f"{names}: {error}")
+            continue
+        for detector, judged in zip(past.config.every_detector, found):
+            alarms = sum(one.false_alarms + one.repeated + _found(one) for one in judged)
+            tally.add(name_of(detector), seeds * length, alarms, judged)
+        _add_baselines(tally, length, changes, tolerance, seeds)
+    window = tolerance + max(one.change.width for one in injections)
+    return Injected(list(given), seeds, length, tally.lines(), window, left_out)
+
+
+def _found(judged: Judged) -> int:
+    return sum(delay is not None for delay in judged.delays)
+
+
+def _add_baselines(
+    tally: _Tally, outcomes: int, changes: Sequence[Change], tolerance: int, runs: int = 1
+) -> None:
+    """Who always raises an alarm, and who never does, in runs of one length."""
+    for name, alarms in ((ALWAYS, always(outcomes)), (NEVER, never())):
+        judged = judge(alarms, changes, outcomes, tolerance)
+        tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
+
+
+def _key(one: Alarm | Outcomes) -> Key:
+    return one.stream, one.partition, one.model, one.segment, one.stage
+
+
+def _params(detector: DetectorConfig) -> dict[str, Any]:
+    """What alarms say of its parameters."""
+    return DETECTORS[detector.detector].params(detector.params)
+
+
+def _what(detector: str, signal: str, params: dict[str, Any]) -> tuple[Any, ...]:
+    return detector, signal, tuple(sorted(params.items()))

@@ -1,0 +1,67 @@
+"""The report as a plot: alarms over the course of the error, and how soon changes were found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from prequential.backtesting.detectors import name_of
+from prequential.backtesting.report import Line, Report
+from prequential.core.kernel import Floats
+from prequential.sequences import Sequence as Outcomes
+from prequential.svg import Panel, figure
+
+#: Sequences that are drawn, those with the most alarms.
+_DRAWN = 8
+
+#: The course of an error is the mean loss of this share of a sequence's outcomes, of these at least.
+_SHARE, _LEAST = 0.01, 20
+
+
+def plot(report: Report, sequences: Sequence[Outcomes]) -> str:
+    """SVG; `sequences` are the report's."""
+    panels = list(_past(report, sequences))
+    panels += _delays(report.past.lines, report.past.window, "on the past")
+    if report.injected is not None:
+        injected = report.injected
+        panels += _delays(injected.lines, injected.window, " and ".join(injected.injections))
+    return figure(panels)
+
+
+def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
+    watched = report.past.sequences
+    order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
+    for place in sorted(order[:_DRAWN]):
+        one = watched[place]
+        own = sequences[place]
+        marks: dict[str, list[int]] = {name_of(detector): [] for detector in own.config.every_detector}
+        for alarm, detector in zip(one.alarms, one.detectors):
+            marks[detector].append(alarm.outcome)
+        window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))
+        names = ", ".join(name for name in (one.stream, one.model, one.segment, one.stage) if name)
+        title = f"{names}: mean loss of {window:,} outcomes, and alarms"
+        yield Panel(title, {"": _mean_loss(own.loss, window)}, marks=marks, dashed=one.changes)
+
+
+def _mean_loss(losses: Floats, window: int) -> Floats:
+    """The mean of the last `window` losses after each; NaN while there are fewer."""
+    total = np.concatenate([np.zeros(1), np.cumsum(losses)])
+    means = np.full(len(losses), np.nan)
+    means[window - 1 :] = (total[window:] - total[:-window]) / window
+    return means
+
+
+def _delays(lines: Sequence[Line], window: int, title: str) -> Iterator[Panel]:
+    """The share of changes found within so many outcomes, by detector."""
+    curves: dict[str, Floats] = {}
+    for line in lines:
+        of = line.scores
+        if of is None or not of.changes:
+            continue
+        known = [delay for run in of.delays for delay in run if delay is not None]
+        found = np.bincount(known, minlength=window + 1)[: window + 1].cumsum()
+        name = f"{line.detector} ({of.false_alarms_per_10000 or 0.0:,.2f} false per 10,000)"
+        curves[name] = found[1:] / of.changes
+    if curves:
+        title = f"{title}: share of changes found, by outcomes since"
+        yield Panel(title, curves, low=0.0, high=1.0, apart=True)

@@ -1,0 +1,171 @@
+"""What there is to say: of alarms on the past, and in streams like it; as JSON and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from prequential.backtesting.scores import PER, Scores
+from prequential.topics.dead_letters import clock
+from prequential.topics.outputs import Alarm
+from prequential.topics.reasons import printable
+from rich.table import Table
+from rich.text import Text
+
+#: Rows of alarms by sequence, and places of alarms in each, that a table shows; JSON has all.
+_ROWS, _PLACES = 40, 5
+
+#: Names of who raises alarms without looking.
+ALWAYS, NEVER = "(always)", "(never)"
+
+
+class Line(msgspec.Struct):
+    """A detector over all sequences that it watches."""
+
+    detector: str
+    sequences: int
+    outcomes: int
+    alarms: int
+    #: Against the changes; None: none are known.
+    scores: Scores | None
+
+
+class Watched(msgspec.Struct):
+    """A sequence of the past: its alarms are those that a worker would have published."""
+
+    stream: str
+    partition: int
+    model: str
+    segment: str | None
+    stage: str
+    outcomes: int
+    #: Outcomes after which something changed.
+    changes: list[int]
+    alarms: list[Alarm]
+    #: Of each alarm, the detector as lines name it.
+    detectors: list[str]
+
+
+class Past(msgspec.Struct):
+    """What detectors would have said on the past."""
+
+    sequences: list[Watched]
+    lines: list[Line]
+    #: The longest delay with which a change is found, in outcomes.
+    window: int
+
+
+class Injected(msgspec.Struct):
+    """… in streams like the past ones, with rises of the error."""
+
+    injections: list[str]
+    seeds: int
+    outcomes: int
+    lines: list[Line]
+    window: int
+    #: Sequences with no such streams, and why.
+    left_out: list[str]
+
+
+class Report(msgspec.Struct):
+    """All of it, as `--json` prints it."""
+
+    #: Outcomes after a change, when it is over, within which an alarm finds it.
+    tolerance: int
+    past: Past
+    injected: Injected | None
+
+
+class Place(NamedTuple):
+    """Alarms of one detector in one sequence."""
+
+    sequence: str
+    detector: str
+    alarms: list[Alarm]
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Tables for people."""
+    past = report.past
+    outcomes = sum(one.outcomes for one in past.sequences)
+    title = f"on the past: {outcomes:,} outcomes of {_plural(len(past.sequences), 'sequence')}"
+    yield _lines(past.lines, title)
+    places = list(_places(past.sequences))
+    if places:
+        yield _alarms(places)
+    if report.injected is not None:
+        injected = report.injected
+        title = (
+            f"{' and '.join(injected.injections)}: {_plural(injected.seeds, 'stream')} like each past one, "
+            f"of {injected.outcomes:,} outcomes"
+        )
+        yield _lines(injected.lines, title)
+
+
+def _lines(lines: Sequence[Line], title: str) -> Table:
+    """A row for each detector; beside changes also how right it is."""
+    judged = any(line.scores is not None for line in lines)
+    grid = _grid(title)
+    grid.add_column("detector", overflow="fold")
+    heads = ["alarms", f"per {PER:,}"]
+    if judged:
+        heads = ["found", "share", f"false per {PER:,}", "delay mean", "median", "F1"]
+    for head in heads:
+        grid.add_column(head, justify="right")
+    for line in lines:
+        if line.scores is None:
+            rate = PER * line.alarms / line.outcomes if line.outcomes else None
+            cells = [f"{line.alarms:,}", _number(rate, 2)]
+        else:
+            of = line.scores
+            cells = [
+                f"{of.found:,}/{of.changes:,}", _number(of.probability, 2),
+                _number(of.false_alarms_per_10000, 2), _number(of.delay_mean, 0), _number(of.delay_median, 0),
+                _number(of.f1, 2),
+            ]  # fmt: skip
+        style = "dim" if line.detector in (ALWAYS, NEVER) else ""
+        grid.add_row(Text(line.detector), *cells, style=style)
+    return grid
+
+
+def _alarms(places: Sequence[Place]) -> Table:
+    """When there were alarms: outcomes, and the label time of the first one."""
+    grid = _grid("alarms on the past")
+    grid.add_column("sequence", overflow="fold")
+    grid.add_column("detector", overflow="fold")
+    grid.add_column("alarms", justify="right")
+    grid.add_column("at outcomes", overflow="fold")
+    grid.add_column("first at", no_wrap=True)
+    for place in places[:_ROWS]:
+        at = [f"{alarm.outcome:,}" for alarm in place.alarms[:_PLACES]]
+        at += ["…"] if len(place.alarms) > _PLACES else []
+        cells = [place.sequence, place.detector, f"{len(place.alarms):,}", " ".join(at)]
+        grid.add_row(*map(Text, [*cells, clock(place.alarms[0].ts)]))
+    if len(places) > _ROWS:
+        grid.caption = f"and {len(places) - _ROWS:,} more rows: --json has all"
+    return grid
+
+
+def _places(sequences: Iterable[Watched]) -> Iterator[Place]:
+    for one in sequences:
+        by_detector: dict[str, list[Alarm]] = {}
+        for alarm, detector in zip(one.alarms, one.detectors):
+            by_detector.setdefault(detector, []).append(alarm)
+        names = " ".join(printable(name) for name in (one.stream, one.model, one.segment, one.stage) if name)
+        for detector, alarms in by_detector.items():
+            yield Place(names, detector, alarms)
+
+
+def _grid(title: str) -> Table:
+    return Table(
+        title=Text(title), title_justify="left", caption_justify="left", show_edge=False, pad_edge=False
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,62 @@
+"""Detectors over runs: what they say of the past, and of streams like it with rises of the error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from prequential.backtesting.changes import Injection, profile
+from prequential.backtesting.scores import Change, Judged, judge
+from prequential.bootstrap import block_length, blocks, generator, log_of, risen
+from prequential.core.kernel import Ints
+from prequential.core.outcomes import Log
+from prequential.core.plans import Plan
+from prequential.sequences import Sequence as Outcomes
+
+
+def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
+    """Of each run, by detector of the sequence's stream: the outcomes at which it raises alarms.
+
+    A run is outcome rows of a sequence in row 0, and a name; detectors that draw random numbers draw others
+    in runs of other names. What runs is what runs in a shard: a plan, with nothing but detectors.
+    """
+    config = replace(past.config, estimators=(), details=())
+    plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
+    for name, log in runs:
+        row = plan.take(0, 0, past.stream, past.model, past.segment, name)
+        raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
+        count = int(raised.raised[0])
+        places, detectors = raised.place[:count] + 1, raised.detector[:count]
+        yield [places[detectors == one].astype(np.int64) for one in range(len(plan.watches))]
+        plan.give(row)
+
+
+def length_of(injections: Sequence[Injection], tolerance: int) -> int:
+    """Outcomes of a run: up to the end of the last change's window."""
+    return max(one.change.outcome + one.change.width for one in injections) + tolerance
+
+
+def inject(
+    past: Outcomes, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
+) -> list[list[Judged]]:
+    """By detector of the sequence's stream, and by seed: its alarms in a stream like the past one.
+
+    Raises ValueError if the error can't rise so much.
+    """
+    length = length_of(injections, tolerance)
+    rise = profile(injections, length)
+    changes: list[Change] = sorted(one.change for one in injections)
+    block = block or block_length(past.loss)
+
+    def runs() -> Iterator[tuple[str, Log]]:
+        for seed in range(1, seeds + 1):
+            random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
+            places = blocks(random, len(past), length, block)
+            yield str(seed), log_of(past, risen(random, past, places, rise))
+
+    found: list[list[Judged]] = [[] for _ in past.config.every_detector]
+    for alarms in alarms_of(past, runs()):
+        for place, own in enumerate(alarms):
+            found[place].append(judge(own, changes, length, tolerance))
+    return found

@@ -1,0 +1,118 @@
+"""Alarms against the changes that they are to find (definitions: docs/detectors.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from prequential.core.kernel import Ints
+
+#: False alarms are counted for so many outcomes.
+PER = 10_000
+
+
+class Change(NamedTuple):
+    """A change after outcome `outcome` of a sequence, which is over `width` outcomes later; 0: abrupt."""
+
+    outcome: int
+    width: int = 0
+
+
+class Judged(NamedTuple):
+    """The alarms of one run."""
+
+    #: By change: outcomes from it to its first alarm; None: it wasn't found.
+    delays: tuple[int | None, ...]
+    #: Alarms within no window, further ones within a window that has one, and outcomes within no window.
+    false_alarms: int
+    repeated: int
+    quiet: int
+
+
+class Scores(msgspec.Struct):
+    """Of all runs together; None: there is no value, since nothing is there to be divided by."""
+
+    runs: int
+    changes: int
+    found: int
+    #: Share of the changes that were found.
+    probability: float | None
+    false_alarms: int
+    repeated: int
+    #: False alarms for 10,000 outcomes in which no change was to be found.
+    false_alarms_per_10000: float | None
+    #: Outcomes from a change to its first alarm, of those that were found.
+    delay_mean: float | None
+    delay_median: float | None
+    #: Of the alarms that are true or false, the share that is true; and F1 of this and `probability`.
+    precision: float | None
+    f1: float | None
+    #: By run and change.
+    delays: list[tuple[int | None, ...]]
+
+
+def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int) -> Judged:
+    """Judge the alarms of a run of so many outcomes, both numbered from 1 and in order.
+
+    A change's window are the outcomes after it, up to `tolerance` after it is over, and at most up to the
+    next change. Its first alarm there finds it; an alarm in no window is false. Changes after which there is
+    no outcome are left out.
+
+    >>> judge(np.array([40, 105, 106, 190]), [Change(100), Change(200)], 300, 50)
+    Judged(delays=(5, None), false_alarms=2, repeated=1, quiet=200)
+    """
+    changes = [change for change in changes if change.outcome < outcomes]
+    delays: list[int | None] = []
+    within = windows = 0
+    for change, following in zip(changes, [*(one.outcome for one in changes[1:]), outcomes]):
+        end = min(change.outcome + change.width + tolerance, following)
+        first, last = np.searchsorted(alarms, [change.outcome, end], side="right").tolist()
+        delays.append(int(alarms[first]) - change.outcome if last > first else None)
+        within += last - first
+        windows += end - change.outcome
+    found = sum(delay is not None for delay in delays)
+    return Judged(tuple(delays), len(alarms) - within, within - found, outcomes - windows)
+
+
+def scores(runs: Iterable[Judged]) -> Scores:
+    """All runs together: counts are added up, so a long run counts for more than a short one.
+
+    >>> both = scores([Judged((5, None), 2, 1, 200), Judged((15,), 0, 0, 50)])
+    >>> both.probability, both.false_alarms_per_10000, both.delay_median, both.precision, both.f1
+    (0.6666666666666666, 80.0, 10.0, 0.5, 0.5714285714285714)
+    """
+    runs = list(runs)
+    delays = [delay for run in runs for delay in run.delays]
+    known = [delay for delay in delays if delay is not None]
+    false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
+    found = len(known)
+    return Scores(
+        runs=len(runs),
+        changes=len(delays),
+        found=found,
+        probability=_share(found, len(delays)),
+        false_alarms=false_alarms,
+        repeated=sum(run.repeated for run in runs),
+        false_alarms_per_10000=_share(PER * false_alarms, quiet),
+        delay_mean=_share(sum(known), found),
+        delay_median=float(np.median(known)) if known else None,
+        precision=_share(found, found + false_alarms),
+        f1=_share(2 * found, found + false_alarms + len(delays)) if delays else None,
+        delays=[run.delays for run in runs],
+    )
+
+
+def always(outcomes: int) -> Ints:
+    """The alarms of who raises one at each outcome."""
+    return np.arange(1, outcomes + 1, dtype=np.int64)
+
+
+def never() -> Ints:
+    """The alarms of who raises none."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def _share(some: float, of: int) -> float | None:
+    return some / of if of else None

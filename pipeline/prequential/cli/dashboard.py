@@ -1,0 +1,116 @@
+"""`prequential dashboard`: a web page over the output topics, or over files of their messages."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import zlib
+from contextlib import closing
+from typing import Any
+
+from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
+from prequential.config import Config, duration
+from prequential.dashboard.history import History
+from prequential.dashboard.live import MOST_RECORDS, board_of, take
+from prequential.dashboard.server import Server
+from prequential.dashboard.sources import records_of
+from prequential.dashboard.views import Board
+from prequential.files import lines_of
+from prequential.topics.errors import UsageError, WorkError
+
+#: Where the page is: the port behind that of a worker's metrics.
+HOST, PORT = "127.0.0.1", 9465
+
+#: How far back the page looks.
+_SINCE = "24h"
+
+#: Lines of a file that are taken in at once, so that the page can be looked at meanwhile.
+_LINES = 1_000
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "dashboard",
+        help="live web page over the metrics, comparisons, alarms and incidents",
+        description="Serve a web page: all models at a glance, the worst first; each model's measures over "
+        "time; comparisons; incidents. Reads committed messages of the output topics, joins no consumer "
+        "group and changes nothing; needs neither Prometheus nor Grafana. There is no password: by default "
+        "only this machine reaches it.",
+    )
+    add_kafka_options(parser)
+    parser.add_argument("--host", default=HOST, metavar="H", help=f"address to serve at (default: {HOST})")
+    parser.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"port, 0 takes a free one (default: {PORT})"
+    )
+    parser.add_argument(
+        "--since",
+        default=_SINCE,
+        metavar="TIME",
+        help=f"how far back to look, e.g. 30m, 7d (default: {_SINCE}); at most "
+        f"{MOST_RECORDS:,} records per partition are read",
+    )
+    parser.add_argument(
+        "--from-files",
+        nargs="+",
+        metavar="F",
+        help="messages of a replay (JSON lines; - and .gz as elsewhere) instead of the topics",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C or SIGTERM, which are the ways to end it (status 0)."""
+    try:
+        since = duration(args.since)
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+    if not 0 <= args.port <= 65_535:
+        raise UsageError(f"--port is {args.port}: expected 0 to 65535")
+    config = load(args)
+    try:
+        with sigterm_as_ctrl_c():
+            if args.from_files:
+                _serve_files(args, config)
+            else:
+                _serve_topics(args, config, since)
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _serve_files(args: argparse.Namespace, config: Config) -> None:
+    board = Board(History(config), ", ".join(args.from_files))
+    board.catching_up = True
+    with closing_server(Server(board, args.host, args.port)):
+        for path in args.from_files:
+            with open_input(path) as (stream, _):
+                records = records_of(path, lines_of(stream))
+                try:
+                    while batch := [record for _, record in zip(range(_LINES), records)]:
+                        board.take(batch)
+                except (OSError, EOFError, zlib.error) as error:
+                    raise WorkError(f"can't read {path!r}: {error}") from error
+        board.catching_up = False
+        threading.Event().wait()
+
+
+def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
+    board, tail = board_of(config, window)
+    with closing(tail), closing_server(Server(board, args.host, args.port)):
+        while True:
+            take(tail, board)
+
+
+class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
+    """Says where the server is, and stops it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __enter__(self) -> Server:
+        print(f"the page is at {self._server.address} (Ctrl-C ends it)", flush=True)
+        return self._server
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop()

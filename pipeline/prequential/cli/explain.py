@@ -1,0 +1,91 @@
+"""`prequential explain`: what is known of an incident, from the topics or from a replay's files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from prequential.cli.common import add_kafka_options, kafka_from, open_input
+from prequential.explaining import Known, explain
+from prequential.files import lines_of
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.topics.times import milliseconds
+
+_DESCRIPTION = """\
+Says of an incident: since when, how bad, what changed, what the baselines did, whether detectors are noisy
+here, which records to look at, and its alarms. Named by (the beginning of) its id, or by a model and a time
+at which it was going on. Reads the topics incidents, drift-alarms and metrics, committed messages only, or
+files that `prequential replay` has written. Ends with status 1 if there is no such incident."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser("explain", help="what is known of an incident", description=_DESCRIPTION)
+    parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="(the beginning of) its id")
+    parser.add_argument("--stream", metavar="NAME", help="its stream …")
+    parser.add_argument("--model", metavar="NAME", help="… and model …")
+    parser.add_argument(
+        "--at", metavar="TIME", help="… and a label time within it (RFC 3339, or ms since the epoch)"
+    )
+    parser.add_argument(
+        "--from", dest="files", nargs="+", metavar="FILE", default=[],
+        help="read these files (JSON lines, - and .gz too) instead of the topics",
+    )  # fmt: skip
+    add_kafka_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    named = [args.stream, args.model, args.at]
+    if (args.incident is None) == (None in named) or (args.incident and any(named)):
+        raise UsageError("expected the id of an incident, or --stream, --model and --at")
+    ts = None if args.at is None else _time(args.at)
+    known = Known()
+    if args.files:
+        _read_files(known, args.files)
+    else:
+        _read_topics(known, kafka_from(args))
+    if known.unreadable:
+        print(f"prequential: {known.unreadable:,} messages can't be read", file=sys.stderr)
+    found = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
+    for line in explain(known, found):
+        print(line)
+    return 0
+
+
+def _time(text: str) -> int:
+    """A time as it stands in records."""
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else milliseconds(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--at {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
+        ) from error
+
+
+def _read_files(known: Known, paths: Sequence[str]) -> None:
+    for path in paths:
+        with open_input(path) as (lines, _):
+            try:
+                for line in lines_of(lines):
+                    if line.strip():
+                        known.add(line)
+            except (OSError, EOFError, zlib.error) as error:
+                raise WorkError(f"can't read {path!r}: {error}") from error
+
+
+def _read_topics(known: Known, kafka: KafkaConfig) -> None:
+    """All incidents and alarms, which are few, and the newest metrics."""
+    from prequential.watching.tail import Tail  # a broker's clients aren't needed else
+
+    for topics, whole in (((INCIDENTS, DRIFT_ALARMS), True), ((METRICS,), False)):
+        with closing(Tail(kafka, topics, from_beginning=whole)) as tail:
+            for record in tail.to_end():
+                known.add(record.value or b"")

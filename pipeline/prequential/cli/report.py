@@ -1,0 +1,80 @@
+"""`prequential report`: what a finished replay found, as one HTML file, and as Markdown for CI."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zlib
+from typing import Any
+
+from prequential.cli.common import add_kafka_options, load, open_input, open_output
+from prequential.dashboard.sources import records_of
+from prequential.files import lines_of
+from prequential.report import Report, markdown, parse_condition
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import printable
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "report",
+        help="what a finished replay found: one HTML file, Markdown for CI, exit status by conditions",
+        description="Write the dashboard's pages over the messages of a replay as one HTML file below 2 MB, "
+        "which needs no server and no network; and tables as Markdown. With --fail-if the exit status is 1 "
+        "if a condition holds, or can't be told: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it is "
+        "about each model (but baselines) as a whole, its stage `final`, over all history.",
+    )
+    add_kafka_options(parser)
+    parser.add_argument("metrics", nargs="+", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
+    parser.add_argument("--comparisons", metavar="F", help="comparisons of models (JSON lines)")
+    parser.add_argument("--alarms", metavar="F", help="drift alarms (JSON lines)")
+    parser.add_argument("--incidents", metavar="F", help="incidents (JSON lines)")
+    parser.add_argument("--out", metavar="FILE.html", help="the report")
+    parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
+        '"error[segment=country=*] > 0.2", "alarms > 0"; several may be given',
+    )
+    parser.add_argument("--title", default="", help="what it is about (default: the names of the files)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write what was asked for; 1 if a condition holds."""
+    conditions = [parse_condition(text) for text in args.fail_if]
+    if args.out is None and args.markdown is None and not conditions:
+        raise UsageError("expected --out, --markdown or --fail-if")
+    paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
+    if paths.count("-") > 1:
+        raise UsageError("standard input (-) can be only one of the files")
+    report = Report(args.title or ", ".join(path for path in args.metrics if path != "-"), load(args))
+    for path in paths:
+        with open_input(path) as (stream, _):
+            try:
+                for record in records_of(path, lines_of(stream)):
+                    report.history.update(*record)
+            except (OSError, EOFError, zlib.error) as error:
+                raise WorkError(f"can't read {path!r}: {error}") from error
+    history = report.history
+    if not any(model.sequences for model in history.models.values()):
+        raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
+    if history.unreadable:
+        print(f"prequential: {history.unreadable:,} messages can't be read", file=sys.stderr)
+    with open_output(args.out) as out:
+        if out is not None:
+            out.write(report.html())
+    with open_output(args.markdown) as out:
+        if out is not None:
+            out.write(markdown(history, report.title, conditions).encode())
+    failed = False
+    for condition in conditions:
+        for found in condition.check(history):
+            if found.failed:
+                failed = True
+                print(f"prequential: {printable(found.sentence)}: fails {condition.text}", file=sys.stderr)
+    return int(failed)

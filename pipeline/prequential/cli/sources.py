@@ -1,0 +1,113 @@
+"""The past as commands take it: files, or a cluster's input topics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from prequential.cli.common import open_input
+from prequential.config import Config
+from prequential.files import Source, read_lines
+from prequential.sequences import Sequence, sequences
+from prequential.summary import Account, why
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Output
+from prequential.topics.reasons import printable
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> Any:
+    """Add --instances, --predictions, --labels and --from-topics; returns their group."""
+    files = parser.add_argument_group("files")
+    for kind in KINDS:
+        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines)")
+    files.add_argument(
+        "--from-topics",
+        action="store_true",
+        help="read the cluster's own input topics up to their present ends instead, in the order "
+        "that the workers took; joins no group and changes nothing",
+    )
+    return files
+
+
+def given_sources(args: argparse.Namespace) -> list[str]:
+    """The kinds of records that files are given of; raises UsageError for what makes no sense."""
+    given = [kind for kind in KINDS if getattr(args, kind) is not None]
+    if args.from_topics and given:
+        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
+    if not args.from_topics and not {"predictions", "labels"} <= set(given):
+        raise UsageError("expected --predictions and --labels (or --from-topics)")
+    if [getattr(args, kind) for kind in given].count("-") > 1:
+        raise UsageError("standard input (-) can be only one of the files")
+    return given
+
+
+def read_sources(args: argparse.Namespace, given: list[str], progress: Progress) -> list[Source]:
+    """Read the files; raises UsageError or WorkError if one can't be."""
+    sources = []
+    for kind in given:
+        path = getattr(args, kind)
+        task = progress.add_task(f"reading {kind}", total=None)
+        with open_input(path) as (lines, _):
+            try:
+                sources.append(Source(KINDS.index(kind), read_lines(lines)))
+            except (OSError, EOFError, zlib.error) as error:
+                raise WorkError(f"can't read {path!r}: {error}") from error
+        progress.remove_task(task)
+    return sources
+
+
+def read_past(
+    args: argparse.Namespace, config: Config, given: list[str],
+    put: Callable[[Output], None] = lambda output: None,
+) -> list[Sequence]:  # fmt: skip
+    """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
+    account = Account(lambda kind, partition, offset: {})
+    with progress_bar() as progress:
+        sources = None if args.from_topics else read_sources(args, given, progress)
+        found = sequences(config, sources, put, progress, account.add)
+    if not found:
+        raise WorkError(printable(why(account.summary(None), account.facts())))
+    return found
+
+
+class _Rate(ProgressColumn):
+    """Records a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} records/s")
+
+
+def progress_bar() -> Progress:
+    """A bar with rate and time left, where standard error is a terminal."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
+def as_it_is(table: Table, console: Console) -> Table:
+    """A table for `print_wide` that doesn't depend on where it goes."""
+    return table
+
+
+def notice(sentence: str) -> None:
+    """Say something on standard error."""
+    print(f"prequential: {sentence}", file=sys.stderr)

@@ -1,0 +1,208 @@
+"""What a model's blocks say of a change: where it is, both levels, its causes, and whether it is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.incidents import attribution, change_point
+from prequential.core.incidents.attribution import NOT_CLEAR, Cause, Counts, Names
+from prequential.core.incidents.change_point import Change, Now
+from prequential.core.incidents.history import (
+    LATENCIES,
+    LATENCY,
+    PER_SEGMENT,
+    Blocks,
+    column_of_segment,
+)
+from prequential.core.incidents.levels import Level, Phase, level_of, phase, severity
+
+#: Outcomes by which a level that is as before is one: its interval says little with fewer.
+_LEAST_SINCE = 100
+
+
+class View(NamedTuple):
+    """What is known of a model."""
+
+    blocks: Blocks
+    predictions: Blocks
+    binary: bool
+    classes: int
+    names: Names
+    now: Now
+
+
+class Found(NamedTuple):
+    """What there is to say of a change."""
+
+    segment: str | None
+    change: Change
+    before: Level
+    after: Level
+    severity: float
+    causes: list[Cause]
+    at_former_ratio: float | None
+    baselines: dict[str, dict[str, float]]
+    #: The first outcome from which on the level is back within its former interval.
+    recovered: dict[str, int] | None
+
+
+class Fixed(NamedTuple):
+    """A change whose place is known already: of which segment it is, at which outcome, and how clear."""
+
+    segment: str | None
+    outcome: int
+    statistic: float
+
+
+def examine(
+    view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str], back: int | None
+) -> Found:
+    """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
+
+    Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
+    changed. A change that is `fixed` is where it was; of one that had recovered, `back` is the outcome from
+    which on it had.
+    """
+    first = _first(view.blocks, since)
+    if fixed is not None:
+        own = _own(view, fixed.segment)
+        change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
+        change = change._replace(statistic=max(change.statistic, fixed.statistic))
+        return _said(view, own, change, fixed.segment, first, back)
+    segment, own = None, view.blocks
+    change = _change(view, own, first, alarm)
+    if not change.clear and view.binary:
+        for name in segments:
+            if name in view.names.segments:
+                of = _own(view, name)
+                other = _change(view, of, first, alarm)
+                if other.clear and other.statistic > change.statistic:
+                    segment, own, change = name, of, other
+    return _said(view, own, change, segment, first, back)
+
+
+def _first(blocks: Blocks, since: int) -> int:
+    return int(np.searchsorted(blocks.number, since))
+
+
+def _change(view: View, own: Blocks, first: int, alarm: int) -> Change:
+    found = change_point.find(own, view.binary, view.now, first, alarm)
+    return found or change_point.at_outcome(own, view.now, alarm, 0.0)
+
+
+def _own(view: View, segment: str | None) -> Blocks:
+    """The blocks of a segment's outcomes alone; how they depend on each other isn't known. None: of all."""
+    blocks = view.blocks
+    if segment is None or segment not in view.names.segments:
+        return blocks
+    column = column_of_segment(view.classes, 0) + PER_SEGMENT * view.names.segments.index(segment)
+    n, loss = blocks.cells[:, column], blocks.cells[:, column + 1]
+    return blocks._replace(
+        n=n.astype(np.int64), loss=loss, squares=loss, products=np.full(len(n), math.nan),
+        lag=blocks.lag * n / blocks.n,
+    )  # fmt: skip
+
+
+def _said(
+    view: View, own: Blocks, change: Change, segment: str | None, first: int, known: int | None
+) -> Found:
+    binary, end = view.binary, len(own.n)
+    before = phase(own, min(first, change.before), change.before)
+    former = level_of(before, binary)
+    recovered = _recovered(view, own, change, before, former, known)
+    last = end if recovered is None else recovered.before
+    if not change.clear or last <= change.after:
+        last = end
+    after = phase(own, change.after, last)
+    latter = level_of(after, binary)
+    causes, ratio = [NOT_CLEAR], None
+    baselines = {
+        name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
+        for name, some, now in (
+            ("persistent", before.persistent, after.persistent), ("majority", before.majority, after.majority)
+        )
+    }  # fmt: skip
+    if segment is not None:
+        causes, baselines = [Cause("segment", 1.0, {"segment": segment})], {}
+    elif change.clear:
+        given = _predictions(view, change, before, after)
+        causes = attribution.causes(before, after, binary, view.classes, view.names, given)
+        if view.classes:
+            ratio = attribution.at_former_ratio(before, after, view.classes)
+    if not view.classes:
+        baselines = {}
+    back = None if recovered is None else {"outcome": recovered.outcome, "ts": recovered.ts}
+    if not change.clear:
+        back = {"outcome": change.outcome, "ts": change.ts}
+    return Found(
+        segment, change, former, latter, severity(before, after, binary), causes, ratio, baselines, back
+    )
+
+
+def _recovered(
+    view: View, own: Blocks, change: Change, before: Phase, former: Level, known: int | None
+) -> Change | None:
+    """The change back: the most likely split of what came behind, if the level is as it was from there on.
+
+    It is so where the split is clear, the intervals of the level since and of the level before overlap, and
+    it is nearer to that than to the one between. What has recovered (from outcome `known` on) stays so until
+    the level changes clearly once more, to one nearer to the one between.
+    """
+    if not change.clear:
+        return None
+    if known is not None:
+        back: Change | None = change_point.at_outcome(own, view.now, known, 0.0)
+    else:
+        back = change_point.find(own, view.binary, view.now, change.after)
+        if back is not None and not back.clear:
+            return None
+    if back is None or back.before <= change.after:
+        return None
+    between, since = phase(own, change.after, back.before), phase(own, back.after, len(own.n))
+    again = change_point.find(own, view.binary, view.now, back.after)
+    if again is not None and again.clear:  # what counts is how it is now
+        since = phase(own, again.after, len(own.n))
+    if known is None and since.n < _LEAST_SINCE:
+        return None
+    level = level_of(since, view.binary)
+    nearer = abs(since.mean - before.mean) < abs(since.mean - between.mean)
+    overlaps = level.low <= former.high and former.low <= level.high
+    return back if nearer and (overlaps or known is not None) else None
+
+
+def _predictions(
+    view: View, change: Change, before: Phase, after: Phase
+) -> tuple[Counts, Counts] | None:
+    """Predictions made before and behind the change that are old enough to have a label."""
+    made = view.predictions
+    if not len(made.n):
+        return None
+    latencies = [one.cells[LATENCY : LATENCY + LATENCIES] for one in (before, after)]
+    ends = [*made.ts.tolist()[1:], view.now.ts]
+    split = sum(end <= change.prediction_ts for end in ends)
+    first = sum(start < change.prediction_ts for start in made.ts.tolist())
+    then = attribution.counts(made, 0, split, view.now.ts, latencies)
+    now = attribution.counts(made, first, len(made.n), view.now.ts, latencies)
+    return None if then is None or now is None else (then, now)
+
+
+def details(found: Found) -> dict[str, Any]:
+    """The parts of a message that say what was found."""
+    after = found.after.message
+    if found.at_former_ratio is not None:
+        after["at_former_class_ratio"] = found.at_former_ratio
+    return {
+        "segment": found.segment,
+        "change_point": {
+            "outcome": found.change.outcome, "ts": found.change.ts,
+            "prediction_ts": found.change.prediction_ts,
+        },
+        "severity": found.severity,
+        "before": found.before.message,
+        "after": after,
+        "causes": [cause.message for cause in found.causes],
+        "baselines": found.baselines,
+    }  # fmt: skip

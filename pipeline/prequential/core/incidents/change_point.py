@@ -1,0 +1,149 @@
+"""Where a level changed: the split of a sequence's losses that makes them most likely."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from prequential.core.incidents.history import Blocks
+from prequential.core.incidents.levels import phase, variance, widening
+from prequential.core.mathematics import log
+
+#: Outcomes on either side of a split, at least. A level is known from 30, as detectors need them; behind a
+#: change there are sometimes few, and those clearly bad.
+LEAST_BEFORE, LEAST_AFTER = 30, 16
+
+#: A split is clear if twice the logarithm of the likelihoods' ratio, over the widening for dependence, is
+#: above this: where nothing has changed, the largest one of all splits is so in 1 % of all cases (Andrews
+#: 1993, table I, one parameter, splits from 5 % on).
+CLEAR = 13.01
+
+#: Levels that differ by less than this part of an outcome's standard deviation are the same.
+_NO_CHANGE = 1e-9
+
+
+class Now(NamedTuple):
+    """The newest outcome: its number, and the largest label time, ms."""
+
+    outcome: int
+    ts: int
+
+
+class Change(NamedTuple):
+    """A split of blocks: those below `before` lie wholly before it, those from `after` on wholly behind."""
+
+    before: int
+    after: int
+    #: Number of the first outcome of the new level.
+    outcome: int
+    #: Its label time, and the usual time of predictions that got their label then, ms.
+    ts: int
+    prediction_ts: int
+    #: Twice the logarithm of the likelihoods' ratio, over the widening.
+    statistic: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether chance makes such a split in 1 % of all cases at most."""
+        return self.statistic > CLEAR
+
+
+def find(
+    blocks: Blocks, binary: bool, now: Now, first: int = 0, until: int | None = None
+) -> Change | None:
+    """The most likely change of the mean loss within the blocks from `first` on; None: they have too little.
+
+    Not behind the outcome `until`: an alarm comes after what it tells of.
+
+    Losses of 0 and 1 are Bernoulli's, numbers are normal, before and behind. Within the two blocks around the
+    split, the change lies where the sum of their losses says: x outcomes of the level before and the others
+    of the level behind make it up.
+    """
+    last = len(blocks.n)
+    n, loss, squares = blocks.n.tolist(), blocks.loss.tolist(), blocks.squares.tolist()
+    whole = (sum(n[first:]), math.fsum(loss[first:]), math.fsum(squares[first:]))
+    if whole[0] < LEAST_BEFORE + LEAST_AFTER:
+        return None
+    entire = _likelihood(*whole, binary)
+    best, at = -1.0, 0
+    some, lost, square = 0, 0.0, 0.0
+    for k in range(first + 1, last):
+        some, lost, square = some + n[k - 1], lost + loss[k - 1], square + squares[k - 1]
+        if some < LEAST_BEFORE:
+            continue
+        if whole[0] - some < LEAST_AFTER or (until is not None and blocks.number[k] > until):
+            break
+        gain = _likelihood(some, lost, square, binary) - entire
+        gain += _likelihood(whole[0] - some, whole[1] - lost, whole[2] - square, binary)
+        if gain > best:
+            best, at = gain, k
+    if not at:
+        return None
+    before, after = phase(blocks, first, at), phase(blocks, at, last)
+    share = before.n / whole[0]
+    wide = share * widening(before, binary) + (1 - share) * widening(after, binary)
+    return _refined(blocks, binary, now, first, at, 2 * best / wide)
+
+
+def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -> Change:
+    """The change at a known outcome, and how clear it is now."""
+    change = at_outcome(blocks, now, outcome, 0.0)
+    before, after = phase(blocks, first, change.before), phase(blocks, change.after, len(blocks.n))
+    if before.n < LEAST_BEFORE or after.n < LEAST_AFTER:
+        return change
+    n = before.n + after.n
+    gain = _likelihood(*before[:3], binary) + _likelihood(*after[:3], binary)
+    gain -= _likelihood(n, before.loss + after.loss, before.squares + after.squares, binary)
+    wide = (before.n * widening(before, binary) + after.n * widening(after, binary)) / n
+    return change._replace(statistic=2 * gain / wide)
+
+
+def _likelihood(n: int, loss: float, squares: float, binary: bool) -> float:
+    """Logarithm of the largest likelihood of losses with one mean."""
+    if binary:
+        p = loss / n
+        return loss * log(p) + (n - loss) * log(1.0 - p) if 0.0 < p < 1.0 else 0.0
+    spread = squares / n - (loss / n) * (loss / n)
+    # Losses that are all but equal have as much likelihood as one wants: bounded by their digits.
+    return -0.5 * n * log(max(spread, 1e-12 * squares / n, 1e-300))
+
+
+def _refined(
+    blocks: Blocks, binary: bool, now: Now, first: int, at: int, statistic: float
+) -> Change:
+    """The change in the two blocks around a split, as far as there are others to tell the levels by."""
+    n, number = blocks.n.tolist(), [*blocks.number.tolist(), now.outcome + 1]
+    low = at - 1 if sum(n[first : at - 1]) >= LEAST_BEFORE else at
+    high = at + 1 if sum(n[at + 1 :]) >= LEAST_AFTER else at
+    outcome = number[at]
+    if low < high:
+        before, after = phase(blocks, first, low), phase(blocks, high, len(n))
+        around = phase(blocks, low, high)
+        change = after.mean - before.mean
+        if around.n and abs(change) > _NO_CHANGE * math.sqrt(variance(after, binary)):
+            part = (around.n * after.mean - around.loss) / change / around.n
+            outcome = number[low] + round(min(max(part, 0.0), 1.0) * (number[high] - number[low]))
+    return at_outcome(blocks, now, outcome, statistic, low, high)
+
+
+def at_outcome(
+    blocks: Blocks, now: Now, outcome: int, statistic: float, low: int | None = None, high: int | None = None
+) -> Change:
+    """The change at a known outcome; blocks that have it lie neither before nor behind."""
+    number = [*blocks.number.tolist(), now.outcome + 1]
+    if low is None or high is None:
+        low = sum(end <= outcome for end in number[1:])
+        high = sum(start < outcome for start in number[:-1])
+    ts = time_of(blocks, now, outcome)
+    n, lag = blocks.n.tolist(), blocks.lag.tolist()
+    own = min(high, len(n) - 1)
+    return Change(low, high, outcome, ts, ts - round(lag[own] / max(1, n[own])), statistic)
+
+
+def time_of(blocks: Blocks, now: Now, outcome: int) -> int:
+    """The label time (ms) of an outcome, as if they came evenly within each block."""
+    numbers, times = [*blocks.number.tolist(), now.outcome + 1], [*blocks.t1.tolist(), now.ts]
+    k = max((k for k, number in enumerate(numbers[:-1]) if number <= outcome), default=0)
+    span = numbers[k + 1] - numbers[k]
+    past = min(max(0, outcome - numbers[k]), span)
+    return int(times[k] + (times[k + 1] - times[k]) * past // span)

@@ -1,0 +1,428 @@
+"""What was measured of each model, as far back as a change may lie: outcomes in blocks, and predictions.
+
+Of a model (and of its temporal correction) one stage is *watched*: `final` where it is evaluated, or else the
+first. Its blocks hold what may tell causes apart, by label, predicted class, segment, label latency and
+version: how many outcomes, and the sum of their losses. Beside them lie blocks of the model's predictions:
+by predicted class how many there were, and how many of them have got their label.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.events import MET, WAITS, Events
+from prequential.core.incidents.blocks import (
+    FEW_BLOCKS,
+    MOST_BLOCKS,
+    Pool,
+    begin_block,
+    cells_of,
+    find_block,
+    has_place,
+    is_full,
+    laid_out,
+    new_pool,
+    place_of,
+    with_owners,
+)
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, records
+from prequential.core.outcomes import OUTCOME, Log
+from prequential.core.signals import SQUARED, WRONG
+from prequential.core.streams import Subjects
+
+#: Classes with columns of their own; all others share the last one.
+MOST_CLASSES = 16
+
+#: Segments of a model with columns of their own, the first ones that have outcomes.
+MOST_SEGMENTS = 64
+
+#: Versions of a model that are told apart at a time.
+VERSIONS = 4
+
+#: Label latencies: below 64 ms, 256 ms, 1 s, 4 s, 16 s, 1 min, … 3 d, and longer, each four times the last.
+LATENCIES = 14
+_SHORTEST_BITS = 6
+
+#: Columns of a block's cells: latencies, versions, then those of classes, then those of segments.
+LATENCY, LATENCY_LOSS = 0, LATENCIES
+VERSION, VERSION_LOSS = 2 * LATENCIES, 2 * LATENCIES + VERSIONS
+CLASSES = VERSION_LOSS + VERSIONS
+
+#: Columns of a class: outcomes with this label and their losses; of them those whose label repeats the one
+#: before; outcomes with this prediction, and their losses.
+LABELLED, LABELLED_LOSS, REPEATED, REPEATED_LOSS, PREDICTED, PREDICTED_LOSS = range(6)
+PER_CLASS = 6
+
+#: Columns of a segment: outcomes, losses.
+PER_SEGMENT = 2
+
+#: Columns of a predicted class in blocks of predictions: predictions, and those of them that have a label.
+MADE, MET_LABEL = range(2)
+PER_PREDICTED = 2
+
+#: Why `follow` stops: all was read; an owner needs more columns or places; it is time to look at owners.
+DONE, ROOM, DUE = range(3)
+
+#: A loss beyond it counts as it: sums of so large ones, and of their squares, stay finite.
+LARGEST_LOSS = 1e30
+
+#: No time or number to look at it.
+NEVER = 1 << 62
+
+#: Positions in `History.notes`: owners due; examples; of ROOM the owner, which of its pools lacks it, and how
+#: many classes and segments must have columns; the record that made owners due.
+DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
+_OF_OUTCOMES, _OF_PREDICTIONS = range(2)
+
+
+class Owners(NamedTuple):
+    """By subject."""
+
+    position: Ints32  # 1 + place of the watched stage among the subject's; 0: it has none
+    owner: Ints32  # the subject whose blocks have its outcomes; of segments their model
+    kind: Bytes  # of the loss
+    slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
+    #: Of owners:
+    model: Ints32  # whose predictions they are
+    classes: Ints32  # with columns
+    segments: Ints32  # with columns
+    slots: Ints32  # that are given away
+    label: Ints32  # 1 + the label before
+    outcomes: Ints  # number of the newest
+    newest: Ints  # largest label time, ms
+    loss: Floats  # of the outcome before
+    example: Ints  # number of the first outcome of the block that has an example
+    predictions: Ints  # of a model
+    newest_prediction: Ints  # largest prediction time, ms
+    check_number: Ints  # look at it when there are so many outcomes
+    check_time: Ints  # … or label time is so late, ms
+
+
+class History(NamedTuple):
+    """All of a shard."""
+
+    owners: Owners
+    versions: Ints32  # (owners, VERSIONS): codes of versions, by column
+    outcomes: Pool
+    predictions: Pool
+    due: Ints32  # owners
+    examples: Ints32  # rows of the log
+    notes: Ints
+
+
+def new_history() -> History:
+    """Nobody is known."""
+    return History(
+        records(Owners, 16), np.zeros((16, VERSIONS), np.int32), new_pool(), new_pool(),
+        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+    )  # fmt: skip
+
+
+def with_subjects(history: History, subjects: int) -> History:
+    """The history with rows for so many subjects."""
+    return history._replace(
+        owners=grown(history.owners, subjects), versions=grown(history.versions, subjects),
+        outcomes=with_owners(history.outcomes, subjects),
+        predictions=with_owners(history.predictions, subjects),
+    )  # fmt: skip
+
+
+def columns(classes: int, segments: int) -> int:
+    """Cells of a block of outcomes."""
+    return CLASSES + PER_CLASS * classes + PER_SEGMENT * segments
+
+
+def column_of_segment(classes: int, segment: int) -> int:
+    """The first column of a segment."""
+    return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
+
+
+def with_room(history: History) -> History:
+    """The history with what the owner lacked at which `follow` stopped."""
+    owners, notes = history.owners, history.notes
+    owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
+    if notes[POOL] == _OF_PREDICTIONS:
+        pool = history.predictions
+        before = int(pool.lines.width[owner])
+        width = max(before, PER_PREDICTED * _power_of_two(wanted))
+        same = [(cell, cell) for cell in range(before)]
+        return history._replace(predictions=laid_out(pool, owner, _places(pool, owner), same, width))
+    pool = history.outcomes
+    classes, segments = int(owners.classes[owner]), int(owners.segments[owner])
+    more, more_segments = max(classes, wanted), max(segments, int(notes[WANTED_SEGMENTS]))
+    now = (
+        _power_of_two(more) if more > classes else classes,
+        _power_of_two(more_segments) if more_segments > segments else segments,
+    )
+    kept = [(cell, cell) for cell in range(CLASSES + PER_CLASS * classes)]
+    old, new = column_of_segment(classes, 0), column_of_segment(now[0], 0)
+    kept += [(old + cell, new + cell) for cell in range(PER_SEGMENT * segments)]
+    pool = laid_out(
+        pool, owner, _places(pool, owner), kept if pool.lines.width[owner] else [], columns(*now)
+    )
+    owners.classes[owner], owners.segments[owner] = now
+    return history._replace(outcomes=pool)
+
+
+def _places(pool: Pool, owner: int) -> int:
+    """Places that an owner gets: more, if it has none left."""
+    places = int(pool.lines.places[owner])
+    return places if has_place(pool, owner) else MOST_BLOCKS if places else FEW_BLOCKS
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+@inner
+def _lacks(history: History, owner: int, pool: int, classes: int, segments: int) -> bool:
+    """Note what an owner lacks; False, as there is no room."""
+    notes = history.notes
+    notes[WANTING], notes[POOL] = owner, pool
+    notes[WANTED_CLASSES], notes[WANTED_SEGMENTS] = classes, segments
+    return False
+
+
+@inner
+def latency_column(latency: int) -> int:
+    """The column of a label latency (ms)."""
+    rest, column = latency >> _SHORTEST_BITS, 0
+    while rest > 0 and column < LATENCIES - 1:
+        rest >>= 2
+        column += 1
+    return column
+
+
+@inner
+def class_column(code: int, classes: int) -> int:
+    """The place of a class's columns, among so many."""
+    return min(max(code, 0), classes - 1)
+
+
+@kernel
+def follow(
+    history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
+    subjects: Subjects,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Take over rows of the outcome log, and events that came before each.
+
+    Returns the next row and the next event, and why it stopped: at the end of a record when owners are due.
+    """
+    owners, notes = history.owners, history.notes
+    i, e = start, first
+    while i < stop:
+        if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
+            return i, e, DUE
+        while e < last and events.before[e] <= i:
+            if not _event(history, events, e):
+                return i, e, ROOM
+            e += 1
+        subject = log.subject[i]
+        place = owners.position[subject]
+        if place and log.kind[i] == OUTCOME and log.sequence[i] - subjects.first[subject] == place - 1:
+            owner = owners.owner[subject]
+            if owner == subject:
+                if not _outcome(history, log, i, owner):
+                    return i, e, ROOM
+            elif not _in_segment(history, log, i, owner, subject):
+                return i, e, ROOM
+        i += 1
+    return i, e, DUE if notes[DUE_COUNT] else DONE
+
+
+@kernel
+def follow_events(history: History, events: Events, first: int, last: int) -> tuple[int, int]:
+    """Take over the remaining events; returns the next one, and why it stopped."""
+    for e in range(first, last):
+        if not _event(history, events, e):
+            return e, ROOM
+    return last, DONE
+
+
+@inner
+def _loss(log: Log, i: int, kind: int) -> float:
+    if kind == WRONG:
+        return 1.0 if log.label[i] != log.prediction[i] else 0.0
+    error = min(abs(log.error[i]), LARGEST_LOSS)
+    return min(error * error, LARGEST_LOSS) if kind == SQUARED else error
+
+
+@inner
+def _add(pool: Pool, cell: int, by: float) -> None:
+    pool.cells[cell] = np.float64(pool.cells[cell]) + by
+
+
+@inner
+def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
+    """An outcome of an owner; False if there is no room for it."""
+    owners, pool = history.owners, history.outcomes
+    blocks, kind = pool.blocks, owners.kind[owner]
+    classes = owners.classes[owner]
+    wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
+    full = is_full(pool, owner)
+    if wanted > classes or pool.lines.width[owner] == 0 or (full and not has_place(pool, owner)):
+        return _lacks(history, owner, _OF_OUTCOMES, wanted, 0)
+    if full:
+        place = begin_block(pool, owner, log.number[i])
+        blocks.t1[place], blocks.ts[place] = log.t1[i], log.ts[i]
+    else:
+        place = place_of(pool, owner, pool.lines.used[owner] - 1)
+    loss, before = _loss(log, i, kind), owners.loss[owner]
+    number, bits = log.number[i], log.bits[i]
+    blocks.n[place] += 1
+    blocks.persistent[place] += bits >> 1
+    blocks.majority[place] += bits & 1
+    blocks.lag[place] += log.t1[i] - log.ts[i]
+    blocks.loss[place] += loss
+    blocks.squares[place] += loss * loss
+    blocks.products[place] += loss * before
+    start = cells_of(pool, owner, place)
+    latency = latency_column(log.latency[i])
+    _add(pool, start + LATENCY + latency, 1.0)
+    _add(pool, start + LATENCY_LOSS + latency, loss)
+    if log.version[i]:
+        version = _version_column(history, owner, log.version[i])
+        _add(pool, start + VERSION + version, 1.0)
+        _add(pool, start + VERSION_LOSS + version, loss)
+    if classes:
+        own = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
+        _add(pool, own + LABELLED, 1.0)
+        _add(pool, own + LABELLED_LOSS, loss)
+        if owners.label[owner] == log.label[i] + 1:
+            _add(pool, own + REPEATED, 1.0)
+            _add(pool, own + REPEATED_LOSS, loss)
+        other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
+        _add(pool, other + PREDICTED, 1.0)
+        _add(pool, other + PREDICTED_LOSS, loss)
+    owners.label[owner] = log.label[i] + 1
+    owners.loss[owner] = loss
+    owners.outcomes[owner] = number
+    if number == 1 or log.t1[i] > owners.newest[owner]:
+        owners.newest[owner] = log.t1[i]
+    if _is_example(history, owner, place, loss, kind):
+        owners.example[owner] = blocks.number[place]
+        history.examples[history.notes[EXAMPLE_COUNT]] = i
+        history.notes[EXAMPLE_COUNT] += 1
+    if number >= owners.check_number[owner] or owners.newest[owner] >= owners.check_time[owner]:
+        owners.check_number[owner] = owners.check_time[owner] = NEVER
+        history.due[history.notes[DUE_COUNT]] = owner
+        history.notes[DUE_COUNT] += 1
+        history.notes[DUE_RECORD] = log.record[i]
+    return True
+
+
+@inner
+def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
+    """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
+    blocks = history.outcomes.blocks
+    if history.owners.example[owner] == blocks.number[place]:
+        return False
+    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > blocks.loss[place])
+
+
+@inner
+def _version_column(history: History, owner: int, version: int) -> int:
+    """The column of a version; one that has none gets that of the one known longest, which is forgotten."""
+    codes = history.versions
+    oldest = 0
+    for column in range(VERSIONS):
+        if codes[owner, column] == version:
+            return column
+        if codes[owner, column] < codes[owner, oldest]:
+            oldest = column
+    if codes[owner, oldest]:
+        pool = history.outcomes
+        for k in range(pool.lines.used[owner]):
+            start = cells_of(pool, owner, place_of(pool, owner, k))
+            pool.cells[start + VERSION + oldest] = pool.cells[start + VERSION_LOSS + oldest] = 0.0
+    codes[owner, oldest] = version
+    return oldest
+
+
+@inner
+def _in_segment(history: History, log: Log, i: int, owner: int, subject: int) -> bool:
+    """The owner's newest outcome is in a segment, too; False if there is no column for it."""
+    owners, pool = history.owners, history.outcomes
+    if owners.slot[subject] == 0:
+        if owners.slots[owner] >= MOST_SEGMENTS:
+            owners.slot[subject] = -1
+        else:
+            owners.slots[owner] += 1
+            owners.slot[subject] = owners.slots[owner]
+    slot = owners.slot[subject]
+    if slot < 0:
+        return True
+    if slot > owners.segments[owner]:
+        return _lacks(history, owner, _OF_OUTCOMES, 0, slot)
+    used = pool.lines.used[owner]
+    if used:
+        start = cells_of(pool, owner, place_of(pool, owner, used - 1))
+        own = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
+        _add(pool, own, 1.0)
+        _add(pool, own + 1, _loss(log, i, owners.kind[owner]))
+    return True
+
+
+@inner
+def _event(history: History, events: Events, e: int) -> bool:
+    """A prediction was made or got its label; False if there is no room for it."""
+    owners, pool = history.owners, history.predictions
+    model, kind = events.model[e], events.kind[e]
+    if (kind != WAITS and kind != MET) or not owners.position[model]:
+        return True
+    classes = pool.lines.width[model] // PER_PREDICTED
+    code = events.prediction[e] if owners.kind[model] == WRONG else 0
+    full = kind == WAITS and is_full(pool, model)
+    if (code >= classes and classes < MOST_CLASSES) or (full and not has_place(pool, model)):
+        return _lacks(history, model, _OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
+    column = PER_PREDICTED * class_column(code, classes)
+    if kind == WAITS:
+        if full:
+            place = begin_block(pool, model, owners.predictions[model] + 1)
+            if owners.predictions[model] == 0 or events.ts[e] > owners.newest_prediction[model]:
+                owners.newest_prediction[model] = events.ts[e]
+            pool.blocks.ts[place] = owners.newest_prediction[model]
+        else:
+            place = place_of(pool, model, pool.lines.used[model] - 1)
+        owners.predictions[model] += 1
+        pool.blocks.n[place] += 1
+        owners.newest_prediction[model] = max(owners.newest_prediction[model], events.ts[e])
+        _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
+    else:
+        place = find_block(pool, model, events.ts[e])
+        if place >= 0:
+            _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
+    return True
+
+
+# ---- read
+
+
+class Blocks(NamedTuple):
+    """An owner's blocks in order, the oldest first."""
+
+    number: Ints
+    n: Ints
+    persistent: Ints
+    majority: Ints
+    t1: Ints
+    ts: Ints
+    lag: Floats
+    loss: Floats
+    squares: Floats
+    products: Floats
+    cells: Any  # (blocks, columns)
+
+
+def read(pool: Pool, owner: int) -> Blocks:
+    """An owner's blocks."""
+    lines = pool.lines
+    first, used, places = int(lines.first[owner]), int(lines.used[owner]), int(lines.places[owner])
+    width, start = int(lines.width[owner]), int(lines.cells[owner])
+    order = pool.blocks.order[first : first + used].astype(np.int64)
+    rows = first + order
+    cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
+    fields: Any = (getattr(pool.blocks, name)[rows] for name in Blocks._fields[:-1])
+    wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
+    return Blocks._make((*wide, cells))

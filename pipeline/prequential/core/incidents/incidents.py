@@ -1,0 +1,445 @@
+"""Incidents: alarms of one model of one change, from the first one until it is over.
+
+A function of the log: alarms are taken at the end of their record, and what is open is looked at again after
+so many outcomes, and at the label time at which it may end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.catalog import OTHER, Catalog, Stream, Subject
+from prequential.core.incidents import change_point, history
+from prequential.core.incidents.analysis import Fixed, Found, View, details, examine
+from prequential.core.incidents.attribution import Names
+from prequential.core.incidents.change_point import CLEAR, Now
+from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
+from prequential.core.kernel import grown
+from prequential.core.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.signals import WRONG
+from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.core.watch import LOSSES
+from prequential.topics.outputs import Alarm, Incident, identity
+
+#: Levels of signals.
+WARNING, ALARM = "warning", "alarm"
+
+OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
+
+#: Outcomes after which an incident is looked at again: a quarter of those since the change, but at least and
+#: at most so many. Recovery is noticed soon enough, and looking costs next to nothing for each outcome.
+_SOON, _PART, _LATE = 64, 4, 1_000
+
+#: Outcomes after the first alarm up to which the change point may still move: a second change might lie
+#: behind them.
+_SETTLED = 300
+
+#: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
+_MOST_ALARMS, _MOST_SIGNALS = 100, 50
+_EXAMPLES, _REMEMBERED = 5, 32
+
+#: A message is due when the severity has moved by this and by this part of itself.
+_MOVE, _MOVE_PART = 0.2, 0.25
+
+
+class Raised(NamedTuple):
+    """An alarm, or a warning, as the shard hands it on."""
+
+    record: int
+    subject: int
+    alarm: Alarm
+    level: str
+
+
+#: What no message has said.
+_NOTHING_SAID = ("", "", 0.0, 0)
+
+
+class Standing(NamedTuple):
+    """How a model stands, for lookers-on: of an open incident its first cause and severity; all by cause."""
+
+    cause: str  # "": none is open
+    severity: float
+    opened: dict[str, int]
+
+
+@dataclass
+class State:
+    """An incident that isn't over."""
+
+    opened: dict[str, int]
+    first: int  # number of the first outcome of the level before
+    former_alarms: int
+    status: str = OPEN
+    revision: int = 0
+    alarms: list[str] = field(default_factory=list)
+    alarm_count: int = 0
+    signals: list[dict[str, Any]] = field(default_factory=list)
+    last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
+    change_point: dict[str, int] = field(default_factory=dict)
+    statistic: float = 0.0  # how clear it is
+    segment: str | None = None  # whose change it is, where the model's own isn't clear
+    recovered: dict[str, int] | None = None
+    #: What the last message said: status, first cause, severity, number of signals.
+    said: list[Any] = field(default_factory=list)
+
+    @property
+    def newest(self) -> dict[str, int]:
+        """From where on it may be quiet: the last alarm, or the recovery."""
+        if self.recovered is None or self.recovered["outcome"] < self.last["outcome"]:
+            return self.last
+        return self.recovered
+
+
+class Incidents:
+    """All of a shard: what is open, and what was measured before."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.history = history.new_history()
+        self.open: dict[int, State] = {}  # by owner
+        #: By owner: number of the first outcome of the present level, alarms so far, and wrong outcomes.
+        self.since: dict[int, int] = {}
+        self.alarms: dict[int, int] = {}
+        self.examples: dict[int, list[tuple[int, str]]] = {}
+        #: By owner: warnings that no incident has yet, by signal, and at which outcome.
+        self.warned: dict[int, list[dict[str, Any]]] = {}
+        #: By owner: incidents so far, by the first cause that they opened with.
+        self.opened: dict[int, dict[str, int]] = {}
+
+    def standings(self, rows: Iterable[int]) -> dict[int, Standing]:
+        """How those of these subjects stand whose incidents are looked for."""
+        position = self.history.owners.position
+        found = {}
+        for row in rows:
+            if row < len(position) and position[row] and self.history.owners.owner[row] == row:
+                state, opened = self.open.get(row), dict(self.opened.get(row, {}))
+                is_open = state is not None and state.status == OPEN
+                _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
+                found[row] = Standing(cause, severity, opened)
+        return found
+
+    # ---- rows
+
+    def add(self, row: int) -> None:
+        """A subject is evaluated: say what of it is watched."""
+        about = self._catalog.subjects[row]
+        assert about is not None
+        if row >= len(self.history.owners.position):
+            self.history = history.with_subjects(self.history, len(self._catalog.subjects))
+        owners, stream = self.history.owners, self._catalog.streams[about.stream]
+        if about.kind in (BASELINE, BASELINE_AGE, AGE) or not stream.evaluated:
+            return
+        own = about.kind in (MODEL, CORRECTION)
+        owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
+        owners.owner[row] = row if own else self._model(row)
+        owners.model[row] = self._model(row)
+        numbers = stream.config.task == "regression"
+        owners.kind[row] = LOSSES[stream.config.loss] if numbers else WRONG
+        if not owners.check_number[row]:
+            owners.check_number[row] = owners.check_time[row] = NEVER
+
+    def stage_of(self, owner: int) -> str:
+        """The stage of a model that is watched."""
+        return watched_stage(self._stream(owner).evaluated)
+
+    def _model(self, row: int) -> int:
+        return int(self._catalog.columns.subjects.model[row])
+
+    def owner_of(self, about: Subject) -> int:
+        """Whose incidents its alarms belong to: of segments and stages at an age their model's."""
+        return self._model(about.row) if about.kind in (SEGMENT, AGE) else about.row
+
+    # ---- the log
+
+    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
+        """Take over all that the logs have, and these alarms, which are in order of records.
+
+        Returns the alarms, and the messages about incidents among them.
+        """
+        count = int(logs.used[OUTCOMES])
+        found: list[Alarm | Incident] = []
+        self._ensure(count)
+        row = event = at = 0
+        while at < len(raised):
+            record, first = raised[at].record, at
+            while at < len(raised) and raised[at].record == record:
+                at += 1
+            stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
+            row, event = self._follow(logs, row, stop, event, records, found)
+            found += (one.alarm for one in raised[first:at] if one.level == ALARM)
+            found += self._raised(raised[first:at])
+        _, event = self._follow(logs, row, count, event, records, found)
+        self.follow_events(logs, event)
+        return found
+
+    def follow_events(self, logs: Logs, event: int = 0) -> None:
+        """Take over what became of predictions after all outcomes."""
+        why = ROOM
+        while why == ROOM:
+            event, why = history.follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
+            if why == ROOM:
+                self.history = history.with_room(self.history)
+
+    def _follow(
+        self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
+        found: list[Alarm | Incident],
+    ) -> tuple[int, int]:
+        """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
+        subjects = self._catalog.registry.subjects
+        why = ROOM
+        while why != DONE:
+            row, event, why = history.follow(
+                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), subjects
+            )
+            self._note_examples(logs, records)
+            if why == ROOM:
+                self.history = history.with_room(self.history)
+            elif why == DUE:
+                notes = self.history.notes
+                due = self.history.due[: notes[history.DUE_COUNT]].tolist()
+                notes[history.DUE_COUNT] = 0
+                for owner in due:
+                    found += self._look(owner)
+        return row, event
+
+    def _ensure(self, rows: int) -> None:
+        own = self.history
+        self.history = own._replace(
+            due=grown(own.due, len(self._catalog.subjects)), examples=grown(own.examples, rows)
+        )
+
+    def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
+        own, log = self.history, logs.outcomes
+        count = int(own.notes[history.EXAMPLE_COUNT])
+        own.notes[history.EXAMPLE_COUNT] = 0
+        if not count:
+            return
+        rows = own.examples[:count]
+        columns = (column[rows].tolist() for column in (log.subject, log.number, log.record))
+        for owner, number, record in zip(*columns):
+            kept = self.examples.setdefault(owner, [])
+            kept.append((number, records[record].instance_id))
+            if len(kept) > _REMEMBERED:  # the older they are, the fewer
+                del kept[: len(kept) // 2 : 2]
+
+    # ---- alarms
+
+    def _raised(self, raised: list[Raised]) -> list[Incident]:
+        """Alarms of one record, of whichever models."""
+        by_owner: dict[int, list[Raised]] = {}
+        for one in raised:
+            about = self._catalog.subjects[one.subject]
+            assert about is not None
+            by_owner.setdefault(self.owner_of(about), []).append(one)
+        found = []
+        for owner, own in by_owner.items():
+            if self.history.owners.position[owner]:
+                found += self._alarmed(owner, own)
+        return found
+
+    def _alarmed(self, owner: int, raised: list[Raised]) -> list[Incident]:
+        """Alarms and warnings of one model at one record."""
+        found: list[Incident] = []
+        config = self._stream(owner).config.incidents
+        opening = [one for one in raised if one.level == ALARM or config.warnings]
+        state = self.open.get(owner)
+        if state is not None and opening and self._is_another(owner, state):
+            found.append(self._close(owner, state))
+            state = None
+        if state is None:
+            if not opening:
+                for one in raised:
+                    self._note_warning(owner, one)
+                return found
+            state = self._begin(owner)
+        for one in raised:
+            self._join(state, one)
+        alarms = sum(one.level == ALARM for one in raised)
+        self.alarms[owner] = self.alarms.get(owner, 0) + alarms
+        if opening:
+            state.last = self._now(owner)._asdict()
+        if not state.revision:
+            found.append(self._say(owner, state, self._find(owner, state)))
+        self._schedule(owner, state)
+        return found
+
+    def _begin(self, owner: int) -> State:
+        now = self._now(owner)
+        state = State(now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0))
+        quiet = self._stream(owner).config.incidents
+        for signal in self.warned.pop(owner, []):
+            if now.ts - signal.pop("ts") < quiet.quiet:
+                state.signals.append(signal)
+        self.open[owner] = state
+        return state
+
+    def _note_warning(self, owner: int, one: Raised) -> None:
+        kept = self.warned.setdefault(owner, [])
+        signal = _signal(one) | {"ts": one.alarm.ts}
+        kept[:] = [*(other for other in kept if not _is_same(other, signal)), signal][-_MOST_SIGNALS:]
+
+    @staticmethod
+    def _join(state: State, one: Raised) -> None:
+        if one.level == ALARM:
+            state.alarm_count += 1
+            if len(state.alarms) < _MOST_ALARMS:
+                state.alarms.append(one.alarm.id)
+        signal = _signal(one)
+        for known in state.signals:
+            if _is_same(known, signal):
+                if known["level"] == WARNING and one.level == ALARM:
+                    known.update(signal)
+                return
+        if len(state.signals) < _MOST_SIGNALS:
+            state.signals.append(signal)
+
+    def _is_another(self, owner: int, state: State) -> bool:
+        """Whether an alarm now is of another change: after a quiet time, and clear behind the last alarm."""
+        if not self._is_quiet(owner, state.newest):
+            return False
+        view = self.view(owner)
+        first = int(np.searchsorted(view.blocks.number, state.change_point["outcome"]))
+        change = change_point.find(view.blocks, view.binary, view.now, first)
+        return change is not None and change.clear and change.outcome > state.last["outcome"]
+
+    def _is_quiet(self, owner: int, last: dict[str, int]) -> bool:
+        config, now = self._stream(owner).config.incidents, self._now(owner)
+        return (
+            now.ts - last["ts"] >= config.quiet
+            and now.outcome - last["outcome"] >= config.quiet_outcomes
+        )
+
+    # ---- looked at
+
+    def _look(self, owner: int) -> list[Incident]:
+        """An incident's time has come: what has changed of it is said."""
+        state = self.open.get(owner)
+        if state is None:
+            return []
+        found = self._find(owner, state)
+        config, now = self._stream(owner).config.incidents, self._now(owner)
+        quiet = self._is_quiet(owner, state.newest)
+        state.status = RECOVERED if found.recovered else OPEN
+        if quiet and (found.recovered or now.ts - state.newest["ts"] >= config.accept):
+            return [self._close(owner, state, found)]
+        self._schedule(owner, state)
+        status, cause, severity, signals = state.said
+        moved = abs(found.severity - severity)
+        if (
+            (status, cause) != (state.status, found.causes[0].cause)
+            or (found.change.clear and moved > _MOVE + _MOVE_PART * abs(severity))
+            or signals != len(state.signals)
+        ):
+            return [self._say(owner, state, found)]
+        return []
+
+    def _close(self, owner: int, state: State, found: Found | None = None) -> Incident:
+        found = self._find(owner, state) if found is None else found
+        state.status = CLOSED
+        message = self._say(owner, state, found)
+        del self.open[owner]
+        owners = self.history.owners
+        owners.check_number[owner] = owners.check_time[owner] = NEVER
+        start = found.recovered or state.change_point
+        if found.change.clear:
+            self.since[owner] = start["outcome"]
+        return message
+
+    def _schedule(self, owner: int, state: State) -> None:
+        """When it is looked at again."""
+        owners, config = self.history.owners, self._stream(owner).config.incidents
+        since = int(owners.outcomes[owner]) - state.change_point["outcome"]
+        owners.check_number[owner] = int(owners.outcomes[owner]) + min(_LATE, max(_SOON, since // _PART))
+        last = state.newest
+        end = last["ts"] + (config.quiet if state.status == RECOVERED else config.accept)
+        owners.check_time[owner] = end if end > owners.newest[owner] else NEVER
+
+    # ---- what the blocks say
+
+    def view(self, owner: int) -> View:
+        """What is known of a model."""
+        own, stream = self.history, self._stream(owner)
+        classes = int(own.owners.classes[owner])
+        names = list(stream.class_names[:classes])
+        if len(stream.class_names) > MOST_CLASSES:
+            names[-1] = OTHER
+        segments = [""] * int(own.owners.slots[owner])
+        for row in stream.subjects:
+            slot = int(own.owners.slot[row])
+            if slot > 0 and own.owners.owner[row] == owner:
+                segments[slot - 1] = self._catalog.subjects[row].segment or ""  # type: ignore[union-attr]
+        versions = [stream.version_name(code) if code else "" for code in own.versions[owner].tolist()]
+        return View(
+            read(own.outcomes, owner), read(own.predictions, int(own.owners.model[owner])),
+            int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
+        )  # fmt: skip
+
+    def _find(self, owner: int, state: State) -> Found:
+        """What is known of an incident's change by now."""
+        view = self.view(owner)
+        settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
+        known = None
+        if state.statistic > CLEAR:
+            known = Fixed(state.segment, state.change_point["outcome"], state.statistic)
+        segments = [one["segment"] for one in state.signals if one["segment"]]
+        back = state.recovered["outcome"] if known and state.recovered else None
+        fixed = known if settled else None
+        found = examine(view, state.first, state.last["outcome"], fixed, segments, back)
+        state.statistic, state.segment = found.change.statistic, found.segment
+        state.change_point = details(found)["change_point"]
+        state.recovered = found.recovered
+        return found
+
+    def _say(self, owner: int, state: State, found: Found) -> Incident:
+        """The next message about an incident."""
+        state.revision += 1
+        if state.revision == 1:
+            counts = self.opened.setdefault(owner, {})
+            counts[found.causes[0].cause] = counts.get(found.causes[0].cause, 0) + 1
+        state.said = [state.status, found.causes[0].cause, found.severity, len(state.signals)]
+        about, stream = self._catalog.subjects[owner], self._stream(owner)
+        assert about is not None
+        place = stream.name, self._catalog.partition, about.model
+        now, point = self._now(owner), state.change_point["outcome"]
+        kept = self.examples.get(owner, [])
+        message = Incident(
+            identity(*place, "incident", state.opened["outcome"]), *place, state.revision, state.status,
+            stage=self.stage_of(owner), opened=dict(state.opened), alarms=list(state.alarms),
+            alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
+            examples=[name for number, name in kept if number >= point][:_EXAMPLES],
+            former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
+            outcome=now.outcome, ts=now.ts, config=stream.config.digest, **details(found),
+        )  # fmt: skip
+        if state.recovered is not None and state.status != OPEN:
+            message.recovered = state.recovered
+        return message
+
+    def _stream(self, owner: int) -> Stream:
+        about = self._catalog.subjects[owner]
+        assert about is not None
+        return self._catalog.streams[about.stream]
+
+    def _now(self, owner: int) -> Now:
+        owners = self.history.owners
+        return Now(int(owners.outcomes[owner]), int(owners.newest[owner]))
+
+
+def watched_stage(stages: tuple[str, ...]) -> str:
+    """The stage of a model that is watched: `final`, or else the first."""
+    return "final" if "final" in stages else stages[0]
+
+
+def _signal(one: Raised) -> dict[str, Any]:
+    alarm = one.alarm
+    return {
+        "detector": alarm.detector, "signal": alarm.signal, "stage": alarm.stage, "segment": alarm.segment,
+        "outcome": alarm.outcome, "level": one.level,
+    }  # fmt: skip
+
+
+def _is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return all(a[name] == b[name] for name in ("detector", "signal", "stage", "segment"))

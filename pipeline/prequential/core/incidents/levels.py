@@ -1,0 +1,120 @@
+"""Levels: the mean loss over some blocks, with its interval; how bad a change is, and when it is over."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core import intervals
+from prequential.core.incidents.history import Blocks
+from prequential.core.kernel import Floats
+
+#: Standard normal quantile of a two-sided interval of 95 %.
+_Z = 1.959963984540054
+
+#: A severity beyond it, up or down, is taken for this: ten standard deviations are as bad as a hundred.
+MOST_SEVERE = 10.0
+
+
+class Phase(NamedTuple):
+    """Sums over consecutive blocks."""
+
+    n: int
+    loss: float
+    squares: float
+    products: float  # NaN: not known
+    persistent: int
+    majority: int
+    cells: Floats  # by column
+
+    @property
+    def mean(self) -> float:
+        return self.loss / self.n if self.n else 0.0
+
+
+class Level(NamedTuple):
+    """A mean loss of `n` outcomes, with its 95 % interval."""
+
+    level: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """As it stands in messages."""
+        return {"level": self.level, "interval": (self.low, self.high), "n": self.n}
+
+
+def phase(blocks: Blocks, first: int, last: int) -> Phase:
+    """Sums over the blocks from `first` up to `last`, one after the other."""
+    return Phase(
+        int(blocks.n[first:last].sum()), math.fsum(blocks.loss[first:last]),
+        math.fsum(blocks.squares[first:last]), math.fsum(blocks.products[first:last]),
+        int(blocks.persistent[first:last].sum()), int(blocks.majority[first:last].sum()),
+        _columns(blocks.cells[first:last]),
+    )  # fmt: skip
+
+
+def _columns(cells: Any) -> Floats:
+    """Sums of columns, from the first row on: numpy's own order depends on the processor."""
+    if not len(cells):
+        return np.zeros(cells.shape[1])
+    found: Floats = np.cumsum(cells, axis=0)[-1]
+    return found
+
+
+def level_of(of: Phase, binary: bool) -> Level:
+    """The mean loss: of 0 and 1 with Wilson's interval, of numbers with the normal one.
+
+    Both on as many independent outcomes as these are worth: n·(1 - r)/(1 + r), r the correlation of
+    neighbouring losses (`prequential.core.intervals`).
+    """
+    if not of.n:
+        return Level(0.0, 0.0, 0.0, 0)
+    worth = of.n / widening(of, binary)
+    if binary:
+        low, high = intervals.wilson(of.mean, worth)
+    else:
+        half = _Z * math.sqrt(variance(of, binary) / worth)
+        low, high = of.mean - half, of.mean + half
+    return Level(of.mean, low, high, of.n)
+
+
+def variance(of: Phase, binary: bool) -> float:
+    """Of one outcome's loss; of 0 and 1 with one more of each, so that it is never 0."""
+    if binary:
+        p = (of.loss + 1) / (of.n + 2)
+        return p * (1 - p)
+    return max(0.0, of.squares / of.n - of.mean * of.mean) if of.n else 0.0
+
+
+def widening(of: Phase, binary: bool) -> float:
+    """Dependent outcomes that one independent is worth: (1 + r)/(1 - r), at least 1."""
+    if math.isnan(of.products):
+        return 1.0
+    if binary:
+        once = of.loss - of.products
+        pairs = np.array([of.n - of.loss - once, once, once, of.products])
+        correlation = intervals.autocorrelation(pairs)
+    else:
+        spread = variance(of, binary)
+        correlation = (of.products / of.n - of.mean * of.mean) / spread if spread > 0 else 0.0
+    return 1 / intervals.shrunk(1.0, correlation)
+
+
+def severity(before: Phase, after: Phase, binary: bool) -> float:
+    """Cohen's d: the change of the level in standard deviations of one outcome's loss; above 0: worse.
+
+    The deviation is the root of the mean of both variances. 0.2 is called small, 0.5 medium, 0.8 large (Cohen
+    1988).
+    """
+    if not before.n or not after.n:
+        return 0.0
+    change = after.mean - before.mean
+    spread = math.sqrt((variance(before, binary) + variance(after, binary)) / 2)
+    if not change:
+        return 0.0
+    d = change / spread if spread > abs(change) / MOST_SEVERE else math.copysign(MOST_SEVERE, change)
+    return max(-MOST_SEVERE, min(MOST_SEVERE, d))

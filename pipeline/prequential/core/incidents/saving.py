@@ -1,0 +1,137 @@
+"""What a snapshot says of incidents, and how a shard gets it back, also under another configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from prequential.core.incidents import history
+from prequential.core.incidents.blocks import Pool
+from prequential.core.incidents.history import CLASSES, History, with_subjects
+from prequential.core.incidents.incidents import Incidents, State, watched_stage
+from prequential.core.kernel import columns_of, grown
+
+#: Columns of owners that the configuration decides.
+_SETTINGS = ("position", "owner", "kind", "model")
+
+_POOLS = ("outcomes", "predictions")
+
+
+def head(incidents: Incidents) -> dict[str, Any]:
+    """What is open, and what is known beside the tables."""
+    return {
+        "incidents": {
+            "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
+            "since": list(incidents.since.items()),
+            "alarms": list(incidents.alarms.items()),
+            "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
+            "examples": [[owner, [list(one) for one in kept]] for owner, kept in incidents.examples.items()],
+            "warned": [[owner, [dict(one) for one in kept]] for owner, kept in incidents.warned.items()],
+        }
+    }
+
+
+def arrays(of: History, subjects: int) -> Iterator[tuple[str, Any]]:
+    """All tables, by name, not copied."""
+    for name, column in columns_of(of.owners).items():
+        yield f"incidents|owners|{name}", column[:subjects]
+    yield "incidents|versions", of.versions[:subjects]
+    for name in _POOLS:
+        pool: Pool = getattr(of, name)
+        for field, column in columns_of(pool.lines).items():
+            yield f"incidents|{name}|lines|{field}", column[:subjects]
+        for field, column in columns_of(pool.blocks).items():
+            yield f"incidents|{name}|blocks|{field}", column[: pool.used[0]]
+        yield f"incidents|{name}|cells", pool.cells[: pool.used[1]]
+        yield f"incidents|{name}|used", pool.used
+
+
+def restore(
+    incidents: Incidents, saved: dict[str, Any], content: dict[str, Any], stages: dict[int, Sequence[str]],
+    segments_kept: dict[int, bool],
+) -> list[int]:  # fmt: skip
+    """Give present models what was saved of them; returns those that start empty.
+
+    `stages` are those that the subjects of the snapshot had, `segments_kept` says by model of the snapshot
+    whether its segments are still the same.
+    """
+    own = incidents.history
+    rows = len(content["incidents|owners|position"])
+    own = with_subjects(own, rows)
+    own = own._replace(
+        outcomes=_pool(own.outcomes, "incidents|outcomes", content),
+        predictions=_pool(own.predictions, "incidents|predictions", content),
+    )
+    incidents.history = own
+    own.versions[:rows] = content["incidents|versions"]
+    for name, column in columns_of(own.owners).items():
+        if name not in _SETTINGS:
+            column[:rows] = content[f"incidents|owners|{name}"]
+    lost = []
+    kind = content["incidents|owners|kind"]
+    for row in np.flatnonzero(own.owners.position).tolist():
+        if own.owners.owner[row] != row:
+            if row < rows and not segments_kept[int(own.owners.owner[row])]:
+                own.owners.slot[row] = 0
+        elif row >= rows or row not in stages:
+            _forget(own, row)
+        elif (
+            watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != own.owners.kind[row]
+        ):
+            lost.append(row)
+            _forget(own, row)
+        elif not segments_kept[row]:
+            _forget_segments(own, row)
+    present = set(np.flatnonzero(own.owners.position[:rows]).tolist()) - set(lost)
+    _restore_head(incidents, saved["incidents"], present)
+    return lost
+
+
+def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:
+    incidents.open = {owner: State(**state) for owner, state in saved["open"] if owner in present}
+    for name in ("since", "alarms", "opened"):
+        setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
+    incidents.examples = {
+        owner: [(number, name) for number, name in kept]
+        for owner, kept in saved["examples"] if owner in present
+    }  # fmt: skip
+    incidents.warned = {owner: kept for owner, kept in saved["warned"] if owner in present}
+
+
+def _pool(empty: Pool, name: str, content: dict[str, Any]) -> Pool:
+    used = content[f"{name}|used"].copy()
+    pool = Pool(
+        empty.lines, grown(empty.blocks, int(used[0])), grown(empty.cells, int(used[1])), used
+    )  # fmt: skip
+    for field, column in columns_of(pool.lines).items():
+        saved = content[f"{name}|lines|{field}"]
+        column[: len(saved)] = saved
+    for field, column in columns_of(pool.blocks).items():
+        column[: used[0]] = content[f"{name}|blocks|{field}"]
+    pool.cells[: used[1]] = content[f"{name}|cells"]
+    return pool
+
+
+def _forget(own: History, row: int) -> None:
+    """A model's history begins anew."""
+    owners: Any = own.owners
+    for name, column in columns_of(owners).items():
+        if name not in _SETTINGS:
+            column[row] = 0
+    owners.check_number[row] = owners.check_time[row] = history.NEVER
+    own.versions[row] = 0
+    for pool in (own.outcomes, own.predictions):
+        for column in columns_of(pool.lines).values():
+            column[row] = 0
+
+
+def _forget_segments(own: History, row: int) -> None:
+    """A model's segments are others: their columns are empty."""
+    own.owners.slots[row] = 0
+    pool = own.outcomes
+    places, width = int(pool.lines.places[row]), int(pool.lines.width[row])
+    start = int(pool.lines.cells[row])
+    cells = pool.cells[start : start + places * width].reshape(places, width)
+    cells[:, CLASSES + history.PER_CLASS * int(own.owners.classes[row]) :] = 0

@@ -1,0 +1,208 @@
+"""All models at a glance, the worst first: one page of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prequential.confignames import margin
+from prequential.core.measures import LESS_IS_BETTER
+from prequential.dashboard.history import History
+from prequential.dashboard.incidents import OPEN, began
+from prequential.incident_text import cause_in_words
+from prequential.topics.outputs import Incident
+from prequential.watching.changes import Change
+from prequential.watching.ranking import (
+    OTHER_WAYS,
+    Choice,
+    Ranking,
+    Row,
+    is_baseline,
+    is_recent,
+    measures_shown,
+)
+from prequential.watching.state import ModelKey
+
+#: Rows of a page, at most: more than anybody reads, and few enough to be sent every second.
+MOST_ROWS = 200
+
+#: Measures that are columns, points of a row's course, and lines of the lists above the table.
+_MEASURES, _POINTS, _LISTED = 4, 48, 8
+
+#: Kappas against a baseline: below 0 the baseline is better.
+_AGAINST = {"kappa_per": "repeating the latest label", "kappa_maj": "the most frequent label"}
+
+
+class Missed(NamedTuple):
+    """A bound of the objective that a model doesn't keep."""
+
+    measure: str
+    value: float
+    bound: float
+    less_is_better: bool
+
+
+class Overview:
+    """Pages of models in the order of a choice."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._ranking = Ranking(history, self._urgency)
+        self._rows: list[Row] = []
+        #: What the rows were made of.
+        self._made: tuple[Any, ...] = ()
+
+    def rows(self, choice: Choice, now: int, stamp: object = None) -> list[Row]:
+        """All models that the choice leaves, in order; the same `stamp` as before is the same order."""
+        made = choice, stamp
+        if stamp is None or made != self._made:
+            self._ranking.choice = choice
+            self._rows = self._ranking.rows(now)
+            self._made = made
+        return self._rows
+
+    def page(
+        self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None
+    ) -> dict[str, Any]:
+        """One page, from 0, of so many rows; `now` in epoch ms."""
+        history = self._history
+        rows = self.rows(choice, now, stamp)
+        size = max(1, min(size, MOST_ROWS))
+        page = max(0, min(page, (len(rows) - 1) // size))
+        measures = measures_shown(history.measures, choice.by)[:_MEASURES]
+        sequences = [row.sequence for row in rows if row.sequence is not None]
+        return {
+            "now": now,
+            "total": len(rows),
+            "models": len(history.models),
+            "streams": len({key.stream for key in history.models}),
+            "page": page,
+            "size": size,
+            "measures": measures,
+            "choice": {
+                "stage": choice.stage, "estimator": choice.estimator, "by": choice.by,
+                "search": choice.search, "reverse": choice.reverse,
+            },
+            "shown": sorted({f"{one.stage} · {one.estimator}" for one in sequences})[:_LISTED],
+            "options": {
+                "by": [*OTHER_WAYS, *measures_shown(history.measures, None)],
+                "stages": sorted({one.stage for model in history.models.values() for one in model.sequences}),
+                "estimators": sorted(
+                    {one.estimator for model in history.models.values() for one in model.sequences}
+                ),
+            },
+            "rows": [self.row(row, measures, now) for row in rows[page * size : (page + 1) * size]],
+            "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
+            "incidents_open": sum(one.status == OPEN for one in history.incidents.all()),
+            "changes": self._changes(now),
+        }  # fmt: skip
+
+    def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
+        """One model as a line."""
+        history, key, reading = self._history, row.model.key, row.reading
+        missed = self.missed(row)
+        values = {} if reading is None else reading.measures
+        incident = history.incidents.open_of(*_of(key))
+        change = row.change
+        return {
+            "stream": key.stream,
+            "model": key.model,
+            "partition": key.partition,
+            "split": key.stream in history.split,
+            "baseline": is_baseline(key.model),
+            "stage": row.sequence.stage if row.sequence else None,
+            "estimator": row.sequence.estimator if row.sequence else None,
+            "as_chosen": row.as_chosen,
+            "n": reading.n if reading else None,
+            "outcomes": reading.outcomes if reading else None,
+            "heard": row.model.time,
+            "version": reading.model_version if reading else None,
+            "started_empty": bool(reading and reading.started_empty),
+            "values": {name: values[name] for name in measures if name in values},
+            "missed": [one._asdict() for one in missed],
+            "worse_than": [
+                words
+                for name, words in _AGAINST.items()
+                if values.get(name, 0.0) < 0 and not is_baseline(key.model)
+            ],
+            "incident": None if incident is None else incident_line(incident),
+            "alarms": None if change is None else _change(change, now),
+            "course": self._course(row, measures),
+        }
+
+    def missed(self, row: Row) -> list[Missed]:
+        """Bounds of the configured objective that what is shown of a model doesn't keep."""
+        objective = self._history.config.stream(row.model.key.stream).objective
+        if objective is None or row.reading is None or is_baseline(row.model.key.model):
+            return []
+        values = row.reading.measures
+        return [
+            Missed(name, values[name], bound, name in LESS_IS_BETTER)
+            for name, bound in objective.bounds.items()
+            if name in values and margin(name, values[name], bound) + objective.tolerance < 0
+        ]
+
+    def _urgency(self, row: Row) -> tuple[Any, ...]:
+        """Models with an open incident first, the most severe one above; then those that miss objectives."""
+        incident = self._history.incidents.open_of(*_of(row.model.key))
+        severity = 0.0 if incident is None else incident.severity
+        return incident is None, -severity, not self.missed(row)
+
+    def _course(self, row: Row, measures: list[str]) -> list[float | None]:
+        """How the first measure that the model has went."""
+        past = self._history.past.get(row.model.key)
+        if past is None or row.sequence is None or row.reading is None:
+            return []
+        name = next((name for name in measures if name in row.reading.measures), None)
+        series = past.series.get(row.sequence)
+        if name is None or series is None:
+            return []
+        values = self._history.within(series).values(name)
+        return [values[place] for place in series.at_most(_POINTS)]
+
+    def _changes(self, now: int) -> list[dict[str, Any]]:
+        """The newest alarms, those of one change as one; without those of open incidents, which say more."""
+        found = [
+            (change, model.key)
+            for model in self._history.models.values()
+            if (change := model.changes.newest) is not None
+            and self._history.incidents.open_of(*_of(model.key)) is None
+        ]
+        found.sort(key=lambda one: (-one[0].time, one[1]))
+        return [
+            {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
+            for change, key in found[:_LISTED]
+        ]
+
+
+def incident_line(one: Incident) -> dict[str, Any]:
+    """An incident in short."""
+    return {
+        "id": one.id,
+        "stream": one.stream,
+        "model": one.model,
+        "partition": one.partition,
+        "stage": one.stage,
+        "status": one.status,
+        "severity": one.severity,
+        "began": began(one),
+        "segment": one.segment,
+        "causes": [cause_in_words(cause) for cause in one.causes[:2]],
+    }
+
+
+def _of(key: ModelKey) -> tuple[str, str, int]:
+    return key.stream, key.model, key.partition
+
+
+def _change(change: Change, now: int) -> dict[str, Any]:
+    return {
+        "count": change.count,
+        "began": change.began,
+        "time": change.time,
+        "recent": is_recent(change, now),
+        "outcome": change.outcome,
+        "signals": list(change.signals),
+        "stages": list(change.stages),
+        "segments": list(change.segments),
+        "whole": change.whole,
+    }

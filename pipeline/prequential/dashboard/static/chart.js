@@ -1,0 +1,353 @@
+// Courses on an axis of time or outcomes: lines that differ in dash and mark, bands, and what happened.
+
+import { h, svg, shown } from "./dom.js";
+import { clock, count, number } from "./format.js";
+
+const HEIGHT = 210;
+
+// Lines are told apart without colour: dashes, and the names at their ends.
+const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
+const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" };
+
+// Points of a line up to which each is marked.
+const MARKED = 60;
+
+// Points of a line from which on the first of them don't matter for its heights.
+const SETTLING = 24;
+
+// Rows of the table beneath a chart.
+const LISTED = 100;
+
+// How times are written on the axis: from a step of so many seconds on, what always stands there, and what does where
+// the year, the day or the minute begins (see uPlot's `values`). The day has 24 hours.
+const TIMES = [
+  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [0.001, ":{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+];
+
+export function dashOf(place) {
+  return DASHES[place % DASHES.length];
+}
+
+// A chart below a heading. `update` takes {axis, range, lines, references, marks}; `zoom` is told what was dragged over.
+export function createChart(parent, title, zoom) {
+  const holder = h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": title });
+  const legend = h("div", { class: "legend" });
+  const readout = h("p", { class: "readout", "aria-live": "polite" });
+  const values = h("details", { "data-key": `values ${title}` }, h("summary", {}, "Values as a table"));
+  const figure = h("figure", { class: "chart", "data-title": title }, h("figcaption", {}, title), holder, legend, readout, values);
+  parent.append(figure);
+  let plot = null;
+  let state = null;
+  let made = "";
+
+  const draw = () => {
+    const width = holder.clientWidth;
+    if (!state || width < 50) return;
+    const data = aligned(state);
+    // What a plot is made of; other data alone need no other plot.
+    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low)]), dark(), figure.dataset.redraw]);
+    if (!plot || shape !== made) {
+      if (plot) plot.destroy();
+      holder.replaceChildren();
+      plot = new globalThis.uPlot(options(state, width, () => state, readout, zoom), data, holder);
+      made = shape;
+    } else {
+      if (plot.width !== width) plot.setSize({ width, height: HEIGHT });
+      plot.setData(data, false);
+    }
+    plot.setScale("x", { min: scaled(state, state.range[0]), max: scaled(state, state.range[1]) });
+    const drawn = state.lines.map((line) => line.y.filter((value) => value !== null && value !== undefined).length);
+    figure.dataset.points = drawn.reduce((sum, one) => sum + one, 0);
+    figure.dataset.marks = marksWithin(state).length;
+    holder.setAttribute("aria-label", `${title}: ${state.lines.map((line) => `${line.name} ${number(last(line.y))}`).join(", ")}`);
+    legend.replaceChildren(...state.lines.map((line, place) => sample(state, line, place)), ...notes(state));
+    fillTable(values, state);
+  };
+
+  const observer = new ResizeObserver(() => draw());
+  observer.observe(holder);
+  holder.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!plot || !step) return;
+    event.preventDefault();
+    const from = plot.cursor.idx ?? (step > 0 ? -1 : plot.data[0].length);
+    const to = Math.max(0, Math.min(from + step, plot.data[0].length - 1));
+    plot.setCursor({ left: plot.valToPos(plot.data[0][to], "x"), top: HEIGHT / 3 });
+  });
+  values.addEventListener("toggle", () => state && fillTable(values, state));
+  return {
+    element: figure,
+    update(next) {
+      state = next;
+      draw();
+    },
+    close() {
+      observer.disconnect();
+      if (plot) plot.destroy();
+      figure.remove();
+    },
+  };
+}
+
+function dark() {
+  return globalThis.matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function lineColour(line, place) {
+  return colour(line.quiet ? "--quiet" : `--line-${(place % 6) + 1}`);
+}
+
+// uPlot's times are seconds.
+function scaled(state, value) {
+  return state.axis === "t" ? value / 1000 : value;
+}
+
+function last(values) {
+  for (let i = values.length - 1; i >= 0; i -= 1) if (values[i] !== null && values[i] !== undefined) return values[i];
+  return null;
+}
+
+// All lines on one axis. A place of another line's point is undefined (drawn through), a missing value null (a gap).
+function aligned(state) {
+  const tables = state.lines.map((line) => {
+    const xs = [];
+    const ys = [[], [], []];
+    line.x.forEach((x, i) => {
+      // Of points at the same place the last one counts.
+      const at = xs.length && xs[xs.length - 1] === scaled(state, x) ? xs.length - 1 : xs.length;
+      xs[at] = scaled(state, x);
+      [line.y, line.low ?? [], line.high ?? []].forEach((column, c) => {
+        ys[c][at] = column[i] ?? null;
+      });
+    });
+    return line.low ? [xs, ...ys] : [xs, ys[0]];
+  });
+  return tables.length ? globalThis.uPlot.join(tables) : [[]];
+}
+
+function marksWithin(state) {
+  const [low, high] = state.range;
+  return state.marks.filter((mark) => at(state, mark) >= low && at(state, mark) <= high);
+}
+
+function at(state, mark) {
+  return state.axis === "t" ? mark.t : mark.outcome;
+}
+
+function options(first, width, now, readout, zoom) {
+  const text = colour("--text");
+  const grid = { stroke: colour("--grid"), width: 1 };
+  const font = "12px system-ui, sans-serif";
+  const time = first.axis === "t";
+  const series = [{}];
+  const bands = [];
+  first.lines.forEach((line, place) => {
+    const few = line.y.length <= MARKED;
+    series.push({
+      label: line.name, stroke: lineColour(line, place), width: line.quiet ? 1.2 : 2, dash: dashOf(place),
+      points: { show: few && !line.quiet, size: 5 },
+    });
+    if (line.low) {
+      series.push({ stroke: "transparent", width: 0, points: { show: false } }, { stroke: "transparent", width: 0, points: { show: false } });
+      bands.push({ series: [series.length - 1, series.length - 2], fill: `${lineColour(line, place)}30` });
+    }
+  });
+  const told = first.format ?? tick;
+  return {
+    width,
+    height: HEIGHT,
+    padding: [18, 92, 0, 0],
+    legend: { show: false },
+    tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    scales: {
+      x: { time, range: (plot, low, high) => [low, high > low ? high : low + 1] },
+      y: { range: (plot) => spread(plot, now()) },
+    },
+    axes: [
+      { stroke: text, font, grid, ticks: grid, space: 84, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
+      { stroke: text, font, grid, ticks: grid, size: first.format ? 76 : 62, values: (plot, splits) => splits.map((value) => told(value)) },
+    ],
+    series,
+    bands,
+    cursor: { sync: { key: "prequential", setSeries: false, scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => zoom(null) }, points: { size: 7 } },
+    hooks: {
+      draw: [(plot) => decorate(plot, now())],
+      setCursor: [(plot) => tell(plot, now(), readout)],
+      setSelect: [(plot) => {
+        const { left, width: chosen } = plot.select;
+        if (chosen < 5) return;
+        const ends = [plot.posToVal(left, "x"), plot.posToVal(left + chosen, "x")];
+        plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        zoom(time ? ends.map((end) => end * 1000) : ends);
+      }],
+    },
+  };
+}
+
+function tick(value) {
+  return Math.abs(value) >= 1e4 ? number(value) : String(Number(value.toPrecision(4)));
+}
+
+// The heights of what is seen, with some air; lines of reference are seen if they are near. Of many points the first
+// ones don't count: estimates of a few outcomes are anywhere, and their intervals everywhere.
+function spread(plot, state) {
+  const { min, max } = plot.scales.x;
+  let low = Infinity;
+  let high = -Infinity;
+  for (const one of state.lines) {
+    const seen = one.x.map((x, i) => i).filter((i) => scaled(state, one.x[i]) >= min && scaled(state, one.x[i]) <= max);
+    for (const i of seen.length >= SETTLING ? seen.slice(Math.floor(seen.length / 12)) : seen) {
+      for (const column of [one.y, one.low ?? [], one.high ?? []]) {
+        const value = column[i];
+        if (value === null || value === undefined) continue;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+    }
+  }
+  if (low > high) return [0, 1];
+  for (const one of state.references) {
+    const height = high - low || Math.abs(high) || 1;
+    if (one.y >= low - height && one.y <= high + height) {
+      low = Math.min(low, one.y);
+      high = Math.max(high, one.y);
+    }
+  }
+  const air = 0.08 * (high - low) || 0.05 * Math.abs(high) || 0.5;
+  return [low - air, high + air];
+}
+
+// Lines of reference, marks, and the names of lines at their ends.
+function decorate(plot, state) {
+  const { ctx } = plot;
+  const ratio = globalThis.devicePixelRatio || 1;
+  const { left, top, width, height } = plot.bbox;
+  ctx.save();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.lineWidth = ratio;
+  for (const one of state.references) {
+    const y = plot.valToPos(one.y, "y", true);
+    if (y < top || y > top + height) continue;
+    ctx.strokeStyle = ctx.fillStyle = colour("--reference");
+    ctx.setLineDash([1 * ratio, 3 * ratio]);
+    line(ctx, left, y, left + width, y);
+    ctx.textAlign = "right";
+    ctx.fillText(one.text, left + width - 4 * ratio, y - 3 * ratio);
+  }
+  ctx.textAlign = "center";
+  for (const mark of marksWithin(state)) {
+    const x = plot.valToPos(scaled(state, at(state, mark)), "x", true);
+    ctx.strokeStyle = ctx.fillStyle = colour(`--${mark.kind}`);
+    ctx.setLineDash(mark.kind === "version" ? [4 * ratio, 4 * ratio] : mark.kind === "alarm" ? [2 * ratio, 2 * ratio] : []);
+    line(ctx, x, top, x, top + height);
+    ctx.fillText(GLYPHS[mark.kind], x, top - 3 * ratio);
+  }
+  endNames(plot, state, ctx, ratio);
+  ctx.restore();
+}
+
+function line(ctx, x, y, toX, toY) {
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  ctx.lineTo(toX, toY);
+  ctx.stroke();
+}
+
+// Names behind the last points, moved apart where they would cover each other.
+function endNames(plot, state, ctx, ratio) {
+  const { left, top, width, height } = plot.bbox;
+  const names = state.lines
+    .map((one, place) => ({ text: one.short ?? one.name, colour: lineColour(one, place), y: plot.valToPos(last(one.y) ?? NaN, "y", true) }))
+    .filter((one) => one.y >= top && one.y <= top + height)
+    .sort((a, b) => a.y - b.y);
+  const step = 12 * ratio;
+  names.forEach((one, i) => {
+    if (i) one.y = Math.max(one.y, names[i - 1].y + step);
+  });
+  ctx.textAlign = "left";
+  for (const one of names) {
+    ctx.fillStyle = one.colour;
+    ctx.fillText(one.text.length > 13 ? `${one.text.slice(0, 12)}…` : one.text, left + width + 4 * ratio, one.y + 4 * ratio);
+  }
+}
+
+// What is beneath the cursor, in words.
+function tell(plot, state, readout) {
+  const place = plot.cursor.idx;
+  if (place === null || place === undefined || plot.cursor.left < 0) {
+    readout.replaceChildren();
+    return;
+  }
+  const x = plot.data[0][place];
+  let column = 1;
+  const parts = state.lines.map((one) => {
+    const value = plot.data[column][place];
+    column += one.low ? 3 : 1;
+    return value === undefined ? null : `${one.name} ${format(state)(value)}`;
+  });
+  const near = marksWithin(state).filter((mark) => Math.abs(plot.valToPos(scaled(state, at(state, mark)), "x") - plot.cursor.left) < 6);
+  const where = state.axis === "t" ? clock(x * 1000) : `outcome ${count(x)}`;
+  readout.textContent = shown([where, ...parts.filter((part) => part), ...near.slice(0, 5).map((mark) => `${GLYPHS[mark.kind]} ${mark.text}`)].join(" · "));
+}
+
+function format(state) {
+  return state.format ?? number;
+}
+
+// How a line looks, and its newest value.
+function sample(state, one, place) {
+  const end = last(one.y);
+  const low = one.low ? last(one.low) : null;
+  const within = low === null ? "" : ` (${number(low)} to ${number(last(one.high))})`;
+  return h("span", { class: "sample" },
+    svg("svg", { width: 34, height: 8, "aria-hidden": "true" },
+      svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, class: one.quiet ? "line-quiet" : `line-${(place % 6) + 1}`, "stroke-dasharray": dashOf(place).join(" ") || null })),
+    ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
+}
+
+function notes(state) {
+  const kinds = new Set(marksWithin(state).map((mark) => mark.kind));
+  return Object.keys(GLYPHS).filter((kind) => kinds.has(kind))
+    .map((kind) => h("span", { class: `sample mark-${kind}` }, `${GLYPHS[kind]} ${kind}`));
+}
+
+// The newest points as text; only while somebody looks.
+function fillTable(details, state) {
+  const shownBefore = details.querySelector("table");
+  if (shownBefore) shownBefore.remove();
+  if (!details.open) return;
+  const rows = new Map();
+  state.lines.forEach((one, column) => one.x.forEach((x, i) => {
+    if (!rows.has(x)) rows.set(x, new Array(state.lines.length).fill(null));
+    rows.get(x)[column] = one.y[i];
+  }));
+  const newest = Array.from(rows).sort((a, b) => b[0] - a[0]).slice(0, LISTED);
+  details.append(h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : "outcome"), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
+    h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value))))))));
+}
+
+// A small course without axes, for a row of a table.
+export function spark(values) {
+  const known = values.filter((value) => value !== null);
+  if (known.length < 2) return null;
+  const low = Math.min(...known);
+  const high = Math.max(...known);
+  const width = 110;
+  const height = 22;
+  const x = (i) => 2 + (i * (width - 4)) / (values.length - 1);
+  const y = (value) => height - 3 - ((value - low) * (height - 6)) / (high - low || 1);
+  const points = values.map((value, i) => (value === null ? null : `${x(i).toFixed(1)},${y(value).toFixed(1)}`)).filter((one) => one);
+  return svg("svg", { width, height, class: "spark", role: "img", "aria-label": `from ${number(known[0])} to ${number(known[known.length - 1])}, least ${number(low)}, most ${number(high)}` },
+    svg("polyline", { points: points.join(" ") }),
+    svg("circle", { cx: x(values.length - 1), cy: y(known[known.length - 1]), r: 2.2 }));
+}

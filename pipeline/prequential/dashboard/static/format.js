@@ -1,0 +1,65 @@
+// Numbers and times as they are read. Times are UTC, as in messages and logs.
+
+const UNITS = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
+
+// A measure in at most eight characters; a dash for none.
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e15 || (size > 0 && size < 5e-4)) return value.toExponential(1);
+  if (size >= 1e12) return `${trimmed(value / 1e12)}T`;
+  if (size >= 1e9) return `${trimmed(value / 1e9)}G`;
+  if (size >= 1e6) return `${trimmed(value / 1e6)}M`;
+  if (size >= 1e4) return `${trimmed(value / 1e3)}k`;
+  return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : 1);
+}
+
+function trimmed(value) {
+  return String(Number(value.toPrecision(4)));
+}
+
+export function count(value) {
+  if (value === null || value === undefined) return "–";
+  return value < 1e6 ? Math.round(value).toLocaleString("en") : number(value);
+}
+
+export function counted(value, what) {
+  return `${count(value)} ${what}${value === 1 ? "" : "s"}`;
+}
+
+export function percent(share) {
+  return share === null || share === undefined ? "–" : `${(100 * share).toPrecision(3)} %`;
+}
+
+// A length of time in its largest unit.
+export function age(ms) {
+  for (const [unit, size] of UNITS) if (ms >= size) return `${Math.floor(ms / size)} ${unit}`;
+  return "0 s";
+}
+
+// A measured length of time, to three digits.
+export function duration(ms) {
+  for (const [unit, size] of UNITS) if (ms >= size) return `${Number((ms / size).toPrecision(3))} ${unit}`;
+  return `${Number(Number(ms).toPrecision(3))} ms`;
+}
+
+// Epoch ms as UTC, to the second.
+export function clock(ms) {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+// The time of day where it is the same day as `now`.
+export function moment(ms, now) {
+  const text = clock(ms);
+  return clock(now).slice(0, 10) === text.slice(0, 10) ? text.slice(11) : text;
+}
+
+// A name of ours, such as `class_ratio`, in words.
+export function words(name) {
+  return String(name).replaceAll("_", " ");
+}
+
+export function interval(ends) {
+  return ends ? `${number(ends[0])} to ${number(ends[1])}` : "–";
+}

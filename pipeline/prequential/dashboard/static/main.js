@@ -1,0 +1,101 @@
+// The page: which view is shown, where its data come from, and what stands above all of them.
+
+import { address, h, replace } from "./dom.js";
+import { clock, count, counted } from "./format.js";
+import { createSource } from "./source.js";
+import { overviewPage } from "./overview.js";
+import { modelPage } from "./model.js";
+import { pairPage } from "./pair.js";
+import { incidentPage, incidentsPage } from "./incident.js";
+
+const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incident: incidentPage, incidents: incidentsPage };
+
+const embedded = document.getElementById("report");
+const source = createSource(embedded ? JSON.parse(embedded.textContent) : null);
+const header = document.getElementById("header");
+const main = document.getElementById("main");
+let stop = () => {};
+let page = null;
+let first = true;
+
+function show() {
+  const [name, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const view = VIEWS[name] ? name : "overview";
+  const params = Object.fromEntries(new URLSearchParams(query ?? ""));
+  const typing = document.activeElement?.type === "search" ? document.activeElement.selectionStart : null;
+  stop();
+  page?.close();
+  main.replaceChildren();
+  delete main.dataset.ready;
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  main.append(problem);
+  const context = {
+    report: source.report,
+    // What is chosen stands in the address, so it can be sent to somebody.
+    go: (to, changed) => {
+      location.hash = address(to, changed);
+    },
+  };
+  page = VIEWS[view](main, params, context);
+  document.title = `${page.title} · prequential`;
+  stop = source.open(view, page.query, (data) => {
+    problem.hidden = true;
+    replace(header, above(data.board, view));
+    page.take(data);
+    main.dataset.ready = data.board.messages;
+    if (!first) focus(view, typing);
+    first = true;
+  }, (sentence) => {
+    problem.textContent = sentence;
+    problem.hidden = false;
+    if (!header.childElementCount) replace(header, above(null, view));
+  });
+}
+
+// After a change of view, readers of the screen and the keyboard begin at its heading.
+function focus(view, typing) {
+  const search = main.querySelector("input[type=search]");
+  if (typing !== null && search) {
+    search.focus();
+    search.setSelectionRange(typing, typing);
+  } else {
+    main.querySelector("h1")?.focus({ preventScroll: true });
+  }
+}
+
+function above(status, view) {
+  const tab = (to, text) => h("a", { href: address(to), "data-key": `tab ${to}`, "aria-current": view === to ? "page" : null }, text);
+  return [
+    h("span", { class: "brand" }, "prequential"),
+    h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents")),
+    status ? h("span", { class: "quiet status" }, [status.title, statusLine(status)].filter((one) => one).join(" · ")) : null,
+    status ? warnings(status).map((text) => h("p", { class: "problem", role: "alert" }, text)) : null,
+  ];
+}
+
+function statusLine(status) {
+  if (status.catching_up) {
+    const share = status.to_read ? ` ${Math.min(99, Math.floor((100 * status.read) / status.to_read))} %` : "";
+    return `reading what is there${share}: ${count(status.read)} messages`;
+  }
+  const since = status.since ? `, heard since ${clock(status.since)}` : "";
+  return status.live ? `live, ${clock(status.now)}${since}` : `${counted(status.messages, "message")}, the newest of ${clock(status.now)}`;
+}
+
+function warnings(status) {
+  const found = [];
+  if (status.trouble) found.push(status.trouble);
+  if (status.unreadable) found.push(counted(status.unreadable, "unreadable message"));
+  if (status.split?.length) found.push(`records of a stream lie in several partitions, each evaluated apart: ${status.split.join(", ")}; key records by stream with murmur2`);
+  for (const one of status.findings ?? []) found.push(one);
+  if (status.left_out) found.push(status.left_out);
+  return found;
+}
+
+window.addEventListener("hashchange", () => {
+  first = false;
+  show();
+});
+// Colours are drawn, so they are drawn again where they change.
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page?.redraw?.());
+show();

@@ -1,0 +1,248 @@
+// One model: its measures over time with what happened to it, and everything else that is known.
+
+import { h, link, replace, section, select, table } from "./dom.js";
+import { clock, count, counted, duration, interval, number, percent } from "./format.js";
+import { createChart } from "./chart.js";
+import { incidentLine } from "./overview.js";
+
+// Measures that are drawn unless others are chosen.
+const FIRST = 4;
+
+// Baselines in the accuracy's (of error: 1 less theirs) own units.
+const BASELINES = [["p_per", "repeating the latest label", "repeat latest"], ["p_maj", "the most frequent label", "most frequent"]];
+
+const SPANS = [["all", null], ["7 d", 604800000], ["24 h", 86400000], ["6 h", 21600000], ["1 h", 3600000]];
+
+export function modelPage(root, params, context) {
+  const head = h("div");
+  const controls = h("div", { class: "controls" });
+  const charts = h("div", { class: "charts" });
+  const below = h("div");
+  const note = h("p");
+  root.append(head, controls, note, charts, below);
+  const view = { note, axis: null, zoom: null, span: null, chosen: null, charts: new Map(), data: null };
+  const redraw = () => view.data && draw(view, charts, redraw);
+  const again = () => {
+    fillControls(controls, view, params, context, again);
+    redraw();
+  };
+  let made = "";
+  return {
+    title: `${params.stream} / ${params.model}`,
+    query: params,
+    redraw() {
+      for (const chart of view.charts.values()) chart.element.dataset.redraw = Date.now();
+      redraw();
+    },
+    take(data) {
+      view.data = data;
+      view.axis ??= timeMoves(data) ? "t" : "outcomes";
+      view.chosen ??= data.measures.filter((name) => !data.not_quality.includes(name)).slice(0, FIRST);
+      replace(head, heading(data));
+      const shape = JSON.stringify([data.estimators, data.segments, data.measures, data.estimator]);
+      if (shape !== made) {
+        made = shape;
+        fillControls(controls, view, params, context, again);
+      }
+      redraw();
+      replace(below, pairs(data), now(data), segments(data), coverage(data), alarms(data), counts(data));
+    },
+    close() {
+      for (const chart of view.charts.values()) chart.close();
+    },
+  };
+}
+
+function timeMoves(data) {
+  return Object.values(data.series).some((course) => course.t.length > 1 && course.t[course.t.length - 1] > course.t[0]);
+}
+
+function heading(data) {
+  const { now } = data.board;
+  const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
+  const said = [data.ts === null ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
+  return [
+    h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
+    h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
+    data.incidents.length ? h("ul", { class: "plain" }, data.incidents.slice(0, 10).map((one) => h("li", {}, incidentLine(one, now)))) : null,
+  ];
+}
+
+function fillControls(controls, view, params, context, again) {
+  const { data } = view;
+  const go = (changed) => context.go("model", { ...params, ...changed });
+  replace(controls,
+    data.estimators.length > 1 ? select("Estimator", data.estimators, data.estimator, null, (estimator) => go({ estimator })) : h("span", {}, `Estimator ${data.estimator}`),
+    data.segments.length ? select("Segment", data.segments, data.segment, "all", (segment) => go({ segment })) : null,
+    select("Axis", ["time", "outcomes"], view.axis === "t" ? "time" : "outcomes", null, (axis) => {
+      Object.assign(view, { axis: axis === "time" ? "t" : "outcomes", zoom: null });
+      again();
+    }),
+    h("span", { class: "choices", role: "group", "aria-label": "how far back" }, SPANS.map(([text, span]) => h("button", {
+      type: "button", "data-key": `span ${text}`, "aria-pressed": String(view.span === span && !view.zoom), click: () => {
+        Object.assign(view, { span, zoom: null });
+        again();
+      },
+    }, text))),
+    h("details", { class: "menu", "data-key": "measures" }, h("summary", {}, `Measures (${view.chosen.length} of ${data.measures.length})`),
+      h("div", { class: "checks" }, data.measures.map((name) => h("label", {}, h("input", {
+        type: "checkbox", "data-key": `measure ${name}`, checked: view.chosen.includes(name), change: (event) => {
+          view.chosen = data.measures.filter((one) => (one === name ? event.target.checked : view.chosen.includes(one)));
+          again();
+        },
+      }), ` ${name}`)))));
+}
+
+// Ends of the axis that all charts share.
+export function rangeOf(courses, marks, axis, span) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const course of courses) {
+    const xs = course[axis];
+    if (xs.length) {
+      low = Math.min(low, xs[0]);
+      high = Math.max(high, xs[xs.length - 1]);
+    }
+  }
+  if (low > high) return [0, 1];
+  for (const mark of marks) {
+    const x = axis === "t" ? mark.t : mark.outcome;
+    if (x > high && x < high + (high - low) / 10) high = x;
+  }
+  if (span !== null && axis === "t") low = Math.max(low, high - span);
+  return [low, high];
+}
+
+function draw(view, holder, redraw) {
+  const { data, axis } = view;
+  const nothing = `Estimator ${data.estimator} has no messages${data.segment ? ` in the segment ${data.segment}` : ""}.`;
+  replace(view.note, data.measures.length ? null : nothing);
+  const courses = Object.entries(data.series);
+  const marks = data.marks.filter((mark) => (mark.segment ?? null) === null || mark.segment === data.segment);
+  const range = view.zoom ?? rangeOf(courses.map(([, course]) => course), marks, axis, view.span);
+  const zoom = (ends) => {
+    view.zoom = ends;
+    redraw();
+  };
+  const wanted = [...view.chosen];
+  const extra = coverageCharts(data, axis, marks);
+  for (const [name, chart] of view.charts) {
+    if (!wanted.includes(name) && !extra.some((one) => one.title === name)) {
+      chart.close();
+      view.charts.delete(name);
+    }
+  }
+  const update = (title, state) => {
+    if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, zoom));
+    view.charts.get(title).update({ axis, range, marks, ...state });
+  };
+  for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
+  for (const { title, lines, format } of extra) update(title, { lines, format, references: [] });
+}
+
+function measureLines(data, courses, axis, name) {
+  const lines = courses.filter(([, course]) => course.values[name]).map(([stage, course], place) => ({
+    name: stage, x: course[axis], y: course.values[name],
+    // One band can be read, several can't.
+    ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
+  }));
+  const [, main] = courses[0] ?? [];
+  if (main && (name === "accuracy" || name === "error")) {
+    for (const [measure, long, short] of BASELINES) {
+      const known = main.values[measure];
+      if (known) lines.push({ name: long, short, quiet: true, x: main[axis], y: name === "error" ? known.map((value) => (value === null ? null : 1 - value)) : known });
+    }
+  }
+  return lines;
+}
+
+function references(data, name) {
+  const found = [];
+  if (name.startsWith("kappa") && name !== "kappa_se" && name !== "kappa_z") found.push({ y: 0, text: "0: no better than the baseline" });
+  const bound = data.objective[name];
+  if (bound !== undefined) found.push({ y: bound, text: `objective: ${data.less_is_better.includes(name) ? "at most" : "at least"} ${bound}` });
+  return found;
+}
+
+function coverageCharts(data, axis) {
+  const course = data.coverage_series;
+  const of = (names) => names.filter(([column]) => course.values[column]?.some((value) => value !== null))
+    .map(([column, name]) => ({ name, x: course[axis], y: course.values[column] }));
+  return [
+    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90 %"], ["label_latency_ms.p50", "all, median"]]), format: duration },
+    { title: "predictions waiting for a label", lines: of([["waiting", "waiting"]]), format: count },
+  ].filter((chart) => chart.lines.length);
+}
+
+function pairs(data) {
+  if (!data.pairs.length) return null;
+  return section("Which model is better", pairList(data.pairs));
+}
+
+// Those of the stream as a whole; those of segments when they are asked for.
+export function pairList(pairs) {
+  const list = (found) => h("ul", { class: "plain" }, found.map((pair) => h("li", {},
+    h("span", { class: pair.verdict === "undecided" ? "badge" : "badge mark-verdict" }, pair.verdict === "undecided" ? "? undecided" : "■ sure"), " ",
+    pairLink(pair))));
+  const inSegments = pairs.filter((pair) => pair.segment !== null);
+  return [list(pairs.filter((pair) => pair.segment === null)),
+    inSegments.length ? h("details", { "data-key": "pairs of segments" }, h("summary", {}, `In segments: ${count(inSegments.length)}`), list(inSegments)) : null];
+}
+
+function pairLink(pair) {
+  const { stream, partition, model, against, stage, loss, segment, sentence } = pair;
+  return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stage}${segment ? ` ${segment}` : ""}: ${sentence}`);
+}
+
+function now(data) {
+  const names = data.measures;
+  if (!data.now.length) return null;
+  const rows = data.now.map((one) => [one.stage, one.estimator, count(one.n), count(one.outcomes),
+    ...names.map((name) => (one.intervals[name] ? h("span", { title: `95 % interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
+  const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
+  return section("Stages and estimators, now",
+    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators" }),
+    undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
+}
+
+function segments(data) {
+  if (!data.segment_rows.length) return null;
+  const names = data.measures.slice(0, 6);
+  return section("Segments", table(["segment", "#n", "#outcomes", ...names.map((name) => `#${name}`)],
+    data.segment_rows.map((row) => [
+      data.segments.includes(row.segment) ? link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment) : row.segment,
+      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments" }));
+}
+
+function coverage(data) {
+  const said = data.coverage;
+  const lines = [];
+  if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${duration(said.oldest_waiting_ms ?? 0)}`);
+  if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label at all`);
+  if (said.unpredicted_labels) lines.push(`${counted(said.unpredicted_labels, "label")} without a prediction`);
+  if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled aren't like the rest" : ""}`);
+  const shares = Object.entries(said.labelled ?? {});
+  const latency = ["label_latency_ms", "recent_label_latency_ms"].filter((name) => said[name] && Object.keys(said[name]).length);
+  if (!lines.length && !shares.length && !latency.length) return null;
+  return section("Coverage: what became of its predictions",
+    h("ul", {}, lines.map((text) => h("li", {}, text))),
+    shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity" }) : null,
+    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : duration(said[name][q])))]), { "aria-label": "label latency" }) : null);
+}
+
+function alarms(data) {
+  if (!data.alarms.length) return null;
+  return section("Alarms", alarmTable(data.alarms));
+}
+
+export function alarmTable(list) {
+  return table(["time", "stage", "segment", "detector", "signal", "#outcome", "instance", "#statistic", "#threshold"],
+    list.map((alarm) => [clock(alarm.ts), alarm.stage, alarm.segment ?? "", alarm.detector, alarm.signal, count(alarm.outcome), h("code", {}, alarm.instance_id), number(alarm.statistic), number(alarm.threshold)]),
+    { "aria-label": "alarms" });
+}
+
+function counts(data) {
+  const found = Object.entries(data.counts);
+  if (!found.length) return null;
+  return section("Counts", h("p", {}, found.map(([name, value]) => `${name} ${count(value)}`).join(" · ")));
+}

@@ -1,0 +1,82 @@
+// Two models: the difference of their losses over time, with what is sure of it.
+
+import { h, link, replace, section } from "./dom.js";
+import { clock, count, interval, number } from "./format.js";
+import { createChart } from "./chart.js";
+import { pairList, rangeOf } from "./model.js";
+
+const WHOLE = "all";
+
+export function pairPage(root, params, context) {
+  const head = h("div");
+  const charts = h("div", { class: "charts wide" });
+  const below = h("div");
+  root.append(head, charts, below);
+  let chart = null;
+  let data = null;
+  let zoomed = null;
+  const draw = () => {
+    if (!data) return;
+    const axis = Object.values(data.series).some((course) => course.t.length > 1 && course.t[course.t.length - 1] > course.t[0]) ? "t" : "outcomes";
+    const courses = Object.entries(data.series);
+    // The interval is about all history, so it stands with the difference over all history.
+    courses.sort(([a], [b]) => (b === WHOLE) - (a === WHOLE) || (a < b ? -1 : 1));
+    const marks = [...data.marks, ...verdictMark(courses, data)];
+    const lines = courses.map(([estimator, course], place) => ({
+      name: estimator === WHOLE ? "all history" : estimator, short: estimator, x: course[axis], y: course.values.difference ?? course.t.map(() => null),
+      ...(place === 0 && course.values.low ? { low: course.values.low, high: course.values.high } : {}),
+    }));
+    chart ??= createChart(charts, "difference of losses", (ends) => {
+      zoomed = ends;
+      draw();
+    });
+    chart.update({
+      axis, range: zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null), lines, marks,
+      references: [{ y: 0, text: `above 0: ${data.against} is better` }],
+    });
+  };
+  return {
+    title: `${params.model} and ${params.against}`,
+    query: params,
+    redraw() {
+      if (chart) chart.element.dataset.redraw = Date.now();
+      draw();
+    },
+    take(next) {
+      data = next;
+      replace(head, heading(data));
+      draw();
+      replace(below, others(data));
+    },
+    close() {
+      chart?.close();
+    },
+  };
+}
+
+// On the axis of outcomes exactly there; on that of time at the first point from there on.
+function verdictMark(courses, data) {
+  const [, course] = courses[0] ?? [];
+  if (!data.since || !course) return [];
+  const place = course.outcomes.findIndex((outcome) => outcome >= data.since);
+  return place < 0 ? [] : [{ kind: "verdict", t: course.t[place], outcome: data.since, text: `verdict: ${data.verdict.replace("_", " ")}` }];
+}
+
+function heading(data) {
+  const model = (name) => link("model", { stream: data.stream, model: name, partition: data.partition }, name);
+  const verdict = {
+    a_better: `${data.model} is better`, b_better: `${data.against} is better`, undecided: "undecided: neither is sure to be better",
+  }[data.verdict] ?? data.verdict;
+  return [
+    h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
+    h("p", { class: "verdict" }, h("b", {}, `${data.verdict === "undecided" ? "? " : "■ "}${verdict}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`),
+    h("p", {}, data.sentence),
+    h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${data.stage}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, valid at all times with ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream · newest label of ${clock(data.ts)}`),
+  ];
+}
+
+function others(data) {
+  const rest = data.others.filter((one) => one.model !== data.model || one.against !== data.against || one.stage !== data.stage || one.loss !== data.loss || one.segment !== data.segment);
+  if (!rest.length) return null;
+  return section("Other comparisons of these models", pairList(rest));
+}

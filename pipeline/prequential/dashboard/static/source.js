@@ -1,0 +1,129 @@
+// Where a view's data come from: the server's events, or what a report carries.
+
+// `open` hands each state of a view to `take`, and a sentence to `fail` where there is none; it returns how to stop.
+export function createSource(embedded) {
+  return embedded ? reportSource(embedded) : liveSource();
+}
+
+function liveSource() {
+  return {
+    report: false,
+    open(view, params, take, fail) {
+      const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
+      const query = new URLSearchParams([["view", view], ...given]);
+      const held = {};
+      let events = null;
+      let again = null;
+      const connect = () => {
+        events = new EventSource(`/api/events?${query}`);
+        events.onmessage = (event) => take(whole(JSON.parse(event.data), held));
+        events.onerror = () => {
+          if (events.readyState !== EventSource.CLOSED) {
+            fail("the connection is lost, trying again", true);
+            return;
+          }
+          why(view, given).then((sentence) => fail(sentence, false));
+          again = setTimeout(connect, 5000);
+        };
+      };
+      connect();
+      return () => {
+        clearTimeout(again);
+        events.close();
+      };
+    },
+  };
+}
+
+// Why there are no events.
+async function why(view, given) {
+  try {
+    const answer = await fetch(`/api/${encodeURIComponent(view)}?${new URLSearchParams(given)}`);
+    const said = await answer.json();
+    return said.error ?? "the server gave no answer, trying again";
+  } catch {
+    return "the server can't be reached, trying again";
+  }
+}
+
+// The data with whole courses: of those that were here before, only what is new was sent.
+function whole(data, held) {
+  const courses = { ...data.series };
+  if (data.coverage_series) courses["@coverage"] = data.coverage_series;
+  for (const [name, course] of Object.entries(courses)) {
+    const before = held[name];
+    if (course.from > 0 && before) {
+      const known = before.t.length;
+      for (const column of Object.keys(course.values)) {
+        before.values[column] ??= new Array(known).fill(null);
+        before.values[column].push(...course.values[column]);
+      }
+      before.t.push(...course.t);
+      before.outcomes.push(...course.outcomes);
+    } else {
+      held[name] = course;
+    }
+    if (name === "@coverage") data.coverage_series = held[name];
+    else data.series[name] = held[name];
+  }
+  return data;
+}
+
+function reportSource(report) {
+  const answers = {
+    overview: (params) => overviewOf(report.overview, params),
+    model: (params) => find(report.models, params, ["stream", "model", "partition", "segment", "estimator"]),
+    pair: (params) => find(report.pairs, params, ["stream", "model", "against", "partition", "stage", "loss", "segment"]),
+    incident: (params) => report.incidents.find((one) => one.id === params.id),
+    incidents: () => ({ incidents: report.incidents }),
+  };
+  return {
+    report: true,
+    open(view, params, take, fail) {
+      const found = answers[view]?.(params);
+      if (found) take({ ...found, board: report.board });
+      else fail("this isn't in the report, which holds what is worst within its size", false);
+      return () => {};
+    },
+  };
+}
+
+// The first that fits: of what isn't asked for, any.
+function find(list, params, names) {
+  return list.find((one) => names.every((name) => {
+    const asked = params[name];
+    return asked === undefined || asked === null || String(one[name] ?? "") === String(asked);
+  }));
+}
+
+// What the server does, for the rows of a report.
+function overviewOf(overview, params) {
+  const wanted = (params.search ?? "").toLowerCase();
+  let rows = overview.rows.filter((row) => `${row.stream}\n${row.model}`.toLowerCase().includes(wanted));
+  if (params.by) rows = sorted(rows, params.by, overview.less_is_better);
+  if (params.reverse === "true") rows = [...rows].reverse();
+  const size = Number(params.size ?? 50);
+  const page = Math.max(0, Math.min(Number(params.page ?? 0), Math.floor((rows.length - 1) / size)));
+  return {
+    ...overview, rows: rows.slice(page * size, (page + 1) * size), total: rows.length, page, size,
+    choice: { ...overview.choice, by: params.by ?? null, search: params.search ?? "", reverse: params.reverse === "true" },
+  };
+}
+
+// Baselines last, then those without the measure, then the better ones.
+function sorted(rows, by, lessIsBetter) {
+  const place = (row) => {
+    if (by === "name") return 0;
+    if (by === "newest alarm") return -(row.alarms?.time ?? 0);
+    if (by === "fewest outcomes") return row.outcomes ?? -1;
+    const value = row.values[by];
+    if (value === undefined) return Infinity;
+    return lessIsBetter.includes(by) ? -Math.abs(value) : value;
+  };
+  return [...rows].sort((a, b) => (by !== "name" && a.baseline - b.baseline) || compare(place(a), place(b))
+    || compare(a.stream, b.stream) || compare(a.model, b.model));
+}
+
+function compare(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

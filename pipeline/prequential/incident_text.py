@@ -1,0 +1,76 @@
+"""Incidents in words, for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prequential.topics.outputs import Incident
+from prequential.topics.reasons import printable
+
+#: Causes in words.
+WORDS = {
+    "class_ratio": "class ratio", "concept": "concept", "persistence": "persistence of labels",
+    "coverage": "coverage", "label_latency": "label latency", "selection": "which predictions get labels",
+    "segment": "segment", "class": "class", "model_version": "version", "not_clear": "not clear",
+}  # fmt: skip
+
+#: Fields in which a cause names what it is about.
+_NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
+
+
+def cause_in_words(cause: dict[str, Any]) -> str:
+    """A cause with what it is about, and its share.
+
+    >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
+    'segment region=eu (93 %)'
+    >>> cause_in_words({"cause": "not_clear", "share": 0.0})
+    'not clear'
+    """
+    name = str(cause["cause"])
+    word = WORDS.get(name, printable(name))
+    if name == "not_clear":
+        return word
+    which = cause.get(_NAMED.get(name, ""))
+    named = "" if which is None else f" {printable(str(which))}"
+    return f"{word}{named} ({100 * cause['share']:.0f} %)"
+
+
+def levels_in_words(message: Incident) -> str:
+    """The mean loss before and after."""
+    return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
+
+
+def subject_of(message: Incident) -> str:
+    """Which model it is about, and the segment."""
+    segment = "" if message.segment is None else f" {printable(message.segment)}"
+    return f"{printable(message.stream)}/{printable(message.model)}{segment}"
+
+
+def sentence(message: Incident) -> str:
+    """An incident in one line: since when, how bad, what changed, and whether it is over."""
+    causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
+    alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
+    return (
+        f"{subject_of(message)} {message.stage}: {message.status}, since outcome "
+        f"{message.change_point['outcome']:,} loss {levels_in_words(message)}; {causes}; {alarms}"
+    )
+
+
+class Newest:
+    """The newest message about each incident, by the order in which they opened."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Incident] = {}
+
+    def add(self, message: Incident) -> None:
+        """Take a message in; an older one than is known changes nothing."""
+        known = self._known.get(message.id)
+        if known is None or known.revision <= message.revision:
+            self._known[message.id] = message
+
+    def __iter__(self) -> Iterator[Incident]:
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)

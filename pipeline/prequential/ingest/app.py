@@ -1,0 +1,311 @@
+"""The process of `prequential ingest`: one Faust app, whose agent makes input records of fetched batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Mapping
+from time import monotonic
+
+from prequential.config import Config
+from prequential.ingest.checking import check_topics
+from prequential.ingest.counting import Counts, exposition
+from prequential.ingest.reading import Assignment, Fetched, Place, SourceFetcher
+from prequential.ingest.records import SourceTranslator
+from prequential.ingest.sources import translators
+from prequential.ingest.writer import Writer
+from prequential.topics.admin import partition_counts
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS
+from prequential.worker.exposition import CONTENT_TYPE
+from prequential.worker.http import TEXT, Answer, Endpoint
+from prequential.worker.process import (
+    NO_ANSWER,
+    STOP_SECONDS,
+    BatchSchema,
+    Late,
+    Served,
+    batch_app,
+    die,
+    has_crashed,
+    leave,
+    stop_on_signals,
+)
+from prequential.worker.rejected import rejected, say, tell
+from prequential.worker.transactions import Expelled, Fenced, Outgoing
+
+log = logging.getLogger(__name__)
+
+#: Messages of one transaction after which it is committed, whatever the time: some 10 MB.
+_FULL = 20_000
+
+#: Messages that may wait while a transaction is committed: fetching is held beyond it.
+_MOST_WAITING = 60_000
+
+#: Seconds between looks whether there is something to commit.
+_TICK_SECONDS = 0.02
+
+#: Seconds between questions for the committed offsets while the group can't tell them.
+_AGAIN_SECONDS = 0.5
+
+#: Seconds between looks at the cluster: do the clients reach it, are the inputs the same.
+_WATCH_SECONDS = 30.0
+
+#: Seconds without a decision of the group after which we join it anew: a rebalance takes as long as the
+#: slowest member, at most some tens of seconds.
+_UNDECIDED_SECONDS = 120.0
+
+
+class Pending:
+    """What waits for the next transaction: messages, next offsets, and what is counted once it is written."""
+
+    def __init__(self) -> None:
+        self.messages: list[Outgoing] = []
+        self.offsets: dict[Place, int] = {}
+        self.counts = Counts()
+
+
+class Ingest(Served):
+    """Everything of one process. `run` is its main coroutine."""
+
+    def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
+        self.config = config
+        self.counts = Counts()
+        self._translators = translators
+        self._topics = list(translators)
+        self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
+        self._writer = Writer(config)
+        self._pending = Pending()
+        self._assignment: Assignment | None = None
+        self._opened: Assignment | None = None  # what is read
+        self._undecided_since = monotonic()
+        self._taking: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()  # a transaction is under way
+        self._written_at = 0.0
+        self.app = batch_app(config.ingest_group, config.kafka)
+        self.app.fetcher = self._fetcher
+        self.app.input_topics = self._topics
+        self.app.shard_count = 0  # known once the cluster has answered
+        self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
+
+    async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
+        async for batches in fetched:
+            for batch in batches:
+                self._feed(batch)
+
+    def _feed(self, batch: Fetched) -> None:
+        if batch.opening != self._fetcher.opening:
+            return  # of an assignment that is over
+        topic, pending = self._topics[batch.kind], self._pending
+        try:
+            messages = self._translators[topic].translate(batch.partition, batch.messages, pending.counts)
+        except Exception:
+            # Faust would acknowledge the batch and start the agent again: the batch would be lost.
+            die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
+        pending.messages += messages
+        pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
+        self._fetcher.held = len(pending.messages) > _MOST_WAITING
+
+    # ---- what is ours
+
+    def _on_assignment(self, assignment: Assignment | None) -> None:
+        """The group has decided (None: it is about to); called from within a fetch."""
+        self._assignment = assignment
+        self._undecided_since = monotonic()
+        self._drop()
+        if assignment is not None:
+            log.info("partitions of this process: %s", _shown(assignment.places))
+            self._take(assignment)
+
+    def _drop(self) -> None:
+        """Forget what is read and not yet being written: whoever reads it next begins with it."""
+        self._opened = None
+        self._fetcher.close()
+        self._fetcher.held = False
+        self._pending = Pending()
+
+    def _take(self, assignment: Assignment) -> None:
+        self._taking = asyncio.ensure_future(self._open(assignment))
+        self._taking.add_done_callback(_end_if_failed)
+
+    async def _open(self, assignment: Assignment) -> None:
+        """Begin to read.
+
+        1. Wait for our own transaction of a former assignment: it is written, or refused.
+        2. Ask for the committed offsets. While a transaction is open that changes them, also another
+           process's, there is no answer.
+        3. Read from there, if the group hasn't decided anew meanwhile.
+        """
+        async with self._writing:  # step 1
+            pass
+        while self._assignment is assignment:
+            offsets = await asyncio.to_thread(self._fetcher.committed, assignment.places)  # step 2
+            if self._assignment is not assignment:
+                return
+            if offsets is not None:  # step 3
+                self._opened = assignment
+                self._fetcher.open(offsets)
+                return
+            log.info("the group's offsets aren't settled yet: waiting")
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    # ---- what is written
+
+    async def _write(self) -> None:
+        """Write transactions, one after the other, for ever."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            full = len(self._pending.messages) >= _FULL
+            late = monotonic() - self._written_at >= self.config.worker.commit_every / 1000
+            if self._pending.offsets and (full or late):
+                await self._write_pending()
+
+    async def _write_pending(self) -> None:
+        """Write all that waits, by the membership that it was read by."""
+        async with self._writing:
+            opened, pending, self._pending = self._opened, self._pending, Pending()
+            self._fetcher.held = False
+            self._written_at = monotonic()
+            if opened is None or not pending.offsets:
+                return
+            try:
+                await asyncio.to_thread(
+                    self._writer.write, pending.messages, pending.offsets, opened.metadata
+                )
+            except Expelled as why:
+                log.info("the group has decided anew: what it hadn't heard of is read again (%s)", why)
+                if self._opened is opened:  # we haven't been told yet
+                    self._assignment, self._undecided_since = None, monotonic()
+                    self._drop()
+            except Fenced as why:
+                if self._writer.stopping:
+                    return
+                log.warning("the broker has ended our transaction: beginning anew (%s)", why)
+                await self._renew_writer()
+            else:
+                self.counts.add(pending.counts)
+
+    async def _renew_writer(self) -> None:
+        """A new producer in place of one that can't write any more, and all that it didn't write again."""
+        assignment = self._assignment
+        self._drop()
+        self._writer = Writer(self.config)
+        await asyncio.to_thread(self._writer.take_over)
+        if assignment is not None and self._assignment is assignment:
+            self._take(assignment)
+
+    # ---- the process
+
+    async def run(self) -> int:
+        """Work until told to stop; returns the exit status.
+
+        1. Serve `/live`, `/ready` and `/metrics`.
+        2. Start the Faust app; the group gives partitions to us.
+        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process at once.
+        """
+        self._loop = asyncio.get_running_loop()
+        stop = stop_on_signals(self._loop)
+        kafka = self.config.kafka
+        counts = await asyncio.to_thread(partition_counts, kafka, self._topics)
+        self.app.shard_count = max(counts.values())
+        endpoint = Endpoint(  # step 1
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
+        )
+        log.info("metrics: %s/metrics", endpoint.address)
+        await asyncio.to_thread(self._writer.take_over)
+        await self.app.start()  # step 2
+        tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
+        for task in tasks:
+            task.add_done_callback(_end_if_failed)
+        stopping = asyncio.ensure_future(stop.wait())
+        crashed = asyncio.ensure_future(has_crashed(self.app))
+        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        if crashed.done():
+            die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(STOP_SECONDS, lambda: leave(1))  # step 3
+        self._fetcher.held = True
+        await self._write_pending()
+        for task in tasks:
+            task.cancel()
+        say(rejected.rest())
+        await self.app.stop()
+        endpoint.stop()
+        return 0
+
+    async def _watch(self) -> None:
+        """Look at the cluster now and then, with a client that is new each time."""
+        names = [self.config.kafka.topic(name) for name in INPUTS]
+        before = await asyncio.to_thread(partition_counts, self.config.kafka, names)
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                now = await asyncio.to_thread(partition_counts, self.config.kafka, names)
+            except WorkError as why:  # a broker that is away comes back
+                log.warning("looking at the inputs: %s", why)
+                continue
+            if now != before:
+                raise WorkError(
+                    f"the inputs' numbers of partitions were {before} and are {now}: a stream's records would "
+                    "lie in several; start again when the inputs are as they should be"
+                )
+            undecided = self._assignment is None and monotonic() - self._undecided_since > _UNDECIDED_SECONDS
+            if undecided or await asyncio.to_thread(self._fetcher.stranded):
+                log.warning("a client has lost its brokers, though they answer: beginning anew")
+                self._assignment, self._undecided_since = None, monotonic()
+                self._drop()
+                self._fetcher.renew()
+            elif await asyncio.to_thread(self._writer.stranded):
+                log.warning("the writing client has lost its brokers, though they answer: beginning anew")
+                self._writer.stopping = True  # whatever it tries, it gives up
+                async with self._writing:
+                    await self._renew_writer()
+
+    # ---- HTTP, in threads of its own
+
+    def _metrics(self) -> Answer:
+        try:
+            text = self.ask(self._exposition())
+        except Late:
+            return NO_ANSWER
+        return 200, CONTENT_TYPE, text.encode()
+
+    async def _exposition(self) -> str:
+        return exposition(self._topics, self.counts, self._fetcher.lag(), self._fetcher.lost)
+
+    def _ready(self) -> Answer:
+        try:
+            ready, text = self.ask(self._readiness())
+        except Late:
+            return NO_ANSWER
+        return (200 if ready else 503), TEXT, text.encode()
+
+    async def _readiness(self) -> tuple[bool, str]:
+        """Ready: the group has decided, and what is ours is read."""
+        if self._assignment is None:
+            return False, "waiting for the group\n"
+        if self._opened is not self._assignment:
+            return False, "waiting for the committed offsets\n"
+        return True, f"reading {_shown(self._assignment.places)}\n"
+
+
+def _shown(places: tuple[Place, ...]) -> str:
+    """Partitions by topic.
+
+    >>> _shown((("logs", 0), ("logs", 1), ("labels", 3)))
+    'logs 0 1, labels 3'
+    """
+    topics: dict[str, list[str]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(str(partition))
+    return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "none"
+
+
+def _end_if_failed(task: asyncio.Future[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        die("ingest", error)
+
+
+def run_ingest(config: Config) -> int:
+    """Run in this process until it is told to stop; returns the exit status."""
+    letters = check_topics(config)
+    return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

@@ -1,0 +1,53 @@
+"""What must be there before records are taken: the sources, the inputs and the dead letters' topic."""
+
+from __future__ import annotations
+
+from prequential.config import Config
+from prequential.topics.admin import find, partition_errors
+from prequential.topics.clients import connect
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, DEAD_LETTERS, topic_specs
+
+#: The setting that bounds what a topic takes.
+_LARGEST = "max.message.bytes"
+
+
+def check_topics(config: Config) -> int:
+    """Raise WorkError for all that is missing or doesn't fit; returns the dead letters' number of partitions.
+
+    Raises UsageError for a source that is a topic of ours: what is written would be read again.
+    """
+    kafka = config.kafka
+    specs = topic_specs(kafka)
+    sources = [topic for source in config.ingest for topic in source.topics]
+    if not sources:
+        raise UsageError("the configuration has no section ingest: expected topics and what their records become")
+    if own := sorted({spec.name for spec in specs}.intersection(sources)):
+        raise UsageError(f"ingest reads {', '.join(own)}, which prequential itself writes: expected other topics")
+    needed = [spec for spec in specs if spec.role in ("input", "dead-letters")]
+    names = [spec.name for spec in needed]
+    found = find(kafka, connect(kafka), [*sources, *names], as_far_as_possible=True)
+    wrong = [f"source {topic!r} is missing" for topic in sources if topic not in found]
+    missing = [name for name in names if name not in found]
+    wrong += [f"topic {name!r} is missing: `prequential topics create` makes it" for name in missing]
+    counts = {name: topic.partitions for name, topic in found.items()}
+    wrong += partition_errors(needed, {name: counts[name] for name in names if name in counts})
+    letters = kafka.topic(DEAD_LETTERS)
+    if letters in found:
+        wrong += _too_large(letters, sources, {name: topic.configs.get(_LARGEST) for name, topic in found.items()})
+    if wrong:
+        raise WorkError(f"nothing can be ingested at {kafka.bootstrap_servers}: {'; '.join(wrong)}")
+    return counts[letters]
+
+
+def _too_large(letters: str, sources: list[str], sizes: dict[str, str | None]) -> list[str]:
+    """Sources whose records the dead letters' topic may not take; a size that isn't seen isn't judged."""
+    limit = sizes.get(letters)
+    if limit is None:
+        return []
+    return [
+        f"source {topic!r} has {_LARGEST}={size}, and {letters!r} {limit}: expected at least "
+        f"{int(size) + DEAD_LETTER_HEADER_BYTES} there, so that it can take any record with the reason"
+        for topic in sources
+        if (size := sizes.get(topic)) is not None and int(size) + DEAD_LETTER_HEADER_BYTES > int(limit)
+    ]

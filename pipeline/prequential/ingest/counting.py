@@ -1,0 +1,73 @@
+"""What became of the records of each source, and how Prometheus reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from prequential.topics.decoding import KINDS
+from prequential.worker.exposition import COUNTER, GAUGE, Family, labels
+
+
+class Counts:
+    """Records read, passed over and turned into dead letters, by source; messages written, by source and input.
+
+    >>> counts, more = Counts(), Counts()
+    >>> more.records["logs"] += 3
+    >>> more.messages["logs", 1] += 2
+    >>> counts.add(more)
+    >>> counts.records["logs"], counts.messages["logs", 1]
+    (3, 2)
+    """
+
+    def __init__(self) -> None:
+        self.records: Counter[str] = Counter()
+        #: Tombstones, deletions, and records that `when` leaves out.
+        self.passed: Counter[str] = Counter()
+        self.dead: Counter[str] = Counter()
+        #: By source and kind of input.
+        self.messages: Counter[tuple[str, int]] = Counter()
+
+    def add(self, other: Counts) -> None:
+        """Add what has been counted elsewhere."""
+        for mine, its in (
+            (self.records, other.records), (self.passed, other.passed), (self.dead, other.dead),
+        ):  # fmt: skip
+            mine.update(its)
+        self.messages.update(other.messages)
+
+
+def exposition(
+    topics: Iterable[str],
+    counts: Counts,
+    lag: Mapping[tuple[str, int], int],
+    lost: Mapping[tuple[str, int], int],
+) -> str:
+    """The metrics of a process; what is counted has been written, so it never counts twice.
+
+    `lag` and `lost` are by topic and partition.
+    """
+    families = []
+
+    def family(name: str, kind: str, help: str) -> Family:
+        families.append(Family(f"prequential_ingest_{name}", kind, help))
+        return families[-1]
+
+    records = family("records_total", COUNTER, "Records of a source that are done with")
+    passed = family(
+        "passed_over_total", COUNTER, "Records that mean nothing: tombstones, deletions, excluded by `when`"
+    )
+    dead = family("dead_letters_total", COUNTER, "Records that didn't fit their mapping")
+    messages = family("messages_total", COUNTER, "Messages written to an input")
+    gone = family("lost_total", COUNTER, "Records that retention removed before they were read")
+    for topic in topics:
+        for one, number in ((records, counts.records), (passed, counts.passed), (dead, counts.dead)):
+            one.add(labels(topic=topic), number[topic])
+        for kind, name in enumerate(KINDS):
+            if (topic, kind) in counts.messages:
+                messages.add(labels(topic=topic, input=name), counts.messages[topic, kind])
+        gone.add(labels(topic=topic), sum(count for (name, _), count in lost.items() if name == topic))
+    behind = family("lag", GAUGE, "Records of a partition of ours that aren't read yet")
+    for (topic, partition), count in lag.items():
+        behind.add(labels(topic=topic, partition=partition), count)
+    return "".join(one.text() for one in families)

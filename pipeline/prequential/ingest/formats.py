@@ -1,0 +1,201 @@
+"""From the bytes of source records to values in which paths can be followed.
+
+A decoder takes the messages of a batch and gives their content. Only what a mapping's paths ask for is decoded
+of JSON: a request log has many more fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, Optional
+
+import msgspec
+from confluent_kafka import Message
+from prequential.translation import pick
+
+#: How Schema Registry's records begin: a zero byte and the id of the schema in 32 bits, big-endian.
+MAGIC, FRAME_BYTES = 0, 5
+
+Keys = tuple[str, ...]
+
+_decode_any = msgspec.json.Decoder().decode
+
+#: What decoding foreign bytes as JSON may raise.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Getter(NamedTuple):
+    """How a path is followed in a value of a known shape: attributes, and below them names and places."""
+
+    attributes: Callable[[Any], Any]
+    rest: Keys
+
+
+class Content:
+    """The values of a batch, None where there is none; `reasons` says of which it couldn't be read.
+
+    >>> Content([{"a": {"b": 1}}, None]).column(("a", "b"))
+    [1, None]
+    """
+
+    def __init__(
+        self, values: list[Any], reasons: Mapping[int, str] | None = None, getters: Mapping[Keys, Getter] | None = None
+    ) -> None:
+        self.values = values
+        self.reasons = reasons or {}
+        self._getters = getters or {}
+
+    def column(self, keys: Keys) -> list[Any]:
+        """What every value has below these names; None where it has nothing."""
+        getter = self._getters.get(keys)
+        if getter is None:
+            return pick(self.values, keys)
+        try:
+            found = list(map(getter.attributes, self.values))
+        except AttributeError:  # of None
+            found = [_reached(getter.attributes, value) for value in self.values]
+        return pick(found, getter.rest) if getter.rest else found
+
+
+#: What a batch is decoded with.
+Decode = Callable[[Sequence[Message]], Content]
+
+
+class Unreadable(ValueError):
+    """A record that can't be decoded: the message is one sentence."""
+
+
+def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Content:
+    """Decode one by one; `decode` raises Unreadable for what it can't read."""
+    values: list[Any] = []
+    reasons: dict[int, str] = {}
+    for place, message in enumerate(messages):
+        try:
+            values.append(decode(message))
+        except Unreadable as error:
+            values.append(None)
+            reasons[place] = str(error)
+    return Content(values, reasons)
+
+
+class Json:
+    """Values that are JSON; of objects only what lies on these paths (the keys below the value) is decoded.
+
+    Where one has another shape than the paths expect, all of its batch is decoded; following the paths tells
+    what is missing. With `framed` the JSON stands behind Schema Registry's frame (`json_schema`). It isn't
+    validated against its schema: who wrote it has done that, and the mapping says what it needs.
+    """
+
+    def __init__(self, paths: Iterable[Keys], *, framed: bool = False) -> None:
+        paths = list(paths)
+        self._framed = framed
+        shape = _shape(paths)
+        self._decode = msgspec.json.Decoder(shape).decode
+        self._getters = {} if shape is Any else {keys: _getter(shape, keys) for keys in paths}
+
+    def __call__(self, messages: Sequence[Message]) -> Content:
+        """The values of a batch."""
+        decode = self._decode
+        try:
+            if self._framed:
+                contents = [_behind_frame(message.value()) for message in messages]
+                return Content(list(map(decode, contents)), None, self._getters)
+            return Content([decode(message.value()) for message in messages], None, self._getters)
+        except (*_UNREADABLE, Unreadable, TypeError):  # TypeError: no value
+            return each(messages, self._one)
+
+    def _one(self, message: Message) -> Any:
+        content = message.value()
+        if content is None:
+            return None
+        return read_json(_behind_frame(content) if self._framed else content)
+
+
+def read_json(content: bytes) -> Any:
+    """All of a JSON text. Raises Unreadable.
+
+    >>> read_json(b"{")
+    Traceback (most recent call last):
+    ...
+    prequential.ingest.formats.Unreadable: input data was truncated
+    """
+    try:
+        return _decode_any(content)
+    except RecursionError:
+        raise Unreadable("JSON is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded") from None
+    except msgspec.MsgspecError as error:
+        text = " ".join(str(error).split())
+        raise Unreadable(text[:1].lower() + text[1:] if text.startswith("Input") else text) from None
+
+
+def schema_id(content: bytes) -> int:
+    """The id of the schema of a value of Schema Registry's. Raises Unreadable.
+
+    >>> schema_id(bytes([0, 0, 0, 1, 2]))
+    258
+    >>> schema_id(b"{}")
+    Traceback (most recent call last):
+    ...
+    prequential.ingest.formats.Unreadable: it isn't Schema Registry's: expected a zero byte and the id of a schema \
+before the content, found b'{}'
+    """
+    if len(content) < FRAME_BYTES or content[0] != MAGIC:
+        raise Unreadable(
+            "it isn't Schema Registry's: expected a zero byte and the id of a schema before the content, found "
+            f"{bytes(content[:FRAME_BYTES])!r}"
+        )
+    return int.from_bytes(content[1:FRAME_BYTES], "big")
+
+
+def _behind_frame(content: bytes) -> bytes:
+    schema_id(content)
+    return content[FRAME_BYTES:]
+
+
+def _reached(attributes: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return attributes(value)
+    except AttributeError:
+        return None
+
+
+def _shape(paths: Iterable[Keys]) -> Any:
+    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for, and no others.
+
+    A key that is a number may be a place in a list, so all is decoded from there on.
+    """
+    tree: dict[str, Any] = {}
+    for keys in paths:
+        node = tree
+        for key in keys:
+            node = node.setdefault(key, {})
+        node[""] = {}  # something ends here: all below it is needed
+    return _type(tree)
+
+
+def _type(tree: dict[str, Any]) -> Any:
+    if "" in tree or not tree or any(key.isdigit() for key in tree):
+        return Any
+    names = {f"f{place}": key for place, key in enumerate(tree)}
+    fields = [(name, Optional[_type(tree[key])], None) for name, key in names.items()]  # noqa: UP045
+    return msgspec.defstruct("Shape", fields, rename=names, gc=False)
+
+
+def _getter(shape: Any, keys: Keys) -> Getter:
+    """How to follow a path in values of a shape."""
+    names = []
+    for place, key in enumerate(keys):
+        fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+        names.append(fields[key].name)
+        below = [one for one in getattr(fields[key].type, "__args__", ()) if _is_struct(one)]
+        if not below:
+            return Getter(attrgetter(".".join(names)), keys[place + 1 :])
+        [shape] = below
+    return Getter(attrgetter(".".join(names)), ())
+
+
+def _is_struct(one: Any) -> bool:
+    return isinstance(one, type) and issubclass(one, msgspec.Struct)

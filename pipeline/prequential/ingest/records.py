@@ -1,0 +1,225 @@
+"""From the records of a source to messages for the inputs, and to dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from confluent_kafka import Message
+from prequential.config import Config
+from prequential.ingest.counting import Counts
+from prequential.ingest.formats import Content, Decode
+from prequential.mapping import Path, RecordMapping
+from prequential.topics.dead_letters import headers_of
+from prequential.topics.decoding import KINDS
+from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
+from prequential.topics.specs import DEAD_LETTERS
+from prequential.translation import Records, Translator
+from prequential.worker.rejected import rejected
+from prequential.worker.transactions import BY_KEY, Outgoing
+
+#: Where Debezium's events have the row as it is now and what was done, and the operations after which there is
+#: none: deletion, truncation, and an application's own messages.
+_AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
+
+
+class _Instance(Instance, omit_defaults=True, gc=False):
+    """An instance as it is written: without what isn't known."""
+
+
+class _Prediction(Prediction, omit_defaults=True, gc=False):
+    """A prediction as it is written."""
+
+
+class _Label(Label, omit_defaults=True, gc=False):
+    """A label as it is written."""
+
+
+_STRUCTS = (_Instance, _Prediction, _Label)
+
+_encode = msgspec.json.Encoder().encode
+_stream: Callable[[Any], str] = attrgetter("stream")
+
+
+class _Writing(Translator):
+    """A translator into records as they are written."""
+
+    def __init__(self, mapping: RecordMapping, config: Config) -> None:
+        super().__init__(mapping, lambda stream: config.stream(stream).task == "regression")
+        self._struct = _STRUCTS[mapping.kind]
+
+
+class _Table(Records):
+    """A batch for a translator, whose values lie as their format has them."""
+
+    def __init__(self, content: Content, **others: Any) -> None:
+        super().__init__(content.values, **others)
+        self._content = content
+
+    def column(self, path: Path) -> list[Any]:
+        """What every record has there; None where it has nothing."""
+        return self._content.column(path.keys) if path.root == "value" else super().column(path)
+
+
+class Made(NamedTuple):
+    """What one mapping makes of a batch: records of one kind and their values by place, None where it is none."""
+
+    kind: int
+    records: list[Any]
+    values: list[bytes | None]
+
+
+class Outcome(NamedTuple):
+    """What becomes of a batch."""
+
+    made: list[Made]
+    #: Why a place becomes a dead letter.
+    reasons: dict[int, str]
+    #: Places that mean nothing: tombstones, deletions, and what no mapping's `when` lets through.
+    passed: frozenset[int]
+
+
+class SourceTranslator:
+    """Makes messages of the records of one source.
+
+    A record becomes all that its mappings say, or, if one of them doesn't fit, a dead letter and nothing else.
+    `decode` reads values, `decode_key` keys where paths lead into them; `letters` is the number of
+    partitions of the dead letters' topic.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topic: str,
+        mappings: Sequence[RecordMapping],
+        decode: Decode,
+        *,
+        decode_key: Decode | None = None,
+        letters: int = 1,
+    ) -> None:
+        self.topic = topic
+        self._translators = [(one.kind, _Writing(one, config)) for one in mappings]
+        self._decode, self._decode_key, self._letters = decode, decode_key, letters
+        self._names = [config.kafka.topic(name) for name in KINDS]
+        self._dead_letters = config.kafka.topic(DEAD_LETTERS)
+        paths = [path for one in mappings for _, path in one.paths()]
+        self._roots = {path.root for path in paths}
+        self._operation = operation_path(paths)
+        self._repeats = len({one.kind for one in mappings}) < len(mappings)
+
+    def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
+        """What is to be written of a batch of one partition, in its order."""
+        made, reasons, passed = self.apply(messages)
+        outgoing: list[Any] = []
+        for kind, records, values in made:
+            places: Iterable[int] = range(len(records))
+            if None in values:
+                places = [place for place, value in enumerate(values) if value is not None]
+                records, values = [records[place] for place in places], [values[place] for place in places]
+            keys = map(str.encode, map(_stream, records))
+            written = zip(repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY))
+            outgoing += zip(places, written) if self._repeats else written
+            counts.messages[self.topic, kind] += len(records)
+        if self._repeats:  # several messages of a record for one input: record by record
+            outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
+        for place, reason in sorted(reasons.items()):
+            outgoing.append(self._letter(partition, messages[place], reason))
+        counts.records[self.topic] += len(messages)
+        counts.passed[self.topic] += len(passed)
+        counts.dead[self.topic] += len(reasons)
+        return outgoing
+
+    def apply(self, messages: Sequence[Message]) -> Outcome:
+        """What becomes of a batch."""
+        content = self._decode(messages)
+        reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
+        nothing = self._without_content(content)
+        table = self._table(messages, content, reasons)
+        times = [message.timestamp()[1] for message in messages]
+        found = []
+        passed = frozenset(range(len(messages)))
+        for kind, translator in self._translators:
+            translated = translator(table)
+            passed &= translated.passed
+            for place, reason in translated.reasons.items():
+                reasons.setdefault(place, reason)
+            for record, time in zip(translated.records, times):
+                if record is not None and record.ts is None and time >= 0:
+                    record.ts = time
+            values = [None if record is None else _encode(record) for record in translated.records]
+            if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
+                reasons.update(_too_large(kind, values))
+            found.append(Made(kind, translated.records, values))
+        for place in nothing:
+            reasons.pop(place, None)
+        passed = passed.difference(content.reasons) | nothing
+        for made in found:
+            for place in (*reasons, *nothing):
+                made.records[place] = made.values[place] = None
+        return Outcome(found, reasons, passed)
+
+    def _without_content(self, content: Content) -> frozenset[int]:
+        """Places of tombstones, and of Debezium's events after which a row isn't there."""
+        nothing: set[int] = set()
+        if None in content.values:
+            absent = [place for place, value in enumerate(content.values) if value is None]
+            nothing = {place for place in absent if place not in content.reasons}
+        if self._operation is not None:
+            operations = content.column(self._operation)
+            nothing |= {
+                place for place, done in enumerate(operations) if type(done) is str and done in _WITHOUT_ROW
+            }
+        return frozenset(nothing)
+
+    def _table(self, messages: Sequence[Message], content: Content, reasons: dict[int, str]) -> _Table:
+        """The batch for the translators; of what no path begins with nothing is taken."""
+        keys: list[Any] | None = None
+        if self._decode_key is not None:
+            decoded = self._decode_key(messages)
+            keys = decoded.values
+            for place, reason in decoded.reasons.items():
+                reasons.setdefault(place, f"key: {reason}")
+        elif "key" in self._roots:
+            keys = [message.key() for message in messages]
+        return _Table(
+            content,
+            keys=keys,
+            headers=[message.headers() for message in messages] if "headers" in self._roots else None,
+            topics=[self.topic] * len(messages) if "topic" in self._roots else None,
+            timestamps=(
+                [message.timestamp()[1] for message in messages] if "timestamp" in self._roots else None
+            ),
+        )
+
+    def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
+        """The original record, with the reason and its origin in headers."""
+        origin = (self.topic, partition, message.offset())
+        rejected.note(*origin, reason)
+        return Outgoing(
+            self._dead_letters, message.key(), message.value(), headers_of(reason, *origin),
+            partition % self._letters,
+        )  # fmt: skip
+
+
+def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
+    return {
+        place: f"its message for {KINDS[kind]} has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed"
+        for place, value in enumerate(values)
+        if value is not None and len(value) > MAX_VALUE_BYTES
+    }
+
+
+def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
+    """Where in a value Debezium says what was done, if paths lead into the row that this left behind.
+
+    >>> operation_path([Path.parse("value.payload.after.id")])
+    ('payload', 'op')
+    >>> operation_path([Path.parse("value.id")])
+    """
+    for path in paths:
+        if path.root == "value" and _AFTER in path.keys[:-1]:
+            return (*path.keys[: path.keys.index(_AFTER)], _OPERATION)
+    return None

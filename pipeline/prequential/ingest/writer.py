@@ -1,0 +1,58 @@
+"""Writing: what was made of a batch of source records and the offsets behind it, in one transaction.
+
+One transactional producer a process, under a name that no other ever has. What keeps a former owner of a
+partition from writing is the group: a transaction carries the membership by which its records were read, and
+the group's coordinator refuses the offsets, and so the transaction, of one that it has replaced since
+(KIP-447). Whoever reads a partition next asks for its committed offsets, which the broker doesn't tell while
+a transaction that changes them is open.
+
+The alternative, a producer for each partition whose id fences as a shard's does, would need as many
+connections, threads and transactions as there are partitions of all sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+from confluent_kafka import TopicPartition
+from prequential.config import Config
+from prequential.ingest.reading import Place
+from prequential.topics.specs import INPUTS
+from prequential.worker.transactions import Outgoing, Transactions
+
+#: Seconds that one attempt to send the offsets may take.
+_OFFSETS_SECONDS = 10.0
+
+
+class Writer(Transactions):
+    """The transactional producer of one process. Raises Expelled for what its membership doesn't cover."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(
+            config.kafka,
+            f"{config.ingest_group}-{uuid4().hex}",
+            who="ingest",
+            topic=config.kafka.topic(INPUTS[0]),
+            # A transaction whose process is gone is aborted by the broker after this time; until then it holds up
+            # those who read the inputs, and whoever reads its partitions next. The group takes as long to miss it.
+            timeout_ms=config.worker.session_timeout,
+            # Nobody asks where a message has come to lie.
+            **{"delivery.report.only.error": True},
+        )
+        self._offsets: list[TopicPartition] = []
+        self._metadata = b""
+
+    def write(self, messages: Sequence[Outgoing], offsets: Mapping[Place, int], metadata: bytes) -> None:
+        """Write messages and the next offsets of what they were made of, all or nothing."""
+        self._offsets = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        self._metadata = metadata
+        self.publish(messages)
+
+    def _send_offsets(self) -> None:
+        self._retried(
+            "send the offsets",
+            lambda: self._producer.send_offsets_to_transaction(
+                self._offsets, self._metadata, _OFFSETS_SECONDS
+            ),
+        )

@@ -1,0 +1,19 @@
+"""What a finished replay found, as one HTML file that can be mailed, and as Markdown for a comment in CI.
+
+`write_report` is all that most need:
+
+>>> from prequential.report import write_report
+>>> message = {
+...     "stream": "elec2", "partition": 0, "model": "nb", "segment": None, "stage": "final",
+...     "estimator": "all", "n": 2, "outcomes": 2, "ts": 0, "measures": {"accuracy": 0.5}, "undefined": {},
+...     "counts": {},
+... }
+>>> write_report("/dev/null", [message], title="nb on elec2") < 2_000_000
+True
+"""
+
+from prequential.report.collecting import Report, write_report
+from prequential.report.conditions import Condition, parse_condition
+from prequential.report.markdown import markdown
+
+__all__ = ["Condition", "Report", "markdown", "parse_condition", "write_report"]

@@ -1,0 +1,167 @@
+"""Conditions on which a build fails, such as `accuracy < 0.9`."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from prequential.core.measures import NAMES
+from prequential.dashboard.history import History
+from prequential.topics.errors import UsageError
+from prequential.watching.ranking import Ranking, Row, is_baseline
+from prequential.watching.state import Sequence
+
+#: What can be asked of a model beside its measures.
+_COUNTS = ("outcomes", "n", "alarms", "incidents")
+
+#: By what a condition can choose, and what stands for all.
+_SELECTORS = ("stream", "model", "stage", "estimator", "segment")
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+_CONDITION = re.compile(
+    r"\s*(?P<name>[a-z_][a-z0-9_]*)\s*(?:\[(?P<where>.*)\])?\s*"
+    r"(?P<sign><=|>=|==|!=|<|>)\s*(?P<bound>[^\s<>=]+)\s*"
+)
+_SELECTION = re.compile(r'\s*(?P<name>\w+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^,"]*?))\s*(?:,|$)')
+
+_EXAMPLE = "expected MEASURE [SELECTORS] SIGN NUMBER, e.g. accuracy < 0.9, or kappa[model=nb] < 0.5"
+
+
+class Found(NamedTuple):
+    """What a condition says of a model: `failed` if it holds, or if it can't be told."""
+
+    failed: bool
+    sentence: str
+
+
+class Condition(NamedTuple):
+    """A bound of a measure, of models that are chosen by names, in which `*` stands for anything."""
+
+    text: str
+    measure: str
+    selectors: dict[str, str]
+    sign: str
+    bound: float
+
+    def check(self, history: History) -> list[Found]:
+        """What it says of each model that it is about; one failure where it is about none."""
+        ranking = Ranking(history)
+        found: list[Found] = []
+        for _, model in sorted(history.models.items()):
+            if self._chooses("stream", model.key.stream) and self._names(model.key.model):
+                found += self._of(history, ranking.row(model))
+        return found or [Found(True, f"`{self.text}`: no model that it is about has such a sequence")]
+
+    def _of(self, history: History, row: Row) -> Iterator[Found]:
+        key = row.model.key
+        if self.measure in ("alarms", "incidents"):
+            value = self._count(history, row)
+            yield Found(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
+            return
+        for sequence in self._sequences(row):
+            reading = history.reading(row.model.sequences[sequence])
+            if reading is None:
+                continue
+            segment = f" {sequence.segment}" if sequence.segment is not None else ""
+            where = f"{key.stream} / {key.model}{segment}, {sequence.stage}, {sequence.estimator}"
+            values = {**reading.measures, "outcomes": reading.outcomes, "n": reading.n}
+            found = values.get(self.measure)
+            if found is None:
+                reason = reading.undefined.get(self.measure, "not among the measures of its messages")
+                yield Found(True, f"{where}: {self.measure} has no value ({reason})")
+            else:
+                yield Found(self._holds(found), f"{where}: {self.measure} {found:.6g}")
+
+    def _holds(self, value: float) -> bool:
+        return _OPERATORS[self.sign](value, self.bound)
+
+    def _count(self, history: History, row: Row) -> float:
+        key = row.model.key
+        if self.measure == "incidents":
+            return len(history.incidents.of(key.stream, key.model, key.partition))
+        past = history.past.get(key)
+        counts = past.alarm_counts if past is not None else {}
+        return sum(count for (_, _, stage), count in counts.items() if self._chooses("stage", stage))
+
+    def _sequences(self, row: Row) -> list[Sequence]:
+        """Those that are chosen; else of the whole stream, as it is shown, over all history."""
+        whole = [one for one in row.model.sequences if one.segment is None]
+        stage = row.sequence.stage if row.sequence is not None else None
+        found = []
+        for one in row.model.sequences:
+            if "segment" in self.selectors:
+                if one.segment is None or not self._chooses("segment", one.segment):
+                    continue
+            elif one.segment is not None:
+                continue
+            if not (self._chooses("stage", one.stage) if "stage" in self.selectors else one.stage == stage):
+                continue
+            if "estimator" in self.selectors:
+                if not self._chooses("estimator", one.estimator):
+                    continue
+            else:
+                has_all = any(other[1:] == (one.stage, "all") for other in whole)
+                usual = "all" if has_all or row.sequence is None else row.sequence.estimator
+                if one.estimator != usual:
+                    continue
+            found.append(one)
+        return sorted(found, key=lambda one: (one.segment or "", one.stage, one.estimator))
+
+    def _names(self, model: str) -> bool:
+        """Baselines are meant only where they are asked for."""
+        return self._chooses("model", model) and ("model" in self.selectors or not is_baseline(model))
+
+    def _chooses(self, selector: str, name: str) -> bool:
+        return fnmatchcase(name, self.selectors.get(selector, "*"))
+
+
+def parse_condition(text: str) -> Condition:
+    """A condition as it is written; raises UsageError quoting it.
+
+    >>> parse_condition("accuracy < 0.9")[1:]
+    ('accuracy', {}, '<', 0.9)
+    >>> parse_condition('kappa[model=nb, segment="country=fr"] <= 0')[1:]
+    ('kappa', {'model': 'nb', 'segment': 'country=fr'}, '<=', 0.0)
+    >>> parse_condition("acuracy<1")
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: --fail-if 'acuracy<1': no measure 'acuracy'; did you mean accuracy?
+    """
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--fail-if {text!r}: {_EXAMPLE}")
+    name = match["name"]
+    known = (*NAMES, *_COUNTS)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+        raise UsageError(f"--fail-if {text!r}: no measure {name!r}; {hint}")
+    try:
+        bound = float(match["bound"])
+    except ValueError:
+        bound = float("nan")
+    if bound - bound != 0:  # not a finite number
+        raise UsageError(f"--fail-if {text!r}: {match['bound']!r} is no number")
+    return Condition(text.strip(), name, _selectors(text, match["where"] or ""), match["sign"], bound)
+
+
+def _selectors(text: str, where: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(where):
+        match = _SELECTION.match(where, place)
+        if match is None or match["name"] not in _SELECTORS:
+            what = match["name"] if match else where[place:].strip()
+            names = ", ".join(_SELECTORS)
+            raise UsageError(f"--fail-if {text!r}: {what!r} is no selector; expected NAME=VALUE of {names}")
+        found[match["name"]] = match["plain"] if match["quoted"] is None else match["quoted"]
+        place = match.end()
+    return found

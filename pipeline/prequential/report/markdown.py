@@ -1,0 +1,111 @@
+"""What a replay found as Markdown, for a comment in CI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from prequential.comparing import Pair
+from prequential.comparing import report as standings
+from prequential.dashboard.history import History
+from prequential.dashboard.overview import Overview
+from prequential.incident_text import sentence
+from prequential.report.conditions import Condition
+from prequential.topics.reasons import printable
+from prequential.watching.ranking import Choice, is_baseline, measures_shown
+from prequential.watching.text import number
+
+#: Models in the table, failures and alarms in the lists: a comment is read, not searched.
+_MODELS, _FAILURES, _MEASURES = 30, 20, 5
+
+#: Runs of backticks: what is between a longer one is code.
+_TICKS = re.compile("`+")
+
+
+def markdown(history: History, title: str = "", conditions: Sequence[Condition] = ()) -> str:
+    """Conditions with what they say, models the worst first, which is better, alarms and incidents.
+
+    Names stand as code, so nothing in them is read as Markdown, and nobody is mentioned.
+    """
+    return "\n".join([*_lines(history, title, conditions), ""])
+
+
+def _lines(history: History, title: str, conditions: Sequence[Condition]) -> Iterator[str]:
+    yield f"## {code(title) if title else 'Evaluation'}"
+    yield ""
+    for condition in conditions:
+        found = condition.check(history)
+        failed = [one for one in found if one.failed]
+        mark = "❌ fails" if failed else "✅ passes"
+        yield f"- {mark} {code(condition.text)}: {len(failed):,} of {len(found):,} fail"
+        yield from (f"  - {code(one.sentence)}" for one in failed[:_FAILURES])
+        if len(failed) > _FAILURES:
+            yield f"  - … and {len(failed) - _FAILURES:,} more"
+    if conditions:
+        yield ""
+    yield from _table(history)
+    pairs = [pair for _, found in sorted(_pairs(history)) for pair in found if pair.segment is None]
+    if lines := list(standings(pairs)):
+        yield ""
+        yield lines[0].capitalize()
+        yield ""
+        yield from (f"- {code(line.strip())}" for line in lines[1:])
+    alarms = {key: sum(past.alarm_counts.values()) for key, past in history.past.items() if past.alarm_counts}
+    if alarms:
+        yield ""
+        yield f"Drift alarms: {sum(alarms.values()):,}"
+        yield ""
+        for key, count in sorted(alarms.items(), key=lambda one: (-one[1], one[0]))[:_FAILURES]:
+            yield f"- {code(f'{key.stream} / {key.model}')}: {count:,}"
+    if incidents := history.incidents.all():
+        yield ""
+        yield f"Incidents: {len(incidents):,}"
+        yield ""
+        for one in incidents[:_FAILURES]:
+            yield f"- {code(sentence(one))}"
+
+
+def _table(history: History) -> Iterator[str]:
+    overview = Overview(history)
+    rows = overview.rows(Choice(estimator="all"), history.newest_ts)
+    known = {name for row in rows if row.reading is not None for name in row.reading.measures}
+    names = measures_shown(known, None)[:_MEASURES]
+    yield from _row(["stream", "model", "stage", "estimator", "outcomes", *names])
+    yield from _row([*["---"] * 4, *["---:"] * (1 + len(names))])
+    for row in rows[:_MODELS]:
+        if row.reading is None or row.sequence is None:
+            continue
+        values = row.reading.measures
+        model = code(row.model.key.model) + (" (baseline)" if is_baseline(row.model.key.model) else "")
+        missed = {one.measure for one in overview.missed(row)}
+        yield from _row([
+            code(row.model.key.stream), model, code(row.sequence.stage), code(row.sequence.estimator),
+            f"{row.reading.outcomes:,}",
+            *(number(values[name]) + " ▼" * (name in missed) if name in values else "–" for name in names),
+        ])  # fmt: skip
+    if len(rows) > _MODELS:
+        yield ""
+        yield f"The worst {_MODELS} of {len(rows):,} models."
+
+
+def _pairs(history: History) -> Iterator[tuple[tuple[str, int], list[Pair]]]:
+    streams = {(key.stream, key.partition) for key in history.models}
+    return ((of, list(history.pairs(*of))) for of in streams)
+
+
+def _row(cells: Iterable[str]) -> Iterator[str]:
+    yield f"| {' | '.join(cells)} |"
+
+
+def code(text: str) -> str:
+    """Text as code, also within a table.
+
+    >>> code("nb"), code("a`b"), code("a|b")
+    ('`nb`', '`` a`b ``', '`a\\\\|b`')
+    """
+    text = printable(text).replace("|", "\\|")
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"

@@ -1,0 +1,100 @@
+"""What a shard does after workers have died at its records: fewer at a time, until the one is known.
+
+A worker that dies of an unexpected error, or of a crash below Python, knows at most the round that it was in.
+So its successor takes the same records in small parts, each of them announced in the journal before it is
+processed (`prequential.worker.journal.Attempt`): a part that follows an announcement of which nothing came is
+the one that was died at, however the process ended. A part of a single record at which enough workers have
+died is passed over from then on (`Quarantine`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from prequential.core.merge import Cut, Merge
+from prequential.worker.journal import Attempt, Quarantine, Standing, Suspicion
+
+#: Records of a part at first: small enough that its records can be tried one by one in some seconds, large
+#: enough that a whole round of them takes only about that long.
+_PART = 250
+
+#: Where it isn't known at which records a worker died, so many are taken in parts: more than a shard
+#: processes between two commits. Beyond them the journal has got on, and all of it begins anew there.
+_DOUBTFUL = 200_000
+
+#: Characters of an error that a reason repeats.
+_LONGEST_ERROR = 300
+
+
+class Caution:
+    """The records that are to be taken in small parts.
+
+    First those of `planned`, cuts whose order is settled; then, if it isn't known where the worker died,
+    those that come.
+    """
+
+    def __init__(self, found: Standing) -> None:
+        suspicion = found.suspicion or Suspicion()
+        self.deaths = suspicion.deaths
+        self.planned = deque(found.open)
+        self.most = 1 if 0 < suspicion.records <= _PART else _PART
+        self._left = 0 if suspicion.records else _DOUBTFUL
+
+    @property
+    def over(self) -> bool:
+        """Whether the shard may go on as ever."""
+        return not self.planned and self._left <= 0
+
+    def next(
+        self, merge: Merge, watermarks: Sequence[int | None], here: Callable[[Cut], bool]
+    ) -> tuple[Cut, Attempt] | None:
+        """The next part, as the cut behind it; None while there is none, or it isn't known yet.
+
+        `here`: whether all records below a cut have been added.
+        """
+        until = self.planned[0] if self.planned else None
+        if until is not None and not here(until):
+            return None
+        cut, records = merge.ahead(watermarks, self.most, until)
+        if not records:
+            if until is None:
+                return None
+            merge.take_until(until)  # what is left of it is gone for good
+            self.taken(until, 0)
+            return self.next(merge, watermarks, here)
+        record = None
+        if records == 1:
+            [kind] = [kind for kind, before in enumerate(merge.cut) if cut[kind] != before]
+            record = kind, cut[kind] - 1
+        return cut, Attempt(self.deaths, records, record)
+
+    def taken(self, cut: Cut, records: int) -> None:
+        """The shard has processed these records and stands at a cut."""
+        if not self.planned:
+            self._left -= records
+        while self.planned and all(at >= end for at, end in zip(cut, self.planned[0])):
+            self.planned.popleft()
+
+
+def to_quarantine(suspicion: Suspicion, after: int | None) -> Quarantine | None:
+    """The record that is to be passed over from now on, if so many workers have died at it.
+
+    An error that came when the record was tried alone shows that it was this one that the deaths before were
+    about. A process that ended without a word may have been killed for other reasons just then: only deaths
+    when the record was tried alone count.
+
+    >>> to_quarantine(Suspicion(3, 1, (2, 17), "ValueError: no", 1), 3).reason
+    '3 workers in a row died at it: ValueError: no'
+    >>> to_quarantine(Suspicion(3, 1, (2, 17), None, 1), 3)
+    >>> to_quarantine(Suspicion(5, 1, (2, 17), None, 3), 3).reason
+    '3 workers in a row died at it: the process ended without an error of its own'
+    """
+    if suspicion.record is None or after is None:
+        return None
+    deaths = suspicion.alone if suspicion.error is None else suspicion.deaths
+    if deaths < after:
+        return None
+    workers = f"{deaths} workers in a row" if deaths > 1 else "a worker"
+    why = suspicion.error or "the process ended without an error of its own"
+    return Quarantine(*suspicion.record, f"{workers} died at it: {why[:_LONGEST_ERROR]}")

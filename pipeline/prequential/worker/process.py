@@ -1,0 +1,123 @@
+"""A process around a Faust app whose events are batches: how it is made, told to stop, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Coroutine
+from concurrent.futures import TimeoutError as _Unanswered
+from typing import Any
+
+import faust
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.worker.http import TEXT, Answer
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a clean end may take; then the process ends all the same.
+STOP_SECONDS = 10.0
+
+#: Seconds between looks whether the Faust app still runs.
+_LOOK_SECONDS = 0.2
+
+#: Seconds within which the loop must answer for the process to be alive and its metrics readable.
+_ANSWER_SECONDS = 5.0
+
+NO_ANSWER: Answer = (503, TEXT, b"the worker doesn't answer\n")
+
+
+class Late(Exception):
+    """The loop hasn't answered in time."""
+
+
+class Served:
+    """What threads that serve HTTP ask of a process's loop, which `run` sets."""
+
+    _loop: asyncio.AbstractEventLoop
+
+    def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
+        """Ask the loop, from another thread; raises Late when it doesn't answer."""
+        try:
+            return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
+        except (TimeoutError, _Unanswered) as error:
+            raise Late from error
+
+    def live(self) -> Answer:
+        """Whether the loop answers."""
+        try:
+            self.ask(asyncio.sleep(0))
+        except Late:
+            return NO_ANSWER
+        return 200, TEXT, b"alive\n"
+
+
+class BatchSchema(faust.Schema):
+    """Events carry fetched batches as they are: nothing is to be decoded by Faust."""
+
+    def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
+        return None
+
+    def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Any:
+        return message.value
+
+
+def batch_app(name: str, kafka: KafkaConfig) -> Any:
+    """A Faust app on our transport (`prequential.worker.transport`), without anything that isn't needed.
+
+    Its `fetcher`, `input_topics` and `shard_count` are yet to be set.
+    """
+    return faust.App(
+        name,
+        broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
+        store="memory://",
+        web_enabled=False,  # no table or router pages; see `prequential.worker.http`
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        stream_wait_empty=False,
+        autodiscover=False,
+        datadir=tempfile.gettempdir(),  # nothing is kept there
+    )
+
+
+def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            leave(1)
+        log.info("stopping")
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return stop
+
+
+async def has_crashed(app: Any) -> None:
+    """Wait until the Faust app has crashed."""
+    while not app.crashed:
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def die(where: str, error: BaseException | None = None) -> None:
+    """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
+    error = error or sys.exc_info()[1]
+    if isinstance(error, WorkError):
+        print(f"prequential: {error}", file=sys.stderr, flush=True)
+    else:
+        log.critical("%s: %r: ending the process", where, error, exc_info=error)
+    leave(1)
+
+
+def leave(status: int) -> int:
+    """End the process now: threads may be waiting for a broker, and what must be written has been."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

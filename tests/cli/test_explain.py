@@ -1,0 +1,107 @@
+"""`prequential explain`, of what a replay has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from incident_streams import LATENCY, STEP, Stream, steps
+from prequential.cli.main import main
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Incident
+
+#: Where the class ratio changes, and how many instances there are.
+BEFORE, SIZE = 2_500, 3_300
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A replay's files, of a stream whose class b comes more often from `BEFORE` on."""
+    folder = tmp_path_factory.mktemp("explain")
+    rng = np.random.default_rng(4)
+    label = steps(rng, (BEFORE, 0.1), (SIZE - BEFORE, 0.5))
+    wrong = (rng.random(SIZE) < np.where(label, 0.4, 0.05)).astype(np.int64)
+    rows: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
+    for record in Stream(label, wrong).records():
+        fields = {key: value for key, value in msgspec.to_builtins(record).items() if value is not None}
+        rows[KINDS[record.KIND]].append(msgspec.json.encode(fields))
+    for kind, lines in rows.items():
+        (folder / f"{kind}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (folder / "config.yaml").write_text("defaults: {stages: [final]}\n")
+    made = {kind: folder / f"{kind}.jsonl" for kind in ("predictions", "labels")}
+    made |= {name: folder / f"{name}.jsonl" for name in ("metrics", "alarms", "incidents")}
+    options = [f"--{kind}={made[kind]}" for kind in ("predictions", "labels")]
+    options += [f"--{name}-out={made[name]}" for name in ("metrics", "alarms", "incidents")]
+    assert main(["replay", f"--config={folder / 'config.yaml'}", *options]) == 0
+    return made
+
+
+def newest(files: dict[str, Path]) -> Incident:
+    lines = files["incidents"].read_bytes().splitlines()
+    return msgspec.json.decode(lines[-1], type=Incident)
+
+
+def explained(files: dict[str, Path], capsys: pytest.CaptureFixture[str], *asked: str) -> list[str]:
+    paths = [str(files[name]) for name in ("incidents", "alarms", "metrics")]
+    assert main(["explain", *asked, "--from", *paths]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_it_answers_in_the_order_in_which_one_asks(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    incident = newest(files)
+    lines = explained(files, capsys, incident.id[:8])
+    titles = [line[:14].strip() for line in lines[1:] if line[0] != " "]
+    assert titles == ["since", "how bad", "what changed", "baselines", "noise", "look at", "alarms"]
+    text = "\n".join(lines)
+    assert lines[0] == f"incident {incident.id}: s/m, final, open"
+    assert f"since         outcome {incident.change_point['outcome']:,}, labels of 1970-01-01T00:" in text
+    [cause] = [line for line in lines if line.startswith("what changed")]
+    assert "class ratio" in cause
+    assert ": of class " in cause
+    assert "persistent right in 8" in text
+    assert "newest accuracy of window:1000" in text
+    assert "at the former class ratio the loss would be 0.0" in text
+    assert "no alarm in " in text
+    assert all(name in text for name in incident.examples)
+    assert sum("page-hinkley on" in line for line in lines) == incident.alarm_count
+
+
+def test_a_model_and_a_time_name_it_too(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    by_id = explained(files, capsys, newest(files).id)
+    for ts in (f"{SIZE * STEP}", "1970-01-01T00:50:00Z"):
+        assert explained(files, capsys, "--stream=s", "--model=m", f"--at={ts}") == by_id
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["ffffffff"], "'ffffffff': there is no such incident; known: "),
+        (["no id"], "'no id': there is no such incident; known: "),
+        (["--stream=s", "--model=m", f"--at={LATENCY}"], "s/m had no incident at 1970-01-01T00:00:05Z;"),
+        (["--stream=s", "--model=n", "--at=0"], "s/n had no incident at 1970-01-01T00:00:00Z; known: "),
+    ],
+)
+def test_what_isnt_there_is_said_with_status_1(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str], asked: list[str], says: str
+) -> None:
+    assert main(["explain", *asked, "--from", str(files["incidents"])]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked", [[], ["--stream=s"], ["0a1b", "--stream=s"], ["--stream=s", "--model=m", "--at=noon"]]
+)
+def test_a_wrong_command_line_is_said_with_status_2(
+    capsys: pytest.CaptureFixture[str], asked: list[str]
+) -> None:
+    assert main(["explain", *asked, "--from", "/dev/null"]) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_alarms_alone_have_no_incident(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "0a1b", "--from", str(files["alarms"])]) == 1
+    assert "none is known" in capsys.readouterr().err

@@ -1,0 +1,302 @@
+"""What is on the screen of a real browser: text, order, points, marks; and that nothing complains."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from boards import a_drift, alarm, comparison, incident, metrics, served
+from prequential.config import Config, Objective, StreamConfig
+
+from tests.browser import opened, ready
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+#: Takes seconds to start.
+pytestmark = pytest.mark.slow
+
+MODEL = "#/model?stream=elec2&model=nb&partition=0"
+
+#: A name that would do harm if it were taken for markup.
+EVIL = '<script>document.title="taken"</script><img src=x onerror=alert(1)>"\'&\u202e'
+
+
+def rows(page: Page) -> list[list[str]]:
+    """The texts of the table of models."""
+    found = page.locator("table.models tbody tr")
+    return [[cell.strip() for cell in row.split("\t")] for row in found.all_inner_texts()]
+
+
+def models(page: Page) -> list[str]:
+    return page.locator("table.models tbody tr td:nth-child(2) a").all_inner_texts()
+
+
+def points(page: Page, title: str) -> int:
+    """Points that a chart draws."""
+    return int(page.get_attribute(f'figure[data-title="{title}"]', "data-points") or 0)
+
+
+def colours(page: Page, title: str) -> int:
+    """Colours that a chart's canvas has: one is an empty one."""
+    return int(page.evaluate(
+        """(title) => {
+          const canvas = document.querySelector(`figure[data-title="${title}"] canvas`);
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const found = new Set();
+          for (let i = 0; i < data.length; i += 4) found.add(data.slice(i, i + 4).join());
+          return found.size;
+        }""",
+        title,
+    ))  # fmt: skip
+
+
+class TestOverview:
+    def test_the_worst_come_first_and_say_why(self, page: Page) -> None:
+        config = Config(streams={"kept": StreamConfig(objective=Objective({"accuracy": 0.95}))})
+        some = [
+            metrics(9000, 0.9, model="good"), metrics(9000, 0.5, model="@persistent"),
+            metrics(9000, 0.7, model="bad"),
+            metrics(9000, 0.6, model="alarmed"), alarm(8990, model="alarmed"),
+            metrics(9000, 0.94, model="missing", stream="kept"), metrics(9000, 0.99, model="struck"),
+            incident(model="struck"),
+            metrics(9000, 0.8, model="repeats", measures={"accuracy": 0.8, "kappa_per": -0.4}),
+        ]  # fmt: skip
+        with served(some, config=config) as (address, _):
+            ready(page, address)
+            assert models(page) == ["struck", "missing", "alarmed", "bad", "repeats", "good", "@persistent"]
+            states = [row[2] for row in rows(page)]
+            assert "◆ incident, 1 h" in states[0]
+            assert "▼ accuracy 0.940 < 0.95" in states[1]
+            assert "▲ 1 alarm" in states[2]
+            assert "worse than repeating the latest label" in states[4]
+            assert states[5] == "✓ nothing stands out"
+            assert page.inner_text("h1") == "Models, the worst first"
+            assert "Open incidents: 1" in page.inner_text("main")
+
+    def test_a_thousand_streams_with_five_models(self, page: Page) -> None:
+        many = (
+            metrics(2000, 0.5 + (7 * s + m) % 5000 / 10_000, stream=f"stream-{s:04}", model=f"model-{m}")
+            for s in range(1000) for m in range(5)
+        )  # fmt: skip
+        with served(many) as (address, _):
+            ready(page, address)
+            assert "1 to 50 of 5,000 models, 1,000 streams" in page.inner_text(".pager >> nth=0")
+            assert len(rows(page)) == 50
+            first = [float(row[3]) for row in rows(page)]
+            assert first == sorted(first)
+            page.click("text=Next >> nth=0")
+            page.wait_for_selector("text=51 to 100 of 5,000")
+            second = [float(row[3]) for row in rows(page)]
+            assert second[0] >= first[-1]
+            assert page.evaluate("document.querySelectorAll('*').length") < 2500
+            page.fill("input[type=search]", "stream-0042")
+            page.wait_for_selector("text=1 to 5 of 5 models")
+            assert {row[0] for row in rows(page)} == {"stream-0042"}
+            assert page.evaluate("document.activeElement.type") == "search"
+            page.select_option("select >> nth=0", "name")
+            page.wait_for_selector("table.models tbody tr:first-child a:text-is('model-0')")
+            assert "by=name" in page.url
+            assert "search=stream-0042" in page.url
+
+    def test_without_messages_it_says_so(self, page: Page) -> None:
+        with served() as (address, _):
+            ready(page, address)
+            assert "No metrics yet." in page.inner_text("main")
+
+
+class TestModel:
+    def test_measures_over_time_with_what_happened_on_the_same_axis(self, page: Page) -> None:
+        cut = {"model_version": "v2", "version_since": 3001}
+        some = [
+            *(one for one in a_drift()),
+            *a_drift(stage="initial"),
+            *a_drift(estimator="all"),
+            metrics(6000, 0.5, segment="country=fr"),
+            metrics(6001, 0.6, **cut, intervals={"accuracy": [0.55, 0.65]},
+                    coverage={"waiting": 17, "oldest_waiting_ms": 90_000,
+                        "labelled": {"1m": 0.25, "horizon": 0.9},
+                              "label_latency_ms": {"p50": 61_000.0, "p90": 90_000.0, "p99": 120_000.0}}),
+            alarm(5000), alarm(5100, stage="initial"), incident(), comparison(),
+            metrics(6000, 0.9, model="tree"),
+        ]  # fmt: skip
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            text = page.inner_text("main")
+            assert page.locator("figcaption").all_inner_texts()[:3] == ["accuracy", "kappa", "kappa_per"]
+            # Two stages, and both baselines of the first: 61 messages are `final`, 60 `initial`.
+            assert points(page, "accuracy") == 61 + 60 + 61 + 61
+            assert points(page, "kappa") == 61 + 60
+            # Two alarms, a version, an incident: the same on each axis.
+            for title in ("accuracy", "kappa", "kappa_per"):
+                assert page.get_attribute(f'figure[data-title="{title}"]', "data-marks") == "4"
+                assert colours(page, title) > 8
+            legend = page.inner_text('figure[data-title="accuracy"] .legend')
+            assert "final 0.600 (0.550 to 0.650)" in legend
+            assert "repeating the latest label 0.700" in legend
+            assert {"▲ alarm", "◆ incident", "● version"} <= set(re.split(r"\s{2,}|\n", legend))
+            assert "version v2 since outcome 3,001" in text
+            assert "17 predictions wait for a label, the oldest for 1.5 min" in text
+            assert "country=fr" in text
+            assert "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of" in text
+            assert "◆ open for" in text
+
+    def test_another_estimator_segment_axis_and_measure(self, page: Page) -> None:
+        some = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A")]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            page.select_option("label:has-text('Estimator') select", "all")
+            page.wait_for_url("**estimator=all**")
+            page.wait_for_selector("main[data-ready] figure")
+            page.select_option("label:has-text('Axis') select", "outcomes")
+            page.click("summary:has-text('Measures')")
+            page.click("label:has-text('p_per')")
+            page.wait_for_selector('figure[data-title="p_per"][data-points="60"]')
+            page.click('figure[data-title="accuracy"] summary')
+            table = page.inner_text('figure[data-title="accuracy"] table')
+            assert table.splitlines()[1].split("\t")[0] == "6,000"
+            page.select_option("label:has-text('Segment') select", "arm=A")
+            page.wait_for_selector("text=Estimator all has no messages in the segment arm=A.")
+            page.select_option("label:has-text('Estimator') select", "window:1000")
+            page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
+
+    def test_the_keyboard_reads_points_out(self, page: Page) -> None:
+        with served(a_drift()) as (address, _):
+            ready(page, address + MODEL)
+            page.focus('figure[data-title="accuracy"] .plot')
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_selector(".readout:has-text('final')")
+            assert "2023-11-14 23:53:20 UTC · final 0.600" in page.inner_text(".readout >> nth=0")
+
+    def test_new_messages_come_by_themselves(self, page: Page) -> None:
+        with served(a_drift()) as (address, board):
+            ready(page, address + MODEL)
+            before = points(page, "kappa")
+            board.take([metrics(6100, 0.71), metrics(6200, 0.72), alarm(6150)])
+            page.wait_for_selector(f'figure[data-title="kappa"][data-points="{before + 2}"]')
+            assert "final 0.720" in page.inner_text('figure[data-title="accuracy"] .legend')
+            assert page.locator("h2:has-text('Alarms')").count() == 1
+
+    def test_an_unknown_model_is_a_sentence(self, chromium: Browser) -> None:
+        with served(a_drift()) as (address, _):
+            page = chromium.new_page()  # its console tells of the answer 404
+            page.goto(f"{address}#/model?stream=elec2&model=none&partition=0")
+            page.wait_for_selector(".problem:not([hidden])")
+            assert "no message of model 'none' on stream 'elec2' was seen" in page.inner_text(".problem")
+            page.close()
+
+
+class TestPair:
+    def test_the_difference_with_its_interval_and_the_verdict(self, page: Page) -> None:
+        course = [
+            comparison(n, measures={"difference": 0.03}, interval=[0.03 - 30 / n, 0.03 + 30 / n],
+                       verdict="b_better" if n > 1000 else "undecided", since=1001 if n > 1000 else None)
+            for n in range(100, 4001, 100)
+        ]  # fmt: skip
+        with served(course, metrics(model="nb"), metrics(model="tree")) as (address, _):
+            ready(page,
+                f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
+            assert "■ tree is better, since outcome 1,001 of 4,000" in page.inner_text(".verdict")
+            assert points(page, "difference of losses") == 40
+            assert page.get_attribute("figure", "data-marks") == "1"
+            assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
+            assert "95 % for all pairs" in page.inner_text("main")
+
+
+class TestIncident:
+    def test_it_answers_in_the_order_of_the_questions(self, page: Page) -> None:
+        some = [*a_drift(), alarm(2000), alarm(2500), alarm(5000), incident(1900, status="closed"),
+            incident()]
+        with served(some) as (address, board):
+            ready(page, f"{address}#/incidents")
+            assert page.locator(".plain li").all_inner_texts()[0].startswith("◆ open for")
+            page.click("a:has-text('elec2 / nb') >> nth=0")
+            page.wait_for_selector("h1:has-text('Incident of nb on elec2: open')")
+            asked = ["Since when", "How bad", "What changed", "What the baselines did",
+                     "Are the detectors noisy here?", "Which records to look at"]  # fmt: skip
+            found = page.locator("h2").all_inner_texts()
+            assert found == [f"{n}. {question}" for n, question in enumerate(asked, 1)]
+            text = page.inner_text("main")
+            assert "It began at 2023-11-14 23:33:20 UTC" in text
+            assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
+            assert page.locator(".causes li").all_inner_texts() == [
+                "segment country=fr (70 %): one segment, rather than all (segment country=fr)",
+                "concept (30 %): the same inputs have other labels: the concept changed",
+            ]
+            assert "Severity 0.540, medium" in text
+            assert "persistent\t0.300\t0.310" in text
+            assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
+            assert "1 incident of this model before:" in text
+            assert page.locator(".ids li").all_inner_texts() == ["4799", "4801", "4805"]
+            assert points(page, "accuracy, final, window:1000") == 60
+            board.take([metrics(6100, 0.7), incident(revision=2, status="recovered")])
+            page.wait_for_selector('figure[data-points="61"]')
+            page.wait_for_selector("h1:has-text('Incident of nb on elec2: recovered')")
+
+
+class TestSafety:
+    def test_names_are_text_everywhere(self, page: Page) -> None:
+        named = {"stream": EVIL, "model": EVIL}
+        some = [
+            *(metrics(n, **named) for n in (1000, 2000)), metrics(2000, **named, segment=f"arm={EVIL}"),
+            metrics(2001, **named, model_version=EVIL, version_since=1500),
+            alarm(1500, **named, instance_id=EVIL),
+            comparison(**named | {"against": EVIL + "2"}),
+            incident(**named, id=EVIL, examples=[EVIL], causes=[{"cause": EVIL, "share": 0.5, EVIL: EVIL}]),
+        ]  # fmt: skip
+        with served(some) as (address, _):
+            ready(page, address)
+            seen = EVIL.replace("\u202e", "\ufffd")
+            assert rows(page)[0][0] == seen
+            page.click("table.models tbody a >> nth=0")
+            page.wait_for_selector("h2:has-text('Alarms')")
+            assert page.inner_text("h1") == f"{seen} / {seen}"
+            page.click("a:has-text('lower by') >> nth=0")
+            page.wait_for_selector(".verdict")
+            page.goto(f"{address}#/incidents")
+            page.click(".plain a")
+            page.wait_for_selector(".causes")
+            assert seen in page.inner_text(".causes")
+            assert page.locator("main script, main img").count() == 0
+            assert page.title().endswith("prequential")
+
+    def test_nothing_comes_from_elsewhere(self, page: Page) -> None:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        with served(a_drift(), alarm()) as (address, _):
+            ready(page, address + MODEL)
+            assert asked
+            assert all(url.startswith(address) for url in asked)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> None:
+    """Contrast of text and marks against what is behind them, by WCAG 2's formula: 4.5 for text."""
+    with opened(chromium, dark) as page, served(a_drift(), alarm(5990), incident()) as (address, _):
+        ready(page, address)
+        found = page.evaluate(
+            """() => {
+              const light = (name) => {
+                const colour = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+                const parts = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16) / 255)
+                  .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+                return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+              };
+              const back = light("--back");
+              return ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "missed", "below",
+                "line-1", "line-2", "line-3", "line-4", "line-5", "line-6"].map((name) => {
+                const one = light(`--${name}`);
+                return [name, (Math.max(one, back) + 0.05) / (Math.min(one, back) + 0.05)];
+              });
+            }"""
+        )
+        assert all(contrast >= 4.5 for _, contrast in found), found
+        back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (back == "rgb(255, 255, 255)") == (not dark)
+
+
+def test_a_narrow_screen_has_no_sideways_scroll(chromium: Browser) -> None:
+    with opened(chromium, width=400) as page, served(a_drift()) as (address, _):
+        ready(page, address + MODEL)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

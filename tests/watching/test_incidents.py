@@ -1,0 +1,59 @@
+"""Incidents in `watch`: one line for each in place of its alarms, until it is over."""
+
+from __future__ import annotations
+
+import json
+
+from prequential.watching.lines import line, newest_lines
+from prequential.watching.ranking import Ranking
+from prequential.watching.table import change_line, newest_changes
+from watched import INCIDENT_LINE, LABELLED, alarm, incident, metrics, state_of
+
+
+def shown(*values: bytes, now: int = LABELLED) -> list[str]:
+    state = state_of(metrics(), *values)
+    return [change_line(change, now, 200).plain for change, _ in newest_changes(state.models.values())]
+
+
+def test_an_open_incident_stands_for_its_alarms() -> None:
+    alarms = [alarm(id=str(i), stage=stage) for i in range(6) for stage in ("initial", "final")]
+    assert shown(*alarms) == ["  0s  12 alarms since 22:13:20  error  initial, final"]
+    [found] = shown(*alarms, incident())
+    assert found == (
+        "  0s  open since 22:08:20  loss 0.111 → 0.352  segment region=eu (97 %)  12 alarms"
+    )
+
+
+def test_alarms_from_before_it_stay_by_themselves() -> None:
+    early = alarm(ts=LABELLED - 86_400_000, outcome=100)
+    assert [text.split()[1] for text in shown(early, alarm(), incident())] == ["open", "1"]
+
+
+def test_when_it_is_over_its_alarms_are_there_again() -> None:
+    over = incident(status="closed", revision=3)
+    assert shown(alarm(), incident(), over) == shown(alarm())
+    late = incident(status="open", revision=2)
+    assert len(shown(incident(revision=3, status="recovered"), late)) == 1
+    assert shown(incident(revision=3, status="recovered"), late)[0].split()[1] == "recovered"
+
+
+def test_it_stays_however_long_it_takes_and_puts_its_model_first() -> None:
+    day = 86_400_000
+    state = state_of(
+        metrics(model="worse", measures={"accuracy": 0.1}), metrics(model="nb"), incident()
+    )
+    ranking = Ranking(state)
+    assert [row.model.key.model for row in ranking.rows(LABELLED + day)] == ["nb", "worse"]
+
+
+def test_plain_lines() -> None:
+    assert line("incidents", incident()) == INCIDENT_LINE
+    assert INCIDENT_LINE in list(newest_lines(state_of(metrics(), incident())))
+
+
+def test_an_incident_that_cant_be_read_is_counted() -> None:
+    state = state_of(metrics())
+    message = json.loads(incident())
+    del message["before"]
+    assert not state.update("incidents", json.dumps(message).encode())
+    assert state.unreadable == 1

@@ -1,0 +1,127 @@
+"""Who may read the HTTP endpoint."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from prequential.config import HttpConfig
+from prequential.configfile import read
+from prequential.topics.errors import UsageError
+from prequential.worker.access import Access
+from prequential.worker.http import TEXT, Answer, Endpoint
+
+TOKEN = "correct-horse-battery"
+
+PATHS = {
+    "/metrics": lambda: (200, TEXT, b"prequential_kappa 1\n"),
+    "/live": lambda: (200, TEXT, b"alive\n"),
+    "/ready": lambda: (503, TEXT, b"not ready: stream 'secret'\n"),
+}
+
+
+def get(address: str, path: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> Answer:
+    request = Request(address + path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urlopen(request, timeout=10, context=tls) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
+
+
+class TestToken:
+    @pytest.fixture
+    def address(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+        monkeypatch.setenv("METRICS_TOKEN", TOKEN)
+        endpoint = Endpoint(HttpConfig(port=0, token="env:METRICS_TOKEN"), PATHS)
+        yield endpoint.address
+        endpoint.stop()
+
+    def test_metrics_are_for_who_has_it(self, address: str) -> None:
+        assert get(address, "/metrics", TOKEN)[::2] == (200, b"prequential_kappa 1\n")
+        for wrong in (None, TOKEN[:-1], TOKEN + "x", "ü"):
+            status, _, body = get(address, "/metrics", wrong)
+            assert status == 401
+            assert b"kappa" not in body
+
+    def test_probes_get_their_status_and_nothing_else(self, address: str) -> None:
+        assert get(address, "/live")[::2] == (200, b"")
+        assert get(address, "/ready")[::2] == (503, b"")
+        assert get(address, "/ready", TOKEN)[::2] == (503, b"not ready: stream 'secret'\n")
+
+    def test_other_paths_say_nothing_of_what_there_is(self, address: str) -> None:
+        assert get(address, "/nowhere")[0] == 401
+        assert get(address, "/nowhere", TOKEN)[0] == 404
+
+    def test_it_is_in_no_representation(self) -> None:
+        assert TOKEN not in repr(HttpConfig(token=TOKEN))
+
+    @pytest.mark.parametrize("token", ["", "short", "with spaces in between", "ünïcödé-and-long-enough"])
+    def test_one_that_cannot_be_used(self, token: str, tmp_path: Path) -> None:
+        (tmp_path / "token").write_text(token + "\n")
+        with pytest.raises(UsageError, match=r"^http\.token has \d+ characters: expected at least"):
+            Access(HttpConfig(token=f"file:{tmp_path}/token"))
+
+    def test_one_that_is_not_there(self) -> None:
+        with pytest.raises(UsageError, match=r"^http\.token is 'env:NOBODY_SET_IT', but the environment"):
+            Access(HttpConfig(token="env:NOBODY_SET_IT"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Certificate and key of 127.0.0.1."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes certificates, isn't installed")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key
+
+
+class TestTls:
+    def test_it_is_https(self, files: tuple[str, str]) -> None:
+        config = HttpConfig(port=0, token=TOKEN, tls_certificate=files[0], tls_key=files[1])
+        endpoint = Endpoint(config, PATHS)
+        try:
+            assert endpoint.address.startswith("https://")
+            trusting = ssl.create_default_context(cafile=files[0])
+            # Somebody who connects and says nothing holds nobody up.
+            with socket.create_connection(("127.0.0.1", endpoint.port)):
+                assert get(endpoint.address, "/metrics", TOKEN, trusting)[0] == 200
+            assert get(endpoint.address, "/metrics", None, trusting)[0] == 401
+            with pytest.raises((URLError, OSError)):
+                urlopen(endpoint.address.replace("https", "http") + "/live", timeout=10)
+            with pytest.raises(URLError, match="certificate verify failed"):
+                get(endpoint.address, "/live", tls=ssl.create_default_context())
+        finally:
+            endpoint.stop()
+
+    @pytest.mark.parametrize("given", [{"tls_key": "k"}, {"tls_certificate": "c"}])
+    def test_one_file_without_the_other(self, given: dict[str, str]) -> None:
+        with pytest.raises(UsageError, match=r"^http\.tls_\w+ isn't set: expected PEM files"):
+            Access(HttpConfig(**given))
+
+    def test_files_that_cannot_be_used(self, files: tuple[str, str], tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"'/nowhere/key\.pem' can't be used: No such file"):
+            Access(HttpConfig(tls_certificate=files[0], tls_key="/nowhere/key.pem"))
+        (tmp_path / "key.pem").write_text("no key")
+        with pytest.raises(UsageError, match="can't be used: "):
+            Access(HttpConfig(tls_certificate=files[0], tls_key=str(tmp_path / "key.pem")))
+
+
+def test_the_configuration_has_them(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("http: {token: 'env:T', tls_certificate: c.pem, tls_key: k.pem}\n")
+    http = read(str(tmp_path / "c.yaml"), {}).http
+    assert (http.token, http.tls_certificate, http.tls_key) == ("env:T", "c.pem", "k.pem")

@@ -1,0 +1,191 @@
+"""What a program may put into messages: each value checked, and brought to the form that is written.
+
+All raise ValueError in one sentence that begins with the field, quotes the value and says what was expected.
+numpy's scalars are understood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any, Union
+
+from prequential.topics.messages import MAX_NAME_BYTES, MIN_PROPENSITY, check_probabilities
+
+#: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
+MAX_TS = 8_640_000_000_000_000
+
+#: Integers travel as 64 bits with sign.
+_MAX_INTEGER = (1 << 63) - 1
+
+#: Longest excerpt of a bad value in an error, in characters.
+_QUOTED = 48
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+Id = Union[str, int]
+Class = Union[str, int, bool, float]
+Time = Union[int, datetime, None]
+
+
+def quoted(value: object) -> str:
+    """A value as errors show it, cut off where it is long.
+
+    >>> quoted("UP")
+    "'UP'"
+    """
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
+
+
+def plain(value: object) -> object:
+    """The Python value in a numpy scalar; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
+
+
+def text(field: str, value: object) -> str:
+    """A name: a string that isn't too long.
+
+    >>> text("model", "nb")
+    'nb'
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{field} is {quoted(value)}: expected a string")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{field} is {quoted(value)}: expected Unicode without surrogates"
+        ) from None
+    if size > MAX_NAME_BYTES:
+        raise ValueError(
+            f"{field} {quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed"
+        )
+    return str(value)
+
+
+def identifier(field: str, value: object) -> str:
+    """An id as a string: an integer and its decimal string are the same id.
+
+    >>> identifier("instance_id", 17)
+    '17'
+    """
+    value = plain(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(integer(field, value))
+    if not isinstance(value, str):
+        raise ValueError(f"{field} is {quoted(value)}: expected a string or an integer")
+    return text(field, value)
+
+
+def integer(field: str, value: object) -> int:
+    """An integer of 64 bits.
+
+    >>> integer("version", True)
+    Traceback (most recent call last):
+    ...
+    ValueError: version is True: expected an integer of at most 64 bits
+    """
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
+        raise ValueError(f"{field} is {quoted(value)}: expected an integer of at most 64 bits")
+    return int(value)
+
+
+def target(field: str, value: object) -> Class:
+    """A class, or a number.
+
+    >>> target("y_true", "UP"), target("y_true", 0.5)
+    ('UP', 0.5)
+    """
+    value = plain(value)
+    if isinstance(value, str):
+        return text(field, value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return integer(field, value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    raise ValueError(
+        f"{field} is {quoted(value)}: expected a string, an integer, a boolean or a finite number"
+    )
+
+
+def milliseconds(ts: object) -> int | None:
+    """A time as epoch milliseconds: they themselves, or a datetime with a time zone; None stays None.
+
+    >>> milliseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc))
+    2000
+    """
+    if isinstance(ts, datetime):
+        if ts.utcoffset() is None:
+            raise ValueError(f"ts is {quoted(ts)}: expected a datetime with a time zone")
+        return (ts - _EPOCH) // _MILLISECOND
+    value = plain(ts)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_TS:
+        raise ValueError(
+            f"ts is {quoted(ts)}: expected integer milliseconds or a datetime with a time zone"
+        )
+    return int(value)
+
+
+def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Groups of an instance: names and values.
+
+    >>> segments({"arm": "A"})
+    {'arm': 'A'}
+    """
+    if segments is None:
+        return None
+    return {
+        text("a segment's name", name): text(f"segment {name!r}", value)
+        for name, value in segments.items()
+    }
+
+
+def propensity(value: float | None) -> float | None:
+    """The probability with which an instance gets a label.
+
+    >>> propensity(0.25)
+    0.25
+    """
+    if value is None:
+        return None
+    share = plain(value)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not MIN_PROPENSITY <= share <= 1:
+        raise ValueError(
+            f"label_propensity is {quoted(value)}: expected a number from {MIN_PROPENSITY:g} to 1"
+        )
+    return float(share)
+
+
+def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
+    """Probabilities by class, whose names become strings.
+
+    >>> probabilities({True: 0.75, False: 0.25})
+    {'true': 0.75, 'false': 0.25}
+    """
+    if y_proba is None:
+        return None
+    written = {}
+    for key, value in y_proba.items():
+        label = target("a class of y_proba", key)
+        label = label if isinstance(label, str) else str(label).lower()  # true, false as in JSON
+        share = plain(value)
+        if (
+            isinstance(share, bool)
+            or not isinstance(share, (int, float))
+            or not 0 <= share <= 1  # NaN, too
+        ):
+            raise ValueError(
+                f"y_proba of {quoted(label)} is {quoted(value)}: expected a probability from 0 to 1"
+            )
+        written[label] = float(share)
+    check_probabilities(written)
+    return written
