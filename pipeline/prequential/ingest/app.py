@@ -90,9 +90,10 @@ class Ingest(Served):
         self.app.shard_count = 0  # known once the cluster has answered
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
-    async def _agent(self, batches: AsyncIterable[Fetched]) -> None:
-        async for batch in batches:
-            self._feed(batch)
+    async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
+        async for batches in fetched:
+            for batch in batches:
+                self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
         if batch.opening != self._fetcher.opening or self._stopping:
