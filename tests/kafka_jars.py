@@ -1,4 +1,4 @@
-"""Apache Kafka's jars and a Java to run them: what tests need where there is no Docker."""
+"""Jars and a Java to run them: Apache Kafka's where there is no Docker, MOA's for evidence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 #: Version of Apache Kafka, in Docker and on Java alike.
@@ -30,18 +31,23 @@ class Unavailable(Exception):
 
 
 def kafka_jars(cache: Path | None = None) -> Path:
-    """The folder with Apache Kafka's jars, fetched through Maven if it is not there yet.
+    """The folder with Apache Kafka's jars: see `fetched_jars`."""
+    return fetched_jars(f"kafka-{KAFKA}", _ARTIFACTS, cache)
 
-    It lies in `cache`, by default `$PREQUENTIAL_CACHE` or `~/.cache/prequential`. The folder
-    appears under its name only when it is complete, so runs beside each other and aborted ones do
-    no harm.
+
+def fetched_jars(name: str, artifacts: Sequence[tuple[str, str, str]], cache: Path | None = None) -> Path:
+    """The folder of that name with jars, fetched through Maven if it is not there yet.
+
+    `artifacts` are groups, names and versions. It lies in `cache`, by default `$PREQUENTIAL_CACHE` or
+    `~/.cache/prequential`. The folder appears under its name only when it is complete, so runs beside each
+    other and aborted ones do no harm.
 
     Raises Unavailable if Maven is missing or fails.
     """
     if cache is None:
         named = os.environ.get("PREQUENTIAL_CACHE")
         cache = Path(named) if named else Path.home() / ".cache" / "prequential"
-    jars = cache.resolve() / f"kafka-{KAFKA}"
+    jars = cache.resolve() / name
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn")
@@ -49,9 +55,9 @@ def kafka_jars(cache: Path | None = None) -> Path:
         raise Unavailable("Maven (mvn) is not installed")
     cache.mkdir(parents=True, exist_ok=True)
     # Within the cache, so that it can be renamed into place.
-    with tempfile.TemporaryDirectory(prefix=".kafka-", dir=jars.parent) as work:
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=jars.parent) as work:
         pom, fetched = Path(work, "pom.xml"), Path(work, "jars")
-        pom.write_text(_pom(), encoding="utf-8")
+        pom.write_text(_pom(artifacts), encoding="utf-8")
         command: list[str | Path] = [maven, "-q", "-B", "-f", pom, "dependency:copy-dependencies"]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
         try:
@@ -81,12 +87,12 @@ def java_program() -> str:
     return java
 
 
-def _pom() -> str:
+def _pom(artifacts: Sequence[tuple[str, str, str]]) -> str:
     """Maven's description of a project that depends on the jars and is nothing else."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, artifact, version in _ARTIFACTS
+        for group, artifact, version in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

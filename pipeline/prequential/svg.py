@@ -42,8 +42,13 @@ class Panel(NamedTuple):
     apart: bool = False
 
 
-def figure(panels: Sequence[Panel], dashed: Sequence[int] = (), solid: Sequence[int] = ()) -> str:
-    """The SVG; `dashed` and `solid` are outcomes with a vertical line through all panels."""
+def figure(
+    panels: Sequence[Panel], dashed: Sequence[int] = (), solid: Sequence[int] = (), columns: int = _COLUMNS
+) -> str:
+    """The SVG; `dashed` and `solid` are outcomes with a vertical line through all panels.
+
+    `columns`: parts of a curve of which the lowest and the highest value are drawn.
+    """
     height = _TOP + len(panels) * (_HEIGHT + _GAP) + 10
     n = max(len(curve) for panel in panels for curve in panel.curves.values())
     parts = [
@@ -53,11 +58,13 @@ def figure(panels: Sequence[Panel], dashed: Sequence[int] = (), solid: Sequence[
     ]
     for place, panel in enumerate(panels):
         own = max(map(len, panel.curves.values())) if panel.apart else n
-        parts += _panel(panel, _TOP + place * (_HEIGHT + _GAP), own, (*dashed, *panel.dashed), solid)
+        parts += _panel(panel, _TOP + place * (_HEIGHT + _GAP), own, (*dashed, *panel.dashed), solid, columns)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Sequence[int]) -> list[str]:
+def _panel(
+    panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Sequence[int], columns: int
+) -> list[str]:
     values = np.concatenate(list(panel.curves.values()))
     values = values[np.isfinite(values)]
     low = panel.low if panel.low is not None else float(min(values.min(), 0.0))
@@ -97,7 +104,8 @@ def _panel(panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Seque
     names = [*panel.curves, *panel.marks]
     for colour, (place, name) in zip(cycle(_COLOURS), enumerate(names)):
         if place < len(panel.curves):
-            points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in _thinned(panel.curves[name]))
+            drawn = _thinned(panel.curves[name], columns)
+            points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in drawn)
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1"/>')
         else:
             row = bottom - _MARK * (len(names) - place)
@@ -124,10 +132,10 @@ def _ticks(low: float, high: float) -> list[float]:
     return [step * at for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _thinned(curve: Floats) -> list[tuple[int, float]]:
-    """(outcome, value): the extremes of each pixel, in their order; of equal ones the first and the last."""
+def _thinned(curve: Floats, columns: int) -> list[tuple[int, float]]:
+    """(outcome, value): the extremes of each column, in their order; of equal ones the first and the last."""
     points = []
-    for some in np.array_split(np.arange(len(curve)), min(len(curve), _COLUMNS)):
+    for some in np.array_split(np.arange(len(curve)), min(len(curve), columns)):
         known = some[np.isfinite(curve[some])]
         if len(known):
             ends = {int(known[np.argmin(curve[known])]), int(known[np.argmax(curve[known])])}

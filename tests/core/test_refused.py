@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from helpers import ENDED, batch_of, dead_letters_of, small_logs
+from helpers import ENDED, batch_of, dead_letters_of, restored, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
 from prequential.config import Config, Limits, StreamConfig
 from prequential.core.shard import Shard
@@ -89,3 +89,22 @@ def test_a_full_shard_still_sees_time_pass() -> None:
     records = [*BEFORE, pred(2, 1_500, "a"), pred(3, 9_000, "a"), lab(3, 9_000, "a")]
     found = outputs_of(Limits(instances_per_shard=1), *records)
     assert [letter.reason[:28] for letter in dead_letters_of(found)] == ["the shard remembers too many"]
+
+
+def test_a_successor_has_capacity_for_the_class_that_was_refused() -> None:
+    """What models know is laid out for it, and would be read beyond its end."""
+    config = Config(defaults=BASE, limits=Limits(instances_per_shard=1))
+    shard = Shard(config)
+    given = [0, 0, 0]
+    for kind, obj, time in (*BEFORE, lab(9, 40, "c")):
+        place = KINDS.index(kind)
+        shard.add(batch_of(place, [(0, b"")] * given[place] + [(time, obj)], given[place], given[place] + 1))
+        given[place] += 1
+        while shard.advance([ENDED] * 3, 1000):
+            pass
+    assert len(dead_letters_of(shard.flush()[0])) == 1
+    assert shard.catalog.by_name["s"].class_names == ["a", "b"]
+    successor = restored(config, snapshot_of(shard))
+    capacities = [int(one.catalog.registry.streams.class_capacity[0]) for one in (shard, successor)]
+    assert capacities == [4, 4]
+    assert {plan.capacity for plan in successor.catalog.plans if plan.rows} == {4}

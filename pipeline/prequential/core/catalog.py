@@ -274,6 +274,12 @@ class Catalog:
             s.positive_code[at] = code
         return code
 
+    def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
+        """Have capacity for so many classes of a stream of which nothing is evaluated yet."""
+        assert not stream.subjects
+        if capacity > self.registry.streams.class_capacity[stream.code]:
+            self._make_class_room(stream, capacity)
+
     def check_class(self, stream: Stream, name: str) -> None:
         """Raise Unusable for a class that would be one too many."""
         limit = self.config.limits.classes_per_stream

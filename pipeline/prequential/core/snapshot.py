@@ -211,6 +211,8 @@ class _Restoring:
         at = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
+        # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
+        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
         registry = catalog.registry
         for name in _STREAM_STATE:
             getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]

@@ -40,6 +40,9 @@ class Parameter(NamedTuple):
     among: tuple[Value, ...] = ()
     #: Whether alarms always name it, or only where it isn't the default. Alarms' ids depend on it.
     always: bool = True
+    #: Of the parameter that says how rare alarms are: 1, they are the rarer the larger it is; -1, the
+    #: smaller. Where there is one, and nothing changes, alarms come at a rate that can be calibrated.
+    rarer: int = 0
 
     def parse(self, value: Any) -> Value:
         """The value, as it stands in a configuration; raises ValueError quoting it.
@@ -156,6 +159,15 @@ class Detector(NamedTuple):
     binary: bool = False
     #: What is wrong with values, by name, that don't go together: a sentence, or "".
     problem: Callable[[Mapping[str, Any]], str] = lambda values: ""
+    #: Where the statistic is the excursion of a random walk: the parameter by which it drifts downwards at
+    #: each value, and whether in standard deviations of the values.
+    drift: str = ""
+    standardised: bool = False
+
+    @property
+    def threshold(self) -> Parameter | None:
+        """The parameter that a budget of false alarms sets; None: none does."""
+        return next((one for one in self.parameters if one.rarer), None)
 
     def complete(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """The values of all parameters by name, of those that differ from the defaults."""
