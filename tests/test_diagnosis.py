@@ -268,7 +268,7 @@ class TestUnusable:
         predictions = [b"stream,model,instance_id,y_pred", *(b"elec2,nb,%d,UP" % i for i in range(20))]
         assert case.finding("unusable", predictions, records()[1]) == (
             "21 of 21 predictions can't be used; most often: JSON is malformed: invalid character (byte 0) "
-            "(each record is one JSON object, in files one a line; CSV isn't read)"
+            "(each record is one JSON object, in files one a line; a CSV is read if its name ends in .csv)"
         )
         assert case.status == 1
 

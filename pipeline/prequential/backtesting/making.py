@@ -58,9 +58,8 @@ def on_the_past(
     for past in sequences:
         own = by_sequence.get(_key(past), [])
         changes = changes_of(known, past)
-        names = {
-            _what(one.detector, one.signal, _params(one)): name_of(one) for one in past.config.every_detector
-        }
+        detectors = past.config.every_detector
+        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
         raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in own]
         for name in names.values():
             places = np.array([a.outcome for a, by in zip(own, raised) if by == name], dtype=np.int64)
