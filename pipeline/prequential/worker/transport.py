@@ -61,7 +61,8 @@ class BatchConsumer(Consumer):
             return
         await asyncio.sleep(0)
         for fetched in batches:
-            tp = TP(self.app.input_topics[fetched.kind], fetched.partition)
+            # (`ingest` shows one partition of each source, however many it has, or will have.)
+            tp = TP(self.app.input_topics[fetched.kind], fetched.partition % self.app.shard_count)
             yield tp, self._to_message(tp, fetched)
         if sum(len(fetched.messages) for fetched in batches) < _MANY:
             await asyncio.sleep(_GATHERING_SECONDS)
