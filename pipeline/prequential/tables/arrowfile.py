@@ -104,8 +104,9 @@ class ArrowFile:
         self._wanted: list[str] | None = None
 
     def select(self, paths: Sequence[Path]) -> None:
-        """Only these will be asked for."""
-        self._wanted = list(dict.fromkeys(filter(None, map(self._column, paths))))
+        """These will be asked for, and what was said before, and nothing else."""
+        found = filter(None, map(self._column, paths))
+        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *found]))
 
     def type_of_time(self, path: Path) -> str | None:
         """The type of a column that holds times as such, so that they have no unit."""
@@ -154,9 +155,39 @@ class HeldTable:
         return ArrowRows(batch)
 
 
-def of_table(name: str, table: Any) -> ArrowFile:
+class ArrowTable(ArrowFile):
     """A table in memory."""
-    return ArrowFile(name, table.schema, table.num_rows, lambda wanted: table.to_batches())
+
+    def __init__(self, name: str, table: Any) -> None:
+        super().__init__(name, table.schema, table.num_rows, lambda wanted: table.to_batches())
+        self._table = table
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def numbered(self, field: str) -> ArrowTable:
+        """The same with the number of each row, from 0, in a column."""
+        return ArrowTable(self.name, self._table.append_column(field, pa.array(range(len(self)), pa.int64())))
+
+
+def of_object(name: str, table: Any) -> ArrowTable:
+    """Anything that speaks the Arrow C interface, or a DataFrame of pandas."""
+    if isinstance(table, pa.Table):
+        found = table
+    elif hasattr(table, "__arrow_c_stream__"):
+        found = pa.RecordBatchReader.from_stream(table).read_all()
+    elif hasattr(table, "__arrow_c_array__"):
+        found = pa.Table.from_batches([pa.record_batch(table)])
+    else:
+        found = pa.Table.from_pandas(table, preserve_index=False)
+    return ArrowTable(name, found.cast(pa.schema(list(map(_without_view, found.schema)))))
+
+
+def _without_view(field: Any) -> Any:
+    """Not all that is done here can be done with views of text, which polars has."""
+    if pa.types.is_string_view(field.type):
+        return field.with_type(pa.large_string())
+    return field.with_type(pa.large_binary()) if pa.types.is_binary_view(field.type) else field
 
 
 def of_parquet(name: str, source: Any) -> ArrowFile:

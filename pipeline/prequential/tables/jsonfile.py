@@ -6,51 +6,26 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import IO, Any
+from typing import IO
 
 from prequential.files import lines_of
 from prequential.mapping import Path
-from prequential.tables.rows import BATCH, Progress, names_of
+from prequential.tables.objects import ObjectRows
+from prequential.tables.rows import BATCH, Progress
 from prequential.topics.decoding import decode_objects
 from prequential.topics.errors import WorkError
-from prequential.translation import pick
 
 
-class JsonRows:
+class JsonRows(ObjectRows):
     """Some lines."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
+        super().__init__(*decode_objects(lines))
         self._lines = lines
-        self.objects, self.reasons = decode_objects(lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def column(self, path: Path) -> list[Any]:
-        """What every object has there."""
-        return pick(self.objects, path.keys)
 
     def raw(self, place: int) -> bytes:
         """The line."""
         return self._lines[place]
-
-    def has(self, path: Path) -> bool:
-        """Whether any object has the field, be it null."""
-        *above, name = path.keys
-        for one in pick(self.objects, tuple(above)):
-            if isinstance(one, dict) and name in one:
-                return True
-            if isinstance(one, list) and name.isdigit() and int(name) < len(one):
-                return True
-        return False
-
-    def fields(self) -> str:
-        """The names of the first object."""
-        return next((names_of(one) for one in self.objects if one is not None), "")
-
-    def names(self) -> Sequence[str]:
-        """The names of all objects' fields."""
-        return list(dict.fromkeys(name for one in self.objects if one is not None for name in one))
 
 
 class JsonFile:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from prequential.config import Config, ConfigError
 from prequential.files import Located, Source, read_lines
-from prequential.mapping import MappingError, Origin, RecordMapping, same_names
+from prequential.mapping import Field, MappingError, Origin, Path, RecordMapping, same_names
 from prequential.tables.checks import check_columns
 from prequential.tables.formats import Stored, format_of, open_rows
 from prequential.tables.rows import Progress, RowFile
@@ -28,8 +28,7 @@ def open_sources(
     """
     stored = {path: Stored(path) for path in dict.fromkeys(paths.values())}
     shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
-    mappings: dict[int, Sequence[RecordMapping]] = {}
-    files: dict[int, RowFile] = {}
+    opened: dict[str, RowFile] = {}
     sources: dict[int, Located] = {}
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
@@ -38,23 +37,56 @@ def open_sources(
             sources[kind] = _lines(kind, stored[path])
             told(len(sources[kind]), 1.0)
             continue
-        one_of = shared and kind == LABELS
-        said = {one.format for one in sections or (mappings[PREDICTIONS] if one_of else ())}
+        said = {one.format for one in sections if one.format is not None}
         if len(said) > 1:
             raise ConfigError(f"{sections[0].origin.place()}: several formats: expected the same in each")
-        files[kind] = file = open_rows(stored[path], said.pop() if said else None)
-        mappings[kind] = sections or (_by_name(kind, file),)
-        if one_of:
+        if path not in opened:
+            opened[path] = open_rows(stored[path], said.pop() if said else None)
+    files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
+    return in_order({**sources, **table_sources(config, files, progress)})
+
+
+def table_sources(
+    config: Config,
+    files: Mapping[int, RowFile],
+    progress: Callable[[int], Progress] = lambda kind: lambda rows, share: None,
+    defaults: Mapping[str, Field] | None = None,
+) -> dict[int, Located]:
+    """The sources of rows; predictions and labels of the same object stand in the same rows.
+
+    Required fields that nothing is said of, and for which there is no column, are as in `defaults`.
+    """
+    shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
+    mappings: dict[int, Sequence[RecordMapping]] = {}
+    for kind, file in sorted(files.items()):
+        by_name = _by_name(kind, file)
+        mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
+        if shared and kind == LABELS:
             mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
-    check_columns([(file, mappings[kind]) for kind, file in files.items()])
-    for kind, file in files.items():
-        sources[kind] = TableSource(
-            kind, file, mappings[kind], lambda stream: config.stream(stream).task == "regression",
+        mappings[kind] = [_with_defaults(one, file, defaults or {}) for one in mappings[kind]]
+    check_columns([(files[kind], of_kind) for kind, of_kind in mappings.items()])
+    return {
+        kind: TableSource(
+            kind, files[kind], of_kind, lambda stream: config.stream(stream).task == "regression",
             unlabelled=shared, progress=progress(kind),
-        )  # fmt: skip
-    _check_times(sources)
+        )
+        for kind, of_kind in mappings.items()
+    }  # fmt: skip
+
+
+def in_order(sources: Mapping[int, Located]) -> list[Located]:
+    """Sources in order of kind, with times that can be compared; raises UsageError if some lack them."""
     sources = dict(sorted(sources.items()))
-    _put_in_order(sources, paths)
+    _check_times(sources)
+    by, before = 0, None
+    for source in sources.values():
+        if isinstance(source, TableSource) and not source.has_times:
+            # Nothing says that rows of two files correspond, so one comes after the other: all labels after
+            # all predictions. In one file they do correspond.
+            if before is not None and source.file is not before.file:
+                by += len(before)
+            source.delay(by)
+            before = source
     return list(sources.values())
 
 
@@ -68,9 +100,7 @@ def _lines(kind: int, stored: Stored) -> Source:
 
 def _by_name(kind: int, file: RowFile) -> RecordMapping:
     """The mapping of a file whose columns have the names of our fields."""
-    columns = file.columns
-    if columns is None:
-        columns = next((rows.names() for rows in file.batches()), [])
+    columns = columns_of(file)
     origin = Origin(f"files.{KINDS[kind]}")
     try:
         return same_names(kind, columns, origin)
@@ -78,10 +108,36 @@ def _by_name(kind: int, file: RowFile) -> RecordMapping:
         raise ConfigError(f"{file.name}: {error}") from error
 
 
+def columns_of(file: RowFile) -> Sequence[str]:
+    """Its columns, or the fields of its first rows."""
+    if file.columns is not None:
+        return file.columns
+    return next((rows.names() for rows in file.batches()), [])
+
+
+def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping:
+    """The mapping with columns that have the names of fields of which nothing is said."""
+    return replace(
+        mapping, fields={**by_name.fields, **mapping.fields},
+        y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
+        segments=by_name.segments if mapping.segments is None else mapping.segments,
+    )  # fmt: skip
+
+
+def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str, Field]) -> RecordMapping:
+    lacking = mapping.implied.intersection(defaults)
+    if lacking:
+        lacking = lacking.difference(columns_of(file))
+    fields = {name: defaults[name] if name in lacking else one for name, one in mapping.fields.items()}
+    return replace(mapping, fields=fields)
+
+
 def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMapping:
     """The mapping of labels with what is said of the predictions in the same rows."""
     own = {name: one for name, one in labels.fields.items() if name not in labels.implied or name == "y_true"}
     fields = predictions.fields
+    if "ts" in fields and "ts" in own and own["ts"] == Field(Path("value", ("ts",), "ts")):
+        del own["ts"]  # it is the prediction's, if there is no mapping that says otherwise
     shared = {name: fields[name] for name in ("stream", "instance_id", "ts") if name in fields}
     return replace(labels, fields={**shared, **own}, implied=labels.implied - {"stream", "instance_id"})
 
@@ -98,17 +154,3 @@ def _check_times(sources: Mapping[int, Located]) -> None:
             f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected files.{lacks}.ts "
             "to say where it is, or none in any of the files (then the order of rows is that of time)"
         )
-
-
-def _put_in_order(sources: Mapping[int, Located], paths: Mapping[int, str]) -> None:
-    """Without any times one file comes after the other: all labels after all predictions.
-
-    (Not knowing better, since nothing says that their rows correspond. In one file they do.)
-    """
-    by, before = 0, None
-    for kind, source in sources.items():
-        if isinstance(source, TableSource) and not source.has_times:
-            if before is not None and paths[kind] != paths[before]:
-                by += len(sources[before])
-            source.delay(by)
-            before = kind

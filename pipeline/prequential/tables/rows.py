@@ -70,7 +70,7 @@ class RowFile(Protocol):
         """Names of the columns; None where every row has its own."""
 
     def select(self, paths: Sequence[Path]) -> None:
-        """Only these will be asked for."""
+        """These will be asked for, and what was said before, and nothing else."""
 
     def batches(self, progress: Progress = ...) -> Iterator[Rows]:
         """The rows, in their order. Raises WorkError if the file can't be read."""
