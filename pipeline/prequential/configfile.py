@@ -193,7 +193,7 @@ class _Reader:
                 name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
                 for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
             },
-            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
+            ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
         )
 
     def mappings(
@@ -234,16 +234,22 @@ class _Reader:
         return found
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
-        children = self._mapping(node, "kafka", (*_KAFKA, "security"))
+        children = self._mapping(node, "kafka", (*_KAFKA, "security", "schema_registry"))
         values = {
             key: self._value(child, f"kafka.{key}", _KAFKA[key])
             for key, child in children.items()
-            if key != "security"
+            if key in _KAFKA
         }
         if "security" in children:
             settings = self._mapping(children["security"], "kafka.security", None)
             values["security"] = {
                 key: self._value(child, f"kafka.security.{key}", _setting) for key, child in settings.items()
+            }
+        if "schema_registry" in children:
+            settings = self._mapping(children["schema_registry"], "kafka.schema_registry", None)
+            values["schema_registry"] = {
+                key: self._value(child, f"kafka.schema_registry.{key}", _plain_setting)
+                for key, child in settings.items()
             }
         try:
             return KafkaConfig(**values)
@@ -607,6 +613,12 @@ def _setting(value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
+
+
+def _plain_setting(value: Any) -> Any:
+    if isinstance(value, (str, int, float)):
+        return value
+    raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
 
 
 def _port(value: Any) -> int:

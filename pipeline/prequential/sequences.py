@@ -84,6 +84,11 @@ class Sequence:
         """Label times, ms."""
         return self.rows.t1
 
+    @property
+    def ts(self) -> Ints:
+        """Prediction times, ms."""
+        return self.rows.ts
+
 
 def sequences(
     config: Config,

@@ -162,7 +162,9 @@ def detection(streams: int = 200) -> list[str]:
         for points, outcomes in ((1, 300_000), (2, 150_000), (5, 100_000)):
             cells = []
             for restart in (RESTART, 0):
-                half, most = np.quantile(delays(restart, change, points, streams, outcomes), (0.5, 0.9))
+                half, most = np.quantile(
+                    delays(restart, change, points, streams, outcomes), (0.5, 0.9), method="lower"
+                )
                 cells.append(" ".join("never" if one == np.inf else f"{one:,.0f}" for one in (half, most)))
             lines.append(f"| {points} | {change:,} | {' | '.join(cells)} |")
     return lines

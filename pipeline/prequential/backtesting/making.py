@@ -58,7 +58,8 @@ def on_the_past(
     for past in sequences:
         own = by_sequence.get(_key(past), [])
         changes = changes_of(known, past)
-        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in past.config.detectors}
+        detectors = past.config.every_detector
+        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
         raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in own]
         for name in names.values():
             places = np.array([a.outcome for a, by in zip(own, raised) if by == name], dtype=np.int64)
@@ -90,7 +91,7 @@ def injected(
             names = ", ".join(name for name in (past.stream, past.model, past.segment, past.stage) if name)
             left_out.append(f"{names}: {error}")
             continue
-        for detector, judged in zip(past.config.detectors, found):
+        for detector, judged in zip(past.config.every_detector, found):
             alarms = sum(one.false_alarms + one.repeated + _found(one) for one in judged)
             tally.add(name_of(detector), seeds * length, alarms, judged)
         _add_baselines(tally, length, changes, tolerance, seeds)

@@ -34,7 +34,7 @@ def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
     for place in sorted(order[:_DRAWN]):
         one = watched[place]
         own = sequences[place]
-        marks: dict[str, list[int]] = {name_of(detector): [] for detector in own.config.detectors}
+        marks: dict[str, list[int]] = {name_of(detector): [] for detector in own.config.every_detector}
         for alarm, detector in zip(one.alarms, one.detectors):
             marks[detector].append(alarm.outcome)
         window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))

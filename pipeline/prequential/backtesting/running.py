@@ -55,7 +55,7 @@ def inject(
             places = blocks(random, len(past), length, block)
             yield str(seed), log_of(past, risen(random, past, places, rise))
 
-    found: list[list[Judged]] = [[] for _ in past.config.detectors]
+    found: list[list[Judged]] = [[] for _ in past.config.every_detector]
     for alarms in alarms_of(past, runs()):
         for place, own in enumerate(alarms):
             found[place].append(judge(own, changes, length, tolerance))

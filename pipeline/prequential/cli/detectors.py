@@ -17,22 +17,20 @@ from prequential.backtesting.report import Report, tables
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.cli.sources import (
     add_source_options,
+    as_it_is,
     given_sources,
     notice,
-    progress_bar,
-    read_sources,
+    read_past,
 )
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.files import lines_of
-from prequential.sequences import Sequence, sequences
-from prequential.summary import Account, why
+from prequential.sequences import Sequence
 from prequential.table import print_wide
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.reasons import printable
 from rich.console import Console
-from rich.table import Table
 
 _HELP = "what drift detectors would have said on the past, and how right they would be"
 
@@ -127,25 +125,19 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
     else:
         for table in tables(report):
-            print_wide(partial(_as_it_is, table), Console())
+            print_wide(partial(as_it_is, table), Console())
     return 0
 
 
 def _past(args: argparse.Namespace, config: Config, given: list[str]) -> tuple[list[Sequence], list[Alarm]]:
     """The sequences that detectors watch and that were asked for, and all alarms."""
-    account = Account(lambda kind, partition, offset: {})
     alarms: list[Alarm] = []
 
     def put(output: Output) -> None:
         if isinstance(output, Alarm):
             alarms.append(output)
 
-    with progress_bar() as progress:
-        sources = None if args.from_topics else read_sources(args, given, progress, config)
-        found = sequences(config, sources, put, progress, account.add)
-    if not found:
-        raise WorkError(printable(why(account.summary(None), account.facts())))
-    found = [one for one in found if one.watched]
+    found = [one for one in read_past(args, config, given, put) if one.watched]
     for name in _CHOICES:
         asked = getattr(args, name)
         if asked is not None:
@@ -153,13 +145,9 @@ def _past(args: argparse.Namespace, config: Config, given: list[str]) -> tuple[l
             found = [one for one in found if getattr(one, name) == asked]
             if not found:
                 raise WorkError(f"no sequence of --{name} {asked!r}: there are {', '.join(known)}")
-    if not any(one.config.detectors for one in found):
+    if not any(one.config.every_detector for one in found):
         raise WorkError("no detector is configured for what was evaluated: expected --detector")
     return found, alarms
-
-
-def _as_it_is(table: Table, console: Console) -> Table:
-    return table
 
 
 def _changes(given: str | None) -> list[Known]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from prequential.config import Config
 from prequential.files import Located
+from prequential.sequences import Sequence, sequences
+from prequential.summary import Account, why
 from prequential.tables.opening import open_sources
 from prequential.tables.rows import Progress as Reading
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Output
+from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -22,6 +27,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 
@@ -69,6 +75,20 @@ def _reading(progress: Progress, kind: str) -> Reading:
     return advance
 
 
+def read_past(
+    args: argparse.Namespace, config: Config, given: list[str],
+    put: Callable[[Output], None] = lambda output: None,
+) -> list[Sequence]:  # fmt: skip
+    """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
+    account = Account(lambda kind, partition, offset: {})
+    with progress_bar() as progress:
+        sources = None if args.from_topics else read_sources(args, given, progress, config)
+        found = sequences(config, sources, put, progress, account.add)
+    if not found:
+        raise WorkError(printable(why(account.summary(None), account.facts())))
+    return found
+
+
 class _Rate(ProgressColumn):
     """Records a second."""
 
@@ -84,6 +104,11 @@ def progress_bar() -> Progress:
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
+
+
+def as_it_is(table: Table, console: Console) -> Table:
+    """A table for `print_wide` that doesn't depend on where it goes."""
+    return table
 
 
 def notice(sentence: str) -> None:

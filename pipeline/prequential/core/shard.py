@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import nan
 from operator import attrgetter
 from typing import Any
 
@@ -21,8 +22,9 @@ from prequential.core.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
+from prequential.core.detectors.declaration import Alarms
 from prequential.core.encoder import Encoder, Round
-from prequential.core.incidents.incidents import ALARM, Incidents, Raised
+from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
@@ -366,23 +368,21 @@ class Shard:
                 subjects = plan.subject[sequences]
                 self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(int(alarms.raised[0])):
-                row = int(rows[alarms.place[i]])
+            for place, detector, numbers, level in _raised(alarms):
+                row = int(rows[place])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
                 if not catalog.streams[about.stream].reports(stage):
                     continue
-                detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
-                    about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
-                    records[record].instance_id, int(log.t1[row]),
+                    about, stage, outcome, plan.watches[detector], *numbers, records[record].instance_id,
+                    int(log.t1[row]),
                 )  # fmt: skip
                 order = record, about.kind, subject, outcome, _place(stage), detector
-                found.append((order, Raised(record, subject, alarm, ALARM)))
+                found.append((order, Raised(record, subject, alarm, level)))
         return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     def _note_course(self, plan: Plan, rows: Ints32) -> None:
@@ -518,6 +518,15 @@ class Shard:
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
         return snapshot.restore(self, parts)
+
+
+def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
+    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
+    for i in range(int(alarms.raised[0])):
+        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
+        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
+    for i in range(int(alarms.warned[0])):
+        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
 
 
 def _place(stage: str) -> int:

@@ -17,6 +17,7 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
 from prequential.topics.specs import (
@@ -293,6 +294,7 @@ class Checkpoint:
             )  # fmt: skip
             return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
         if isinstance(output, Incident):
+            log.warning("incident %s: %s", output.id[:8], sentence(output))
             return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
         return self._dead_letter(output)
 

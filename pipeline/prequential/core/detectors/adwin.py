@@ -154,7 +154,7 @@ def run(
 
 DETECTOR = Detector(
     (
-        Parameter("delta", 0.002, "significance of a cut", 0, 1, above=True, below=True),
+        Parameter("delta", 0.002, "significance of a cut", 0, 1, above=True, below=True, rarer=-1),
         Parameter("clock", 32, "values from one look for a cut to the next", 1, 1 << 40),
         Parameter("max_buckets", 5, "sums of one size before two become one", 2, 100),
         Parameter("min_window_length", 5, "values that each side of a cut has at least", 1, 1 << 40),

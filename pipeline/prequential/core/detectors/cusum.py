@@ -114,11 +114,13 @@ def run(
 DETECTOR = Detector(
     (
         Parameter("k", 0.1, "standard deviations that a value may be off"),
-        Parameter("h", 60.0, "threshold of the sum, in standard deviations", above=True),
+        Parameter("h", 60.0, "threshold of the sum, in standard deviations", above=True, rarer=1),
         Parameter("min_outcomes", MIN_OUTCOMES, "values before the first comparison", 2, 1 << 40),
         Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS),
     ),
     Settings,
     new_table,
     run,
+    drift="k",
+    standardised=True,
 )

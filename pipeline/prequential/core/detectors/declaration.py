@@ -40,6 +40,9 @@ class Parameter(NamedTuple):
     among: tuple[Value, ...] = ()
     #: Whether alarms always name it, or only where it isn't the default. Alarms' ids depend on it.
     always: bool = True
+    #: Of the parameter that says how rare alarms are: 1, they are the rarer the larger it is; -1, the
+    #: smaller. Where there is one, and nothing changes, alarms come at a rate that can be calibrated.
+    rarer: int = 0
 
     def parse(self, value: Any) -> Value:
         """The value, as it stands in a configuration; raises ValueError quoting it.
@@ -93,7 +96,7 @@ class Parameter(NamedTuple):
 
 
 class Alarms(NamedTuple):
-    """Alarms that the detectors of a plan raise in one call, with room for all that can be raised."""
+    """Alarms that the detectors of a plan raise in one call, and warnings, with room for all there can be."""
 
     place: Ints32  # among the rows that the detectors ran over
     detector: Ints32  # its place in the configuration
@@ -101,13 +104,17 @@ class Alarms(NamedTuple):
     threshold: Floats
     autocorrelation: Floats  # of errors up to there; NaN: it has no value
     raised: Ints  # (1,), how many
+    warned_place: Ints32  # as `place`: where a warning begins, of detectors that have such
+    warned_detector: Ints32
+    warned: Ints  # (1,), how many
 
 
 def new_alarms(room: int) -> Alarms:
     """Room for so many alarms: at most one for each row and detector is raised."""
     places, detectors = np.zeros(room, np.int32), np.zeros(room, np.int32)
     numbers = np.zeros(room), np.zeros(room), np.full(room, np.nan)
-    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64))
+    warned = np.zeros(room, np.int32), np.zeros(room, np.int32)
+    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64), *warned, np.zeros(1, np.int64))
 
 
 @inner
@@ -117,6 +124,14 @@ def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, thr
     alarms.place[at], alarms.detector[at] = place, detector
     alarms.statistic[at], alarms.threshold[at] = statistic, threshold
     alarms.raised[0] = at + 1
+
+
+@inner
+def note_warning(alarms: Alarms, place: int, detector: int) -> None:
+    """A detector that had no warning has one."""
+    at = alarms.warned[0]
+    alarms.warned_place[at], alarms.warned_detector[at] = place, detector
+    alarms.warned[0] = at + 1
 
 
 @inner
@@ -144,6 +159,15 @@ class Detector(NamedTuple):
     binary: bool = False
     #: What is wrong with values, by name, that don't go together: a sentence, or "".
     problem: Callable[[Mapping[str, Any]], str] = lambda values: ""
+    #: Where the statistic is the excursion of a random walk: the parameter by which it drifts downwards at
+    #: each value, and whether in standard deviations of the values.
+    drift: str = ""
+    standardised: bool = False
+
+    @property
+    def threshold(self) -> Parameter | None:
+        """The parameter that a budget of false alarms sets; None: none does."""
+        return next((one for one in self.parameters if one.rarer), None)
 
     def complete(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """The values of all parameters by name, of those that differ from the defaults."""

@@ -91,7 +91,7 @@ def run(
 DETECTOR = Detector(
     (
         Parameter("delta", 0.005, "magnitude of changes that are allowed (δ)"),
-        Parameter("lambda", 50.0, "threshold of the statistic (λ)", above=True),
+        Parameter("lambda", 50.0, "threshold of the statistic (λ)", above=True, rarer=1),
         Parameter(
             "min_outcomes", MIN_OUTCOMES, "values to be seen before an alarm", 1, 1 << 40, always=False
         ),
@@ -100,4 +100,5 @@ DETECTOR = Detector(
     Settings,
     new_table,
     run,
+    drift="delta",
 )

@@ -49,47 +49,56 @@ class Found(NamedTuple):
     recovered: dict[str, int] | None
 
 
-def examine(
-    view: View, since: int, opened: int, fixed: tuple[int, float] | None, segments: Sequence[str],
-    back: int | None,
-) -> Found:  # fmt: skip
-    """What the blocks say of the change among outcomes from number `since` on.
+class Fixed(NamedTuple):
+    """A change whose place is known already: of which segment it is, at which outcome, and how clear."""
 
-    It is at the outcome `fixed`, and as clear as that says, if it is known already. A segment among those
-    that raised alarms is looked at by itself where the model's own level hasn't clearly changed. Of
-    a change that had recovered, `back` is the outcome from which on it had.
+    segment: str | None
+    outcome: int
+    statistic: float
+
+
+def examine(
+    view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str], back: int | None
+) -> Found:
+    """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
+
+    Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
+    changed. A change that is `fixed` is where it was; of one that had recovered, `back` is the outcome from
+    which on it had.
     """
+    first = _first(view.blocks, since)
+    if fixed is not None:
+        own = _own(view, fixed.segment)
+        change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
+        change = change._replace(statistic=max(change.statistic, fixed.statistic))
+        return _said(view, own, change, fixed.segment, first, back)
     segment, own = None, view.blocks
-    change = _change(view, own, since, opened, fixed)
+    change = _change(view, own, first, alarm)
     if not change.clear and view.binary:
         for name in segments:
             if name in view.names.segments:
-                of = _of_segment(view, view.names.segments.index(name))
-                other = _change(view, of, since, opened, fixed)
+                of = _own(view, name)
+                other = _change(view, of, first, alarm)
                 if other.clear and other.statistic > change.statistic:
                     segment, own, change = name, of, other
-    return _said(view, own, change, segment, _first(own, since), back)
+    return _said(view, own, change, segment, first, back)
 
 
 def _first(blocks: Blocks, since: int) -> int:
     return int(np.searchsorted(blocks.number, since))
 
 
-def _change(
-    view: View, own: Blocks, since: int, opened: int, fixed: tuple[int, float] | None
-) -> Change:
-    first = _first(own, since)
-    if fixed is None:
-        found = change_point.find(own, view.binary, view.now, first)
-        return found or change_point.at_outcome(own, view.now, opened, 0.0)
-    known = change_point.at_known(own, view.binary, view.now, first, fixed[0])
-    return known._replace(statistic=max(known.statistic, fixed[1]))
+def _change(view: View, own: Blocks, first: int, alarm: int) -> Change:
+    found = change_point.find(own, view.binary, view.now, first, alarm)
+    return found or change_point.at_outcome(own, view.now, alarm, 0.0)
 
 
-def _of_segment(view: View, segment: int) -> Blocks:
-    """The blocks of a segment's outcomes alone; how they depend on each other isn't known."""
+def _own(view: View, segment: str | None) -> Blocks:
+    """The blocks of a segment's outcomes alone; how they depend on each other isn't known. None: of all."""
     blocks = view.blocks
-    column = column_of_segment(view.classes, 0) + PER_SEGMENT * segment
+    if segment is None or segment not in view.names.segments:
+        return blocks
+    column = column_of_segment(view.classes, 0) + PER_SEGMENT * view.names.segments.index(segment)
     n, loss = blocks.cells[:, column], blocks.cells[:, column + 1]
     return blocks._replace(
         n=n.astype(np.int64), loss=loss, squares=loss, products=np.full(len(n), math.nan),

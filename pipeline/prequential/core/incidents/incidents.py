@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog import OTHER, Catalog, Stream, Subject
 from prequential.core.incidents import change_point, history
-from prequential.core.incidents.analysis import Found, View, details, examine
+from prequential.core.incidents.analysis import Fixed, Found, View, details, examine
 from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
@@ -39,7 +39,7 @@ _SETTLED = 300
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
-_EXAMPLES, _REMEMBERED = 5, 64
+_EXAMPLES, _REMEMBERED = 5, 32
 
 #: A message is due when the severity has moved by this and by this part of itself.
 _MOVE, _MOVE_PART = 0.2, 0.25
@@ -81,6 +81,7 @@ class State:
     last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
     change_point: dict[str, int] = field(default_factory=dict)
     statistic: float = 0.0  # how clear it is
+    segment: str | None = None  # whose change it is, where the model's own isn't clear
     recovered: dict[str, int] | None = None
     #: What the last message said: status, first cause, severity, number of signals.
     said: list[Any] = field(default_factory=list)
@@ -215,9 +216,13 @@ class Incidents:
         own, log = self.history, logs.outcomes
         count = int(own.notes[history.EXAMPLE_COUNT])
         own.notes[history.EXAMPLE_COUNT] = 0
-        for row in own.examples[:count].tolist():
-            kept = self.examples.setdefault(int(log.subject[row]), [])
-            kept.append((int(log.number[row]), records[int(log.record[row])].instance_id))
+        if not count:
+            return
+        rows = own.examples[:count]
+        columns = (column[rows].tolist() for column in (log.subject, log.number, log.record))
+        for owner, number, record in zip(*columns):
+            kept = self.examples.setdefault(owner, [])
+            kept.append((number, records[record].instance_id))
             if len(kept) > _REMEMBERED:  # the older they are, the fewer
                 del kept[: len(kept) // 2 : 2]
 
@@ -326,7 +331,7 @@ class Incidents:
         moved = abs(found.severity - severity)
         if (
             (status, cause) != (state.status, found.causes[0].cause)
-            or moved > _MOVE + _MOVE_PART * abs(severity)
+            or (found.change.clear and moved > _MOVE + _MOVE_PART * abs(severity))
             or signals != len(state.signals)
         ):
             return [self._say(owner, state, found)]
@@ -377,12 +382,14 @@ class Incidents:
         """What is known of an incident's change by now."""
         view = self.view(owner)
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
-        known = (state.change_point["outcome"], state.statistic) if state.statistic > CLEAR else None
+        known = None
+        if state.statistic > CLEAR:
+            known = Fixed(state.segment, state.change_point["outcome"], state.statistic)
         segments = [one["segment"] for one in state.signals if one["segment"]]
         back = state.recovered["outcome"] if known and state.recovered else None
         fixed = known if settled else None
-        found = examine(view, state.first, state.opened["outcome"], fixed, segments, back)
-        state.statistic = found.change.statistic
+        found = examine(view, state.first, state.last["outcome"], fixed, segments, back)
+        state.statistic, state.segment = found.change.statistic, found.segment
         state.change_point = details(found)["change_point"]
         state.recovered = found.recovered
         return found

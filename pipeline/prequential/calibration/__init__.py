@@ -1,0 +1,1 @@
+"""Thresholds of detectors for a budget of false alarms."""

@@ -1,0 +1,201 @@
+"""Thresholds of a stream's detectors, so that all its false alarms together are within a budget.
+
+The budget of a stream is divided over its detectors; a detector's part is that of all sequences that it
+watches together (models, stages, segments), by how often they have outcomes. One threshold serves all of
+them, and those whose errors depend most on each other use up most of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from prequential.backtesting.changes import Injection
+from prequential.backtesting.detectors import name_of
+from prequential.backtesting.running import inject
+from prequential.backtesting.scores import Change
+from prequential.calibration.budget import Budget
+from prequential.calibration.rates import Curve, curves, scale_of, threshold_of, value_of, with_threshold
+from prequential.calibration.report import Calibrated, Left, Rate, Report
+from prequential.config import DetectorConfig
+from prequential.core.detectors import DETECTORS
+from prequential.sequences import Sequence as Outcomes
+
+#: Fewer outcomes than this don't say how errors depend on each other.
+_LEAST_OUTCOMES = 1_000
+
+#: Streams like each past one with a change: how many, outcomes before the change, and after it.
+_STREAMS, _BEFORE, _AFTER = 10, 50_000, 100_000
+
+#: Thresholds of a plot where none is more to the point than others.
+_SHOWN = 5
+
+#: 95 of 100 lie within so many standard deviations.
+_INTERVAL = 1.96
+
+
+class Settings(NamedTuple):
+    """What is asked for."""
+
+    budget: Budget
+    #: Rise of the mean loss whose delay is measured.
+    change: float
+    #: Outcomes that are made of each sequence.
+    outcomes: int
+    seed: int
+
+
+class _Watched(NamedTuple):
+    """A sequence, its outcomes per ms, and how often each detector alarms."""
+
+    past: Outcomes
+    pace: float
+    curves: list[Curve | None]
+
+
+def calibrate(
+    pasts: Iterable[Outcomes], settings: Settings, done: Callable[[], None] = lambda: None
+) -> Report:
+    """Of each stream with detectors; `done` is called after each sequence."""
+    report = Report(str(settings.budget), settings.change, [], [], {})
+    by_stream: dict[str, list[Outcomes]] = {}
+    for past in pasts:
+        by_stream.setdefault(past.stream, []).append(past)
+    for stream, own in by_stream.items():
+        _calibrate(stream, own, settings, report, done)
+    return report
+
+
+def _calibrate(
+    stream: str, pasts: Sequence[Outcomes], settings: Settings, report: Report, done: Callable[[], None]
+) -> None:
+    configured = pasts[0].config.detectors
+    able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
+    for one in configured:
+        if one not in able:
+            why = f"{one.detector} has no threshold that sets a rate of false alarms"
+            report.left.append(Left(stream, name_of(one), why))
+    usable = [past for past in pasts if not _problem(past, stream, report)]
+    if not able or not usable:
+        return
+    part = settings.budget.rate / len(able)
+    watched = []
+    for past in usable:
+        pace = (len(past) - 1) / float(past.t1.max() - past.t1.min())
+        longest = pace * len(usable) / part
+        watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
+        done()
+    new = list(configured)
+    found_of: dict[int, Calibrated] = {}
+    for place, detector in enumerate(able):
+        found = _of_detector(stream, detector, [(one.pace, one.curves[place]) for one in watched], part)
+        if isinstance(found, Left):
+            report.left.append(found)
+            continue
+        calibrated, after = found
+        calibrated.alarms_before *= settings.budget.period
+        calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
+        for rate in calibrated.rates:
+            rate.alarms *= settings.budget.period
+        at = configured.index(detector)
+        new[at], found_of[at] = after, calibrated
+        report.detectors.append(calibrated)
+    report.streams[stream] = new
+    _delays(stream, usable, tuple(new), found_of, settings, report)
+
+
+def _problem(past: Outcomes, stream: str, report: Report) -> bool:
+    """Whether a sequence says nothing of false alarms; it is reported then."""
+    why = ""
+    if len(past) < _LEAST_OUTCOMES:
+        why = f"it has {len(past):,} outcomes: expected at least {_LEAST_OUTCOMES:,}"
+    elif float(past.loss.min()) == float(past.loss.max()):
+        why = "all its losses are the same"
+    elif past.t1.min() == past.t1.max():
+        why = "all its labels have one time"
+    if why:
+        report.left.append(Left(stream, _name(past), why))
+    return bool(why)
+
+
+def _of_detector(
+    stream: str, detector: DetectorConfig, of: Sequence[tuple[float, Curve | None]], part: float
+) -> tuple[Calibrated, DetectorConfig] | Left:
+    """The threshold at which all sequences together have so many alarms per ms."""
+    known = [(pace, curve) for pace, curve in of if curve is not None]
+    threshold = threshold_of(detector)
+    if not known:
+        return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
+
+    def total(u: float) -> float:
+        return sum(pace * curve.rate(u) for pace, curve in known)
+
+    low = 0.0
+    high = max(curve.at(min(part / (len(known) * pace), 0.5)) for pace, curve in known)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if total(middle) > part else (low, middle)
+    # What is more often than any threshold that was tried isn't known.
+    u = max(high, min(curve.points[0].u for _, curve in known))
+    after = with_threshold(detector, u)
+    u = scale_of(threshold, value_of(threshold, u))
+    shares = [pace * curve.rate(u) / total(u) for pace, curve in known]
+    spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, known)))
+    before = float(DETECTORS[detector.detector].complete(detector.params)[threshold.name])
+    factors = [math.exp(_INTERVAL * sign * spread) for sign in (0, -1, 1)]
+    rates = [
+        Rate(value_of(threshold, one), total(one), _counted(known, place), one == u)
+        for one, place in _shown(known, u)
+    ]
+    calibrated = Calibrated(
+        stream, name_of(detector), len(known), threshold.name, before, value_of(threshold, u),
+        total(scale_of(threshold, before)), [total(u) * factor for factor in factors], None, None, rates,
+    )  # fmt: skip
+    return calibrated, after
+
+
+def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, int | None]]:
+    """Thresholds for a plot: of one sequence those at which alarms were counted, and the new one."""
+    if len(known) == 1:
+        found: list[tuple[float, int | None]] = [
+            (point.u, place) for place, point in enumerate(known[0][1].points)
+        ]
+    else:
+        least = min(curve.points[0].u for _, curve in known)
+        apart = (max(curve.points[-1].u for _, curve in known) - least) / _SHOWN
+        found = [(least + apart * step, None) for step in range(_SHOWN + 1)]
+    return sorted([*found, (u, None)], key=lambda one: one[0])
+
+
+def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | None:
+    return None if place is None else int(known[0][1].points[place].alarms.sum())
+
+
+def _delays(
+    stream: str, pasts: Sequence[Outcomes], detectors: tuple[DetectorConfig, ...],
+    calibrated: dict[int, Calibrated], settings: Settings, report: Report,
+) -> None:  # fmt: skip
+    """How soon the new thresholds find the change, over all sequences."""
+    delays: list[list[float]] = [[] for _ in detectors]
+    injections = [Injection(settings.change, Change(_BEFORE))]
+    for past in pasts:
+        own = replace(past, config=replace(past.config, detectors=detectors, objective=None))
+        try:
+            found = inject(own, injections, _STREAMS, _AFTER, None)
+        except ValueError as error:
+            report.left.append(Left(stream, _name(past), f"no delay: {error}"))
+            continue
+        for place, judged in enumerate(found):
+            delays[place] += [math.inf if d is None else float(d) for one in judged for d in one.delays]
+    for place, one in calibrated.items():
+        if delays[place]:
+            half = float(np.quantile(delays[place], 0.5, method="lower"))
+            one.delay = half if math.isfinite(half) else None
+            one.found = float(np.isfinite(delays[place]).mean())
+
+
+def _name(past: Outcomes) -> str:
+    return " ".join(name for name in (past.model, past.segment, past.stage) if name)

@@ -1,0 +1,339 @@
+"""How often a detector alarms on streams like a past one, by its threshold.
+
+Alarms of a stream without a change come like those of a Poisson process once they are rare, and how their
+rate falls with the threshold has a known form, of two unknowns. Page-Hinkley and CUSUM watch the excursions
+of a random walk with a drift downwards: there are C·(e^w - 1 - w) outcomes between alarms, w = κ·threshold
+(Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then exponential; κ is known from sums
+of their values (`excursions`). Of ADWIN, whose threshold is a significance δ, they are C·δ^-κ. So rates are
+counted where they can be, and what is rarer is extrapolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.bootstrap import Run, block_length, generator, log_of
+from prequential.calibration.excursions import STEP, Walk, kappa_of
+from prequential.calibration.resampling import contexts, matched_blocks
+from prequential.config import DetectorConfig
+from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
+from prequential.core.kernel import Ints, as_columns
+from prequential.core.naming import parse_signal
+from prequential.core.outcomes import Log, new_log
+from prequential.core.plans import Plan
+from prequential.core.signals import WRONG, error
+from prequential.core.watch import LOSSES, Signal
+from prequential.sequences import Sequence as Outcomes
+
+#: Streams that are made of each past one, each of a past that is drawn anew of it: they differ as much as
+#: pasts of this length do.
+REPLICATES = 10
+
+#: Outcomes that are evaluated at once: logs and alarms of them are some 10 MB.
+_CHUNK = 1 << 14
+
+#: Outcomes of the first look.
+_LOOK = 1 << 19
+
+#: Thresholds that rates are counted at, each with half the alarms of the one before, up to the rate that is
+#: wanted, or up to so many alarms in all: the curve through them is then known to a tenth.
+_POINTS, _LEAST_ALARMS = 6, 40
+
+#: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and through
+#: which a line is laid where the wanted rate is counted.
+_OF_LEVEL, _NEAREST = 2, 3
+
+#: Fewer alarms than this say nothing of a rate.
+_FEW = 5
+
+#: First looks at thresholds: those of the configuration times these; of significances these powers of 1/e.
+_TIMES = [2.0**power for power in range(-9, 8)]
+_POWERS = [0.05 * 2.0**power for power in range(14)]
+
+
+#: Newton's steps; some 5 are enough.
+_STEPS = 100
+
+#: Where e^w - 1 - w is w²/2, and where it is e^w, to some digits.
+_SMALL, _LARGE = 1e-4, 40.0
+
+#: (2, 2)
+Matrix = npt.NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """A threshold, in units in which rates fall exponentially, and its alarms by replicate."""
+
+    u: float
+    alarms: Ints
+
+
+class Curve(NamedTuple):
+    """Alarms of one detector on one sequence: ln(alarms per outcome) = level - g(κ·u)."""
+
+    #: Whether g is that of excursions, ln(e^w - 1 - w), or w itself.
+    excursions: bool
+    level: float
+    kappa: float
+    #: Variances of level and κ: what is due to chance in the streams that were made; and with it what is due
+    #: to the past, by how much streams differ that are made of pasts like it.
+    counted: Matrix
+    variance: Matrix
+    #: Outcomes that were made, and the points.
+    outcomes: int
+    points: list[Point]
+
+    def rate(self, u: float) -> float:
+        """Alarms per outcome."""
+        return math.exp(min(self.level - _form(self.excursions, self.kappa, u)[0], 0.0))
+
+    def at(self, rate: float) -> float:
+        """The u of a rate."""
+        wanted = self.level - math.log(rate)
+        low, high = 0.0, 1.0
+        while _form(self.excursions, self.kappa, high)[0] < wanted:
+            high *= 2.0
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            if _form(self.excursions, self.kappa, middle)[0] < wanted:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def spread(self, u: float) -> float:
+        """Standard deviation of ln(rate)."""
+        x = np.array([1.0, -_form(self.excursions, self.kappa, u)[1]])
+        return math.sqrt(max(float(x @ self.variance @ x), float(x @ self.counted @ x)))
+
+
+def _form(excursions: bool, kappa: float, u: float) -> tuple[float, float]:
+    """g(κ·u), and its derivative by κ.
+
+    >>> _form(False, 2.0, 3.0), round(_form(True, 2.0, 3.0)[0], 6) == round(math.log(math.exp(6.0) - 7.0), 6)
+    ((6.0, 3.0), True)
+    """
+    w = kappa * u
+    if not excursions:
+        return w, u
+    if w < _SMALL:
+        return (math.log(0.5 * w * w) if w > 0.0 else -math.inf), 2.0 / kappa
+    if w > _LARGE:
+        return w, u
+    whole = math.expm1(w) - w
+    return math.log(whole), u * math.expm1(w) / whole
+
+
+def scale_of(parameter: Parameter, value: float) -> float:
+    """u of a threshold: itself, or of a significance -ln of it."""
+    return value if parameter.rarer > 0 else -math.log(value)
+
+
+def value_of(parameter: Parameter, u: float) -> float:
+    """The threshold, to four digits, the fifth in favour of fewer alarms."""
+    value = u if parameter.rarer > 0 else math.exp(-u)
+    digits = 3 - math.floor(math.log10(value))
+    scaled = value * 10.0**digits
+    whole = math.ceil(scaled - 1e-6) if parameter.rarer > 0 else math.floor(scaled + 1e-6)
+    return float(f"{whole}e{-digits}")
+
+
+def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
+    """The detector with another threshold."""
+    threshold = threshold_of(detector)
+    given = {**detector.params, threshold.name: value_of(threshold, u)}
+    return replace(detector, params=DETECTORS[detector.detector].changed(given))
+
+
+class Streams:
+    """Streams like a past one."""
+
+    def __init__(self, past: Outcomes, seed: int) -> None:
+        self._past = past
+        self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
+        self._block = block_length(past.loss)
+        self._context = contexts(past.loss)
+
+    def places(self, length: int) -> Ints:
+        """A stream's outcomes by their places in the past: first a past like it, then a stream like that."""
+        n = len(self._past)
+        # Long blocks: how often the past itself has what is rare is what varies.
+        drawn = matched_blocks(self._random, self._context, n, min(n, 8 * self._block))
+        return drawn[matched_blocks(self._random, contexts(self._past.loss[drawn]), length, self._block)]
+
+    def count(self, detectors: Sequence[DetectorConfig], length: int) -> Ints:
+        """Alarms by detector, on a stream of this length."""
+        past = self._past
+        config = replace(past.config, estimators=(), details=(), detectors=tuple(detectors), objective=None)
+        plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
+        plan.take(0, 0, past.stream, past.model, past.segment)
+        counts = np.zeros(len(detectors), np.int64)
+        places = self.places(length)
+        losses_alone = not any(parse_signal(one.signal).measure for one in detectors)
+        for start in range(0, length, _CHUNK):
+            some = places[start : start + _CHUNK]
+            log = self._losses(some) if losses_alone else log_of(past, Run(some, None))
+            raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
+            counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
+        return counts
+
+    def walk(self, detector: DetectorConfig, length: int) -> Walk:
+        """Sums of the values that a detector watches, on a stream of this length."""
+        past = self._past
+        numbers = LOSSES[past.config.loss] if past.numbers else WRONG
+        signal = Signal(detector.signal, MIN_OUTCOMES, 1, max(2, len(past.classes)), numbers)
+        places, found = self.places(length), []
+        for start in range(0, length, _CHUNK):
+            log = log_of(past, Run(places[start : start + _CHUNK], None))
+            rows = np.arange(len(log.number), dtype=np.int32)
+            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
+            error(log, rows, numbers, losses, outcome)
+            values, fed = signal.update(log, rows, losses, outcome, past.positives)
+            found.append(values[fed > 0])
+        values = np.concatenate(found)
+        whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)
+        return Walk(whole, float(values.std()) if len(values) else 0.0)
+
+    def _losses(self, places: Ints) -> Log:
+        """Outcome rows with what losses are made of, and nothing else."""
+        log, columns = new_log(len(places)), as_columns(Log, self._past.rows)
+        log.label[:], log.prediction[:] = columns.label[places], columns.prediction[places]
+        log.error[:] = columns.error[places]
+        return log
+
+
+def curves(
+    past: Outcomes, detectors: Sequence[DetectorConfig], longest: float, outcomes: int, seed: int
+) -> list[Curve | None]:
+    """Of each detector its curve; None where it hardly ever alarms, whatever its threshold.
+
+    `longest` is how many outcomes there are to be between alarms, `outcomes` how many are made. All
+    detectors have a threshold.
+    """
+    streams = Streams(past, seed)
+    most = min(longest, outcomes / _LEAST_ALARMS)
+    grids = _grids(streams, detectors, most)
+    each = outcomes // REPLICATES
+    found: list[Curve | None] = []
+    for detector, points in zip(detectors, _counted(streams, detectors, grids, outcomes)):
+        if DETECTORS[detector.detector].drift and longest > most:
+            walks = [streams.walk(detector, each) for _ in range(REPLICATES)] if points else []
+            found.append(_of_excursions(detector, points, walks, each))
+        else:
+            inside = points[-_NEAREST:] if longest <= most else points
+            found.append(_of_line(inside, points, each * REPLICATES))
+    return found
+
+
+def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
+    """Of each detector thresholds up to the one with so many outcomes between alarms; none: it has no alarms.
+
+    Between those of a first look, thresholds far apart, ln(rate) is taken for a line.
+    """
+    looks = []
+    for detector in detectors:
+        parameter = threshold_of(detector)
+        value = float(DETECTORS[detector.detector].complete(detector.params)[parameter.name])
+        looks.append([value * times for times in _TIMES] if parameter.rarer > 0 else _POWERS)
+    given = [with_threshold(detector, u) for detector, look in zip(detectors, looks) for u in look]
+    counts = iter(streams.count(given, _LOOK).tolist())
+    return [_halving(look, [next(counts) for _ in look], longest) for look in looks]
+
+
+def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> list[float]:
+    """Thresholds, each with about half of the alarms of the one before, the last so many outcomes apart."""
+    known = [(u, count) for u, count in zip(look, counts) if count >= _FEW]
+    if len(known) < 2:
+        return []
+    logs = [math.log(count / _LOOK) for _, count in known]
+    falling = list(np.minimum.accumulate(logs) - 1e-9 * np.arange(len(logs)))
+    (before, _), (last, _) = known[-2:]
+    slope = max(falling[-2] - falling[-1], 1e-3) / (last - before)
+    found = []
+    for halvings in reversed(range(_POINTS)):
+        wanted = math.log(2.0**halvings / longest)
+        if wanted < falling[-1]:
+            found.append(last + (falling[-1] - wanted) / slope)
+        elif wanted <= falling[0]:
+            found.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
+        else:  # more often than at the lowest threshold of the look
+            found.append(known[0][0] * 0.5 ** (halvings + 1))
+    return found
+
+
+def _counted(
+    streams: Streams, detectors: Sequence[DetectorConfig], grids: Sequence[Sequence[float]], outcomes: int
+) -> list[list[Point]]:
+    """The points of each detector's thresholds, all on the same streams."""
+    given = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
+    if not given:
+        return [[] for _ in grids]
+    each = outcomes // REPLICATES
+    counts = iter(np.array([streams.count(given, each) for _ in range(REPLICATES)]).T)
+    return [[Point(u, next(counts)) for u in grid] for grid in grids]
+
+
+def threshold_of(detector: DetectorConfig) -> Parameter:
+    """The parameter that says how rare alarms are; of detectors that have one."""
+    threshold = DETECTORS[detector.detector].threshold
+    assert threshold is not None
+    return threshold
+
+
+def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) -> Curve | None:
+    """A line through those points that have alarms; None where they don't become rarer."""
+    usable = [one for one in usable if one.alarms.sum() >= _FEW]
+    if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
+        return None
+    level, kappa, counted, variance = _fit(usable, outcomes)
+    return Curve(False, level, kappa, counted, variance, outcomes, list(points))
+
+
+def _of_excursions(
+    detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int
+) -> Curve | None:
+    """With the κ of walks; through the rarest points with alarms."""
+    usable = [one for one in points if one.alarms.sum() >= _FEW][-_OF_LEVEL:]
+    if not usable:
+        return None
+    whole = Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
+    kappas = np.array([kappa_of(detector, walk) for walk in (whole, *walks)])
+    kappas = np.maximum(kappas, _SMALL / usable[-1].u / 10.0)
+    counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
+    levels = []
+    for kappa, alarms, outcomes in zip(
+        kappas, (counts.sum(), *counts.sum(axis=0)), (each * len(walks), *[each] * len(walks))
+    ):
+        expected = outcomes * sum(math.exp(-_form(True, float(kappa), one.u)[0]) for one in usable)
+        levels.append(math.log(max(float(alarms), 0.5) / expected))
+    variance = np.cov(np.array(levels[1:]), kappas[1:])
+    return Curve(
+        True, levels[0], float(kappas[0]), variance / len(walks), variance, each * len(walks), list(points)
+    )  # fmt: skip
+
+
+def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
+    """Poisson regression of counts by Newton's method: level and κ of a line, and their variances."""
+    u = np.array([one.u for one in points])
+    counts = np.array([one.alarms for one in points], dtype=np.float64)  # (points, replicates)
+    total, replicates = counts.sum(axis=1), counts.shape[1]
+    x = np.stack([np.ones(len(u)), -u], axis=1)
+    beta = np.polyfit(-u, np.log(total / outcomes), 1)[::-1]
+    for _ in range(_STEPS):
+        mean = outcomes * np.exp(x @ beta)
+        inverse = np.linalg.pinv((x.T * mean) @ x)
+        change = inverse @ (x.T @ (total - mean))
+        beta = beta + change
+        if np.abs(change * np.array([1.0, u.max()])).max() < 1e-9:
+            break
+    scores = x.T @ (counts - mean[:, None] / replicates)
+    # Between replicates it is that of the sum of all of them; of one it is so many times as much, of which
+    # what is due to the past stays, as there is but one past.
+    variance = replicates * (inverse @ (scores @ scores.T) @ inverse) - (replicates - 1) * inverse
+    return float(beta[0]), float(beta[1]), inverse, variance

@@ -1,0 +1,159 @@
+"""What a calibration found: as JSON, as tables, and as lines of the configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+import msgspec
+from prequential.config import DetectorConfig, Value
+from prequential.core.detectors import DETECTORS
+from prequential.topics.reasons import printable
+from rich.table import Table
+from rich.text import Text
+
+#: Characters of the longest bar, and of one power of ten.
+_BAR, _DECADE = 36, 6
+
+
+class Rate(msgspec.Struct):
+    """Alarms of a stream at one threshold."""
+
+    threshold: float
+    #: In the budget's period, by the curve.
+    alarms: float
+    #: In streams that were made; None: none were counted at this threshold.
+    counted: int | None
+    #: Whether it is the new threshold.
+    chosen: bool
+
+
+class Calibrated(msgspec.Struct):
+    """A detector of a stream."""
+
+    stream: str
+    detector: str
+    #: Sequences that it watches.
+    sequences: int
+    parameter: str
+    before: float
+    after: float
+    #: Expected false alarms in the budget's period: with the threshold before; and now, with 95 % bounds.
+    alarms_before: float
+    alarms: list[float]
+    #: Median outcomes from the change to the alarm, None: most don't find it; and the share that does.
+    delay: float | None
+    found: float | None
+    rates: list[Rate]
+
+
+class Left(msgspec.Struct):
+    """A detector or a sequence that was left out, and why."""
+
+    stream: str
+    what: str
+    why: str
+
+
+class Report(msgspec.Struct):
+    """All of it, as `--json` prints it."""
+
+    budget: str
+    #: Rise of the mean loss that delays are about.
+    change: float
+    detectors: list[Calibrated]
+    left: list[Left]
+    #: By stream: its detectors with the new thresholds.
+    streams: dict[str, list[DetectorConfig]]
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Tables for people, and plots of alarms by threshold."""
+    grid = _grid(f"budget: {report.budget} for each stream")
+    for name in ("stream", "detector"):
+        grid.add_column(name, overflow="fold")
+    for name in ("now", "alarms", "new", "alarms", "95 %", f"+{report.change:g} after", "found"):
+        grid.add_column(name, justify="right", overflow="fold")
+    for one in report.detectors:
+        expected, low, high = one.alarms
+        grid.add_row(
+            *map(Text, (printable(one.stream), printable(one.detector))), _short(one.before),
+            _short(one.alarms_before), _short(one.after), _short(expected), f"{_short(low)}–{_short(high)}",
+            "-" if one.delay is None else f"{one.delay:,.0f}",
+            "-" if one.found is None else f"{one.found:.0%}",
+        )  # fmt: skip
+    yield grid
+    for one in report.detectors:
+        yield _plot(one)
+    if report.left:
+        grid = _grid("left as it is")
+        for name in ("stream", "what", "why"):
+            grid.add_column(name, overflow="fold")
+        for left in report.left:
+            grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
+        yield grid
+
+
+def _plot(one: Calibrated) -> Table:
+    """Alarms by threshold; bars are logarithmic."""
+    grid = _grid(f"{printable(one.stream)}, {printable(one.detector)}: alarms by {one.parameter}")
+    for name in (one.parameter, "alarms", "counted"):
+        grid.add_column(name, justify="right")
+    grid.add_column("")
+    least = min(rate.alarms for rate in one.rates if rate.alarms > 0)
+    for rate in one.rates:
+        length = round(1 + _DECADE * math.log10(rate.alarms / least)) if rate.alarms > 0 else 0
+        bar = ("█" if rate.counted is not None else "▒") * min(length, _BAR) + (" ◂" if rate.chosen else "")
+        counted = "" if rate.counted is None else f"{rate.counted:,}"
+        grid.add_row(_short(rate.threshold), _short(rate.alarms), counted, Text(bar))
+    return grid
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The configuration's lines: YAML that the reader takes."""
+    yield f"# False alarms: {report.budget} for each stream."
+    yield "streams:"
+    for stream, detectors in report.streams.items():
+        yield f"  {json.dumps(stream, ensure_ascii=False)}:"
+        yield "    detectors:"
+        for detector in detectors:
+            yield f"      - {{{', '.join(_entries(detector))}}}"
+
+
+def _entries(detector: DetectorConfig) -> Iterator[str]:
+    declared = DETECTORS[detector.detector]
+    yield f"detector: {detector.detector}"
+    yield f"signal: {json.dumps(detector.signal)}"
+    changed, complete = declared.changed(detector.params), declared.complete(detector.params)
+    for one in declared.parameters:
+        if one.name in changed or one is declared.threshold:
+            yield f"{one.name}: {_yaml(complete[one.name])}"
+
+
+def _yaml(value: Value) -> str:
+    """A parameter's value as YAML 1.1 has it: of a float with an exponent a point, too.
+
+    >>> _yaml(1e-22), _yaml(120.5), _yaml(True), _yaml("both")
+    ('1.0e-22', '120.5', 'true', '"both"')
+    """
+    text = json.dumps(value)
+    mantissa, exponent, power = text.partition("e")
+    if isinstance(value, float) and exponent and "." not in mantissa:
+        return f"{mantissa}.0e{power if power[0] in '+-' else '+' + power}"
+    if isinstance(value, float) and exponent and power[0] not in "+-":
+        return f"{mantissa}e+{power}"
+    return text
+
+
+def _grid(title: str) -> Table:
+    return Table(
+        title=Text(title), title_justify="left", caption_justify="left", show_edge=False, pad_edge=False
+    )
+
+
+def _short(value: float) -> str:
+    """Three digits."""
+    if value == 0 or 0.001 <= abs(value) < 1e6:
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.2e}"

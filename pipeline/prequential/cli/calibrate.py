@@ -1,0 +1,117 @@
+"""`prequential calibrate`: thresholds of drift detectors for a budget of false alarms."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import Any
+
+import msgspec
+from prequential.calibration.budget import parse_budget
+from prequential.calibration.calibrating import Settings, calibrate
+from prequential.calibration.report import lines, tables
+from prequential.cli.common import add_kafka_options, load, open_output
+from prequential.cli.sources import (
+    add_source_options,
+    as_it_is,
+    given_sources,
+    notice,
+    progress_bar,
+    read_past,
+)
+from prequential.compilation import compile_loops
+from prequential.table import print_wide
+from prequential.topics.errors import WorkError
+from prequential.topics.reasons import printable
+from rich.console import Console
+
+_HELP = "thresholds of drift detectors for a budget of false alarms"
+
+_DESCRIPTION = """\
+Drives the worker's engine over files, or over the cluster's input topics, and makes long streams like those
+of the past, in which errors depend on each other as they did. On these it counts how often each detector of
+the configuration raises an alarm, by its threshold, and finds the thresholds at which all detectors of a
+stream together, on all its models, stages and segments, have as many false alarms as the budget allows.
+Prints what it found, how late a change would be noticed, and the configuration's lines."""
+
+_BUDGET, _CHANGE, _OUTCOMES = "1 per 30d", 0.05, 5_000_000
+_LEAST_OUTCOMES, _MOST_OUTCOMES = 100_000, 1_000_000_000
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("calibrate", help=_HELP, description=_DESCRIPTION)
+    add_kafka_options(parser)
+    add_source_options(parser)
+    what = parser.add_argument_group("budget")
+    what.add_argument(
+        "--budget", metavar="'N per DURATION'", default=_BUDGET,
+        help=f"false alarms of a stream that are accepted (default: {_BUDGET})",
+    )  # fmt: skip
+    what.add_argument(
+        "--change", metavar="RISE", type=_above_zero, default=_CHANGE,
+        help=f"rise of the mean loss whose delay is reported (default: {_CHANGE:g})",
+    )  # fmt: skip
+    what.add_argument(
+        "--outcomes", metavar="N", type=_outcomes, default=_OUTCOMES,
+        help=f"outcomes that are made of each sequence: the more, the surer (default: {_OUTCOMES:,})",
+    )  # fmt: skip
+    what.add_argument("--seed", metavar="N", type=int, default=1, help="of random numbers (default: 1)")
+    what.add_argument("--stream", help="sequences of this stream alone")
+    what.add_argument("--out", metavar="F.yaml", help="write the configuration's lines there")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    given = given_sources(args)
+    budget = parse_budget(args.budget)
+    config = load(args)
+    compile_loops(notice, config)
+    pasts = [one for one in read_past(args, config, given) if one.watched]
+    if args.stream is not None:
+        known = sorted({one.stream for one in pasts})
+        pasts = [one for one in pasts if one.stream == args.stream]
+        if not pasts:
+            raise WorkError(f"no sequence of --stream {args.stream!r}: there are {', '.join(known)}")
+    with progress_bar() as progress:
+        task = progress.add_task("sequences", total=len(pasts))
+        settings = Settings(budget, args.change, args.outcomes, args.seed)
+        report = calibrate(pasts, settings, partial(progress.advance, task))
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    else:
+        for table in tables(report):
+            print_wide(partial(as_it_is, table), Console())
+    if not report.detectors:
+        reasons = "; ".join(f"{one.stream} {one.what}: {one.why}" for one in report.left)
+        raise WorkError(printable(f"no threshold was found: {reasons or 'no detector is configured'}"))
+    text = "".join(f"{line}\n" for line in lines(report))
+    with open_output(args.out) as file:
+        if file is not None:
+            file.write(text.encode())
+        elif not args.json:
+            sys.stdout.write(f"\n{text}")
+    return 0
+
+
+def _above_zero(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0")
+    return number
+
+
+def _outcomes(text: str) -> int:
+    """How many outcomes are made."""
+    if not text.isdigit() or not _LEAST_OUTCOMES <= int(text[:20]) <= _MOST_OUTCOMES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected a whole number from {_LEAST_OUTCOMES} to {_MOST_OUTCOMES}"
+        )
+    return int(text)

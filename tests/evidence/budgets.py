@@ -1,0 +1,152 @@
+"""How well thresholds keep a budget of false alarms, and how often default ones raise them.
+
+`python -m tests.evidence.budgets` prints the tables of docs/detectors.md, in some twenty minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from prequential.calibration.rates import curves, with_threshold
+from prequential.config import DetectorConfig, StreamConfig
+from prequential.core.detectors import DETECTORS
+from prequential.core.kernel import Bytes, Ints
+from prequential.core.measures import NO_POSITIVE
+from prequential.core.measures.positive import Positives
+from prequential.core.outcomes import Log, new_log
+from prequential.core.plans import Plan
+from prequential.sequences import Sequence
+
+_CHUNK = 1 << 16
+
+#: None of two classes is the positive one, of one sequence in row 0.
+_ZERO = np.zeros(1, np.int32)
+POSITIVES = Positives(
+    _ZERO, np.array([NO_POSITIVE], np.int32), _ZERO, np.array([2], np.int32), np.zeros(2, np.uint8)
+)
+
+
+class World(NamedTuple):
+    """Errors in a Markov chain: their rate, and the correlation of neighbours."""
+
+    error: float
+    keep: float = 0.0
+
+
+WORLDS = (World(0.1), World(0.3), World(0.3, 0.8))
+
+RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+CALIBRATED = (DetectorConfig(), RATIO, DetectorConfig("cusum"), DetectorConfig("adwin"))
+
+
+@numba.njit
+def chain(seed: int, world: World, wrong: Bytes) -> None:
+    """Fill in which outcomes are wrong."""
+    np.random.seed(seed)
+    now = np.random.random() < world.error
+    for i in range(len(wrong)):
+        if np.random.random() >= world.keep:
+            now = np.random.random() < world.error
+        wrong[i] = now
+
+
+def log_of(wrong: Bytes) -> Log:
+    """As an outcome log; an outcome each 10 ms."""
+    log = new_log(len(wrong))
+    log.number[:] = np.arange(1, len(wrong) + 1)
+    log.t1[:] = 10 * log.number
+    log.prediction[:] = wrong
+    return log
+
+
+def past_of(world: World, outcomes: int, seed: int) -> Sequence:
+    """A past of this world."""
+    wrong = np.zeros(outcomes, np.uint8)
+    chain(seed, world, wrong)
+    names = ("s", 0, "m", None, "final")
+    return Sequence(*names, StreamConfig(), ("a", "b"), POSITIVES, True, log_of(wrong))
+
+
+def alarms(world: World, detectors: tuple[DetectorConfig, ...], outcomes: int, seed: int) -> Ints:
+    """By detector: alarms in a stream of this world, without a change."""
+    config = StreamConfig(estimators=(), detectors=detectors)
+    plan = Plan(0, config, ("final",), True, 2)
+    plan.take(0, 0, "s", "m", None)
+    counts, wrong = np.zeros(len(detectors), np.int64), np.zeros(_CHUNK, np.uint8)
+    for chunk in range(-(-outcomes // _CHUNK)):
+        chain(seed * 1_000_003 + chunk, world, wrong)
+        raised = plan.consume(log_of(wrong), np.arange(_CHUNK, dtype=np.int32), POSITIVES)
+        counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
+    return counts
+
+
+def realised(
+    world: World, detectors: tuple[DetectorConfig, ...], apart: float, history: int, made: int, outcomes: int,
+    seed: int = 1,
+) -> list[tuple[float, float]]:  # fmt: skip
+    """By detector: the threshold for one alarm in so many outcomes, and alarms over those wanted."""
+    found = curves(past_of(world, history, seed), detectors, apart, made, seed)
+    # Where it hardly ever alarms whatever its threshold, it keeps the one that it has.
+    new = [
+        with_threshold(one, curve.at(1 / apart)) if curve else one for one, curve in zip(detectors, found)
+    ]
+    counts = alarms(world, tuple(new), outcomes, seed + 1)
+    thresholds = []
+    for one in new:
+        threshold = DETECTORS[one.detector].threshold
+        assert threshold is not None
+        thresholds.append(float(one.params.get(threshold.name, threshold.default)))
+    share = apart / (-(-outcomes // _CHUNK) * _CHUNK)
+    return list(zip(thresholds, (counts * share).tolist()))
+
+
+def kept() -> Iterator[str]:
+    """Alarms that came over those wanted, by how far apart they are to be; in brackets the threshold."""
+    yield "| detector | errors | 10,000 | 100,000 | 1,000,000 |"
+    yield "| --- " * 5 + "|"
+    for world in WORLDS:
+        rows: dict[int, list[str]] = {i: [] for i in range(len(CALIBRATED))}
+        for apart, outcomes in ((1e4, 5_000_000), (1e5, 20_000_000), (1e6, 50_000_000)):
+            for i, (threshold, share) in enumerate(
+                realised(world, CALIBRATED, apart, 1_000_000, 2_000_000, outcomes)
+            ):
+                rows[i].append(f"{share:.2f} ({threshold:g})")
+        for i, one in enumerate(CALIBRATED):
+            yield f"| {_name(one)} | {_world(world)} | {' | '.join(rows[i])} |"
+
+
+def run_lengths() -> Iterator[str]:
+    """Outcomes per false alarm of the default detectors."""
+    worlds = (World(0.05), World(0.1), World(0.3), World(0.1, 0.8), World(0.3, 0.8))
+    detectors = (DetectorConfig(), RATIO)
+    yield f"| detector | {' | '.join(map(_world, worlds))} |"
+    yield "| --- " * (len(worlds) + 1) + "|"
+    cells: dict[int, list[str]] = {i: [] for i in range(len(detectors))}
+    for world in worlds:
+        outcomes = 60_000_000
+        for i, count in enumerate(alarms(world, detectors, outcomes, 3).tolist()):
+            cells[i].append(f"{outcomes / count:,.0f}" if count else f"> {outcomes:,}")
+    for i, one in enumerate(detectors):
+        yield f"| {_name(one)} | {' | '.join(cells[i])} |"
+
+
+def _name(detector: DetectorConfig) -> str:
+    return f"`{detector.detector}` on `{detector.signal}`"
+
+
+def _world(world: World) -> str:
+    runs = f", autocorrelation {world.keep:g}" if world.keep else ""
+    return f"{world.error:.0%}".replace("%", " %") + runs
+
+
+if __name__ == "__main__":
+    for table in (run_lengths, kept):
+        print(f"{table.__doc__}\n", flush=True)
+        for line in table():
+            print(line, flush=True)
+        print()
+    sys.stdout.flush()

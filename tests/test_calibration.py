@@ -1,0 +1,235 @@
+"""Thresholds for a budget of false alarms: streams like the past, rates, the command and its lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prequential.calibration.budget import parse_budget
+from prequential.calibration.calibrating import Settings, calibrate
+from prequential.calibration.excursions import STEP, exponent
+from prequential.calibration.rates import Curve, scale_of, value_of, with_threshold
+from prequential.calibration.report import Report, lines
+from prequential.calibration.resampling import contexts, matched_blocks
+from prequential.cli.main import main
+from prequential.config import Config, DetectorConfig, StreamConfig, load_config
+from prequential.core.detectors import DETECTORS
+from prequential.core.kernel import Floats
+from prequential.files import Source
+from prequential.sequences import Sequence, sequences
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError
+
+COUNT = 6_000
+
+
+def records(models: dict[str, float], stream: str = "s") -> dict[str, list[dict[str, Any]]]:
+    """Models with these error rates; an outcome a second."""
+    some = random.Random(1)
+    found: dict[str, list[dict[str, Any]]] = {"predictions": [], "labels": []}
+    for i in range(COUNT):
+        about = {"stream": stream, "instance_id": i, "ts": 1_000 * i}
+        y = some.random() < 0.5
+        for model, error in models.items():
+            wrong = some.random() < error
+            found["predictions"].append({**about, "model": model, "y_pred": y != wrong})
+        found["labels"].append({**about, "ts": 1_000 * i + 5, "y_true": y})
+    return found
+
+
+def pasts(config: StreamConfig, models: dict[str, float]) -> list[Sequence]:
+    sources = [
+        Source(KINDS.index(kind), [json.dumps(line).encode() for line in of])
+        for kind, of in records(models).items()
+    ]
+    return sequences(Config(defaults=config), sources)
+
+
+def markov(seed: int, keep: float, error: float, count: int) -> Floats:
+    some = np.random.default_rng(seed)
+    drawn, new = some.random(count) < error, some.random(count) >= keep
+    new[0] = True
+    found: Floats = drawn[np.maximum.accumulate(np.where(new, np.arange(count), 0))].astype(float)
+    return found
+
+
+# ---- parts
+
+
+@pytest.mark.parametrize("text", ["1", "1 per", "0 per 1d", "-1 per 1d", "1 per 30 x", "1 per 0s", "a per d"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="budget '"):
+        parse_budget(text)
+
+
+def test_blocks_that_match_keep_what_blocks_at_random_forget() -> None:
+    losses = markov(3, 0.8, 0.3, 50_000)
+    run = matched_blocks(np.random.default_rng(1), contexts(losses), 200_000, 10)
+    made = losses[run]
+    assert np.corrcoef(made[1:], made[:-1])[0, 1] == pytest.approx(0.8, abs=0.02)
+    # Also in sums, over many joints: (1 + r)/(1 - r) = 9 times that of independent errors.
+    sums = made.reshape(-1, 500).sum(axis=1)
+    past = losses.reshape(-1, 500).sum(axis=1)
+    assert sums.var() == pytest.approx(past.var(), rel=0.3)
+    assert sums.var() / 500 / made.var() == pytest.approx(9, rel=0.25)
+    inside = np.diff(run).reshape(-1)[: 10 * 1_000]
+    assert (inside == 1).mean() > 0.85
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.8])
+@pytest.mark.parametrize("drift", [0.005, 0.05])
+def test_the_exponent_of_excursions_is_that_of_the_walk(keep: float, drift: float) -> None:
+    values = markov(5, keep, 0.3, 3_200_000)
+    found = exponent(values.reshape(-1, STEP).sum(axis=1), drift)
+    # The largest eigenvalue of the chain's matrix, tilted, is 1.
+    stay = np.array([[1 - 0.3 * (1 - keep), 0.3 * (1 - keep)], [0.7 * (1 - keep), 1 - 0.7 * (1 - keep)]])
+    low, high = 1e-4, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        tilted = stay * np.exp(middle * (np.array([0.0, 1.0]) - 0.3 - drift))
+        low, high = (middle, high) if abs(np.linalg.eigvals(tilted)).max() < 1 else (low, middle)
+    assert found == pytest.approx(high, rel=0.1)
+
+
+def test_a_curve_knows_the_threshold_of_a_rate() -> None:
+    none = np.zeros((2, 2))
+    for excursions in (True, False):
+        curve = Curve(excursions, -4.0, 0.1, none, none, 0, [])
+        for rate in (1e-3, 1e-6, 1e-12):
+            assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)
+        assert curve.rate(0.0) <= 1.0
+
+
+def test_a_threshold_has_four_digits_and_errs_towards_fewer_alarms() -> None:
+    larger, smaller = DETECTORS["page-hinkley"].threshold, DETECTORS["adwin"].threshold
+    assert larger is not None
+    assert smaller is not None
+    assert [value_of(larger, u) for u in (123.4501, 50.0, 0.00123456)] == [123.5, 50.0, 0.001235]
+    assert value_of(smaller, -math.log(0.0123456)) == 0.01234
+    assert scale_of(smaller, value_of(smaller, 51.0)) >= 51.0
+    changed = with_threshold(DetectorConfig("page-hinkley", "error", {"delta": 0.1}), 77.0)
+    assert changed.params == {"delta": 0.1, "lambda": 77.0}
+
+
+def test_which_detectors_have_a_threshold() -> None:
+    """The others' false alarms don't come at a rate: they grow fewer with time, or have a level for ever."""
+    found = {name: one.threshold.name for name, one in DETECTORS.items() if one.threshold}
+    assert found == {"page-hinkley": "lambda", "cusum": "h", "adwin": "delta"}
+
+
+# ---- streams
+
+
+SETTINGS = Settings(parse_budget("1 per 1d"), 0.2, 200_000, 1)
+
+
+@pytest.fixture(scope="module")
+def of_two() -> Report:
+    detectors = (DetectorConfig(), DetectorConfig("ddm"), DetectorConfig("cusum", "error", {"k": 0.2}))
+    config = StreamConfig(stages=("final",), detectors=detectors, baselines=("persistent",))
+    watched = [one for one in pasts(config, {"good": 0.1, "bad": 0.3, "right": 0.0}) if one.watched]
+    return calibrate(watched, SETTINGS)
+
+
+def test_a_budget_is_divided_over_detectors_and_all_that_they_watch(of_two: Report) -> None:
+    first, second = of_two.detectors
+    assert (first.detector, second.detector) == ("page-hinkley error", "cusum error k=0.2")
+    for one in (first, second):
+        expected, low, high = one.alarms
+        assert expected == pytest.approx(0.5, rel=0.02)
+        assert low < expected < high
+        assert one.sequences == 2
+        assert one.found is not None
+        assert one.found > 0.5
+        assert one.delay is not None
+        rates = [rate.alarms for rate in one.rates]
+        assert rates == sorted(rates, reverse=True)
+        (chosen,) = (rate for rate in one.rates if rate.chosen)
+        assert chosen.threshold == one.after
+    # 86,400 outcomes a day: 1,000,000 and 33,000 between alarms at present.
+    assert first.alarms_before == pytest.approx(86_400 / 33_000, rel=0.5)
+    assert first.after > 50
+
+
+def test_what_is_left_out_is_named(of_two: Report) -> None:
+    found = {(one.what, one.why) for one in of_two.left}
+    assert ("ddm error", "ddm has no threshold that sets a rate of false alarms") in found
+    assert ("right final", "all its losses are the same") in found
+    assert [one.detector for one in of_two.streams["s"]] == ["page-hinkley", "ddm", "cusum"]
+
+
+def test_a_run_is_a_function_of_its_seed(of_two: Report) -> None:
+    config = StreamConfig(stages=("final",), detectors=(DetectorConfig(),))
+    past = pasts(config, {"bad": 0.3})
+    small = SETTINGS._replace(outcomes=100_000)
+    first, again = calibrate(past, small), calibrate(past, small)
+    assert first.detectors == again.detectors
+    other = calibrate(past, small._replace(seed=2))
+    assert first.detectors != other.detectors
+
+
+def test_lines_are_those_that_the_reader_takes(tmp_path: Path) -> None:
+    detectors = [
+        DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 1234.0}),
+        DetectorConfig("adwin", "error", {"delta": 1e-22}),
+        DetectorConfig("cusum", "error", {"h": 1e15, "direction": "both"}),
+        DetectorConfig("hddm-w", "error", {"two_sided_test": True}),
+    ]
+    names = ['a: "b" #c', "null", "Ω 😀", "s"]
+    report = Report("1 per 30d", 0.05, [], [], dict.fromkeys(names, detectors))
+    file = tmp_path / "c.yaml"
+    file.write_text("\n".join(lines(report)), encoding="utf-8")
+    config = load_config(str(file))
+    assert list(config.streams) == names
+    for name in names:
+        assert config.stream(name).detectors == tuple(detectors)
+
+
+# ---- the command
+
+
+def write(folder: Path, config: str, models: dict[str, float]) -> list[str]:
+    options = []
+    for kind, of in records(models).items():
+        (folder / f"{kind}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in of))
+        options += [f"--{kind}", str(folder / f"{kind}.jsonl")]
+    (folder / "config.yaml").write_text(config)
+    return ["calibrate", *options, "--config", str(folder / "config.yaml"), "--outcomes", "100000"]
+
+
+def test_the_command_prints_tables_and_writes_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = "defaults: {stages: [final], detectors: [{detector: cusum, h: 20}, {detector: ecdd}]}"
+    options = write(tmp_path, config, {"m": 0.2})
+    out = tmp_path / "out.yaml"
+    assert main([*options, "--budget", "2 per 1d", "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "budget: 2 per 1d for each stream" in shown
+    assert "ecdd has no threshold that sets a rate of false alarms" in " ".join(shown.split())
+    assert "◂" in shown
+    cusum, ecdd = load_config(str(out)).stream("s").detectors
+    assert cusum.params["h"] > 20
+    assert ecdd == DetectorConfig("ecdd")
+    assert main([*options, "--budget", "2 per 1d", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["detectors"][0]["after"] == cusum.params["h"]
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = write(tmp_path, "defaults: {stages: [final], detectors: [{detector: ddm}]}", {"m": 0.2})
+    for more, status, words in (
+        (["--budget", "much"], 2, "budget 'much': expected alarms per duration"),
+        (["--stream", "t"], 1, "no sequence of --stream 't': there are s"),
+        ([], 1, "no threshold was found: s ddm error: ddm has no threshold"),
+    ):
+        assert main([*options, *more]) == status
+        assert words in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*options, "--change", "0"])
+    assert "'0': expected a number above 0" in capsys.readouterr().err
