@@ -3,9 +3,9 @@
 Alarms of a stream without a change come like those of a Poisson process once they are rare. Rates are counted
 where they can be, and rarer ones extrapolated. Of Page-Hinkley and CUSUM on the outcomes' own losses, which
 watch the excursions of a random walk with a drift downwards, there are C·(e^w - 1 - w) outcomes between
-alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then exponential; κ is
-known from sums of their values (`excursions`). Elsewhere ln(rate) is taken for a line: of ADWIN, whose
-threshold is a significance δ, over ln δ.
+alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then
+exponential; κ is known from sums of their values (`excursions`). Elsewhere ln(rate) is taken for a line: of
+ADWIN, whose threshold is a significance δ, over ln δ.
 """
 
 from __future__ import annotations
