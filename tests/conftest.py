@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import settings
 _TESTS = Path(__file__).parent
 
 # Tests import the helpers beside them by their bare names, and `tests.brokers` from the root.
-for _folder in (_TESTS / "deploy", _TESTS, _TESTS.parent):
+for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
@@ -26,6 +27,9 @@ from prequential.topics.specs import topic_specs  # noqa: E402
 from tests import browser  # noqa: E402
 from tests.brokers import Broker, launch, used  # noqa: E402
 from tests.kafka_jars import Unavailable  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 # A machine that others wait for tries the same examples in every run, however long one takes;
 # elsewhere each run tries new ones, and Hypothesis remembers those that failed.
@@ -62,6 +66,23 @@ def cluster(kafka: Broker, request: pytest.FixtureRequest) -> KafkaConfig:
     (`@pytest.mark.parametrize("cluster", [2], indirect=True)` asks for two.)
     """
     return fresh_cluster(kafka, getattr(request, "param", 4))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium; skipped where none can be had.
+
+    Not one for the whole run: while it is there, Playwright's event loop runs in this thread.
+    """
+    with browser.browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page of it that may complain of nothing."""
+    with browser.opened(chromium) as one:
+        yield one
 
 
 def fresh_cluster(broker: Broker, partitions: int) -> KafkaConfig:

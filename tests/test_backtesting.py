@@ -20,6 +20,7 @@ from prequential.core.detectors import DETECTORS
 from prequential.files import Source
 from prequential.sequences import Sequence, sequences
 from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Alarm, Output
 
 COUNT, CHANGE = 3_000, 1_500
 
@@ -155,13 +156,15 @@ class TestDetectors:
                 one for name in DETECTORS if name != "kswin" for one in parse_detector(name)
             ) + tuple(DetectorConfig("page-hinkley", signal, {"lambda": 3.0}) for signal in SIGNALS),
         )  # fmt: skip
-        alarms: list[Any] = []
+        outputs: list[Output] = []
         lines = records()
         sources = [
             Source(KINDS.index(kind), [json.dumps(line).encode() for line in of])
             for kind, of in lines.items()
         ]
-        for past in sequences(Config(defaults=config), sources, alarms.append):
+        pasts = sequences(Config(defaults=config), sources, outputs.append)
+        alarms = [output for output in outputs if isinstance(output, Alarm)]
+        for past in pasts:
             itself = log_of(past, Run(np.arange(len(past)), None))
             twice = list(alarms_of(past, [("1", itself), ("2", itself)]))
             for detector, one, other in zip(config.detectors, *twice):
@@ -207,11 +210,11 @@ class TestDetectors:
 class TestChanges:
     def test_a_time_is_a_place_in_each_sequence(self) -> None:
         past = everything(StreamConfig(stages=("final",)))[0]
-        assert Known(ts=1_000 * 99 + 500).of(past) == Change(100)
-        assert Known(ts=1_000 * 99 + 499).of(past) == Change(99)
-        assert Known(ts="1970-01-01T00:01:40Z").of(past) == Change(100)
+        assert Known(ts=1_000 * 99).of(past) == Change(100)
+        assert Known(ts=1_000 * 99 - 1).of(past) == Change(99)
+        assert Known(ts="1970-01-01T00:01:39Z").of(past) == Change(100)
         assert Known(ts=10**12).of(past) is None
-        assert Known(ts=0).of(past) is None
+        assert Known(ts=-1).of(past) is None
         assert Known(outcome=COUNT).of(past) is None
 
     def test_a_change_is_of_the_sequences_that_it_names(self) -> None:
@@ -222,6 +225,16 @@ class TestChanges:
 
 
 class TestCommand:
+    def test_tests_of_an_objective_are_detectors_too(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        config = "defaults: {stages: [final], detectors: [], objective: {accuracy: 0.9, tolerance: 0.02}}"
+        options = write(tmp_path, config)
+        (line,) = report(capsys, *options)["past"]["lines"]
+        assert line["detector"] == "harm error tolerance=0.02"
+        (line,) = report(capsys, *options, "--detector", "adwin")["past"]["lines"]
+        assert line["detector"] == "adwin error"
+
     CONFIG = "defaults: {stages: [final], detectors: [{detector: page-hinkley, lambda: 20}]}"
 
     def test_a_known_change_is_found(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,7 +114,8 @@ class TestDefaults:
             file,
             """
             kafka: {bootstrap_servers: "a:1,b:2", prefix: eu., partitions: 12, replication: 3,
-                    security: {security.protocol: SSL, enable.ssl.certificate.verification: false}}
+                    security: {security.protocol: SSL, enable.ssl.certificate.verification: false},
+                    schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        objective: {mae: 2, tolerance: 0.5, level: 0.05},
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
@@ -137,7 +138,8 @@ class TestDefaults:
             """,
         )
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
-        assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security)
+        registry = {"url": "http://r", "timeout": 5}
+        assert config.kafka == KafkaConfig("a:1,b:2", "eu.", 12, 3, security, registry)
         assert config.defaults == StreamConfig(
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             objective=Objective({"mae": 2.0}, 0.5, 0.05),

@@ -90,6 +90,13 @@ def test_nothing_else_can_be_imported() -> None:
     assert "prequential/topics/decoding.py" in files_of_the_wheel()
 
 
+def test_the_pages_files_are_installed() -> None:
+    static = Path(__file__).parents[1] / "pipeline/prequential/dashboard/static"
+    expected = {f"prequential/dashboard/static/{file.name}" for file in static.iterdir()}
+    assert {"main.js", "uPlot.LICENSE"} <= {name.rpartition("/")[2] for name in expected}
+    assert expected <= set(files_of_the_wheel())
+
+
 @cache
 def files_of_the_wheel() -> tuple[str, ...]:
     """What `pip install` brings: built from a copy, since building leaves a folder behind."""

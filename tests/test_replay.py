@@ -307,7 +307,7 @@ class TestSource:
         assert batch.times.tolist() == [10, 10, 15, 15, 20, 20, 20, 20, 20]
         names = [None if r is None else r.instance_id for r in batch.records]  # type: ignore[union-attr]
         assert names == ["d", "e", "g", None, "a", None, "b", "c", "f"]
-        assert [source.line_number(offset) for offset in batch.offsets] == [
+        assert [source.row(offset) + 1 for offset in batch.offsets] == [
             5, 6, 8, 9, 1, 2, 3, 4, 7,
         ]  # fmt: skip
 

@@ -104,6 +104,7 @@ def test_columns_are_those_of_a_plain_loop() -> None:
     assert [one.classes[code] for code in one.label] == [labels[i] for i in order]
     assert [one.classes[code] for code in one.prediction] == [said[i] for i in order]
     assert one.loss.tolist() == [float(labels[i] != said[i]) for i in order]
+    assert one.ts.tolist() == [100 * i for i in order]
     assert one.t1.tolist() == [100 * i + delays[i] for i in order]
 
 

@@ -5,6 +5,7 @@ A column that has anything else in it is left to the functions there, value by v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,10 @@ from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES
 
 _NUMBERS = {int, float}
+
+#: Text of numbers as programs write most of them.
+_DIGITS = re.compile(r"[0-9.]*")
+
 
 Column = list[Any]
 
@@ -53,10 +58,23 @@ def _targets(found: Column, types: set[type]) -> Column | None:
     return _names(found, types)
 
 
-def _shares(found: Column, types: set[type]) -> Column | None:
-    if types and types <= _NUMBERS and all(0 <= value <= 1 for value in found):  # which NaN isn't
+def _numbers(found: Column, types: set[type]) -> Column | None:
+    """Floats of numbers, and of text that is one without any doubt."""
+    if types == {str} and _DIGITS.fullmatch("".join(found)):
+        try:
+            return list(map(float, found))
+        except ValueError:
+            return None
+    if types and types <= _NUMBERS and not any(value - value != 0 for value in found):  # NaN or infinity
         return found if types == {float} else list(map(float, found))
     return None
+
+
+def _shares(found: Column, types: set[type]) -> Column | None:
+    numbers = _numbers(found, types)
+    if numbers is None or max(numbers) > 1 or min(numbers) < 0:
+        return None
+    return numbers
 
 
 def _rests(found: Column, types: set[type]) -> Column | None:
@@ -65,7 +83,11 @@ def _rests(found: Column, types: set[type]) -> Column | None:
 
 
 def _times(found: Column, types: set[type], unit: str | None = None) -> Column | None:
-    if types != {int} or unit not in (None, *UNITS):
+    if unit not in (None, *UNITS):
+        return None
+    if types == {str} and _DIGITS.fullmatch(text := "".join(found)) and "." not in text and all(found):
+        found, types = list(map(int, found)), {int}
+    if types != {int}:
         return None
     of_unit, of_ms = UNITS[unit or "ms"], UNITS["ms"]
     if of_unit != of_ms:
@@ -74,10 +96,9 @@ def _times(found: Column, types: set[type], unit: str | None = None) -> Column |
 
 
 def _cut(found: Column, types: set[type], field: Any) -> Column | None:
-    if not types or not types <= _NUMBERS or any(value - value != 0 for value in found):  # NaN or infinity
-        return None
+    numbers = _numbers(found, types)
     threshold, above, below = field.threshold, field.above, field.below
-    return [above if value >= threshold else below for value in found]
+    return None if numbers is None else [above if value >= threshold else below for value in numbers]
 
 
 _WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -95,7 +96,55 @@ class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
 
 def read(path: str | None, overrides: Mapping[str, object]) -> Config:
     """The configuration of a file (None: defaults), with dotted `overrides` such as `http.port`."""
-    reader = _Reader(path or "defaults")
+    config = _Reader(path or "defaults").config(_document(path))
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+    return config
+
+
+def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Config:
+    """The configuration of a file, or of a dict of the same form, with these settings in its `defaults`.
+
+    Raises ConfigError, in which places of a dict have no lines.
+
+    >>> combined({"defaults": {"bins": 3}}, {"stages": ["bins"]}).defaults.bins
+    3
+    >>> combined(None, {"estimators": ["al"]})
+    Traceback (most recent call last):
+    ...
+    prequential.config.ConfigError: settings: defaults.estimators: estimator 'al': expected all, ...
+    """
+    name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    node = _document(name) if name is not None else _represented(given or {})
+    if settings:
+        node = node or _represented({})
+        own = _represented(dict(settings)).value
+        if isinstance(node, yaml.MappingNode):
+            sections = {key.value: place for place, (key, _) in enumerate(node.value)}
+            if "defaults" not in sections:
+                node.value.append((_represented("defaults"), _represented({})))
+                sections["defaults"] = len(node.value) - 1
+            key, defaults = node.value[sections["defaults"]]
+            before = defaults.value if isinstance(defaults, yaml.MappingNode) else []
+            names = {one.value for one, _ in own}
+            kept = [(one, child) for one, child in before if one.value not in names]
+            merged = yaml.MappingNode(defaults.tag, [*kept, *own], defaults.start_mark)
+            node.value[sections["defaults"]] = key, merged
+    return _Reader(name or "settings").config(node)
+
+
+def _represented(data: Any) -> Any:
+    """The node of plain data."""
+    try:
+        return yaml.representer.SafeRepresenter().represent_data(data)
+    except yaml.representer.RepresenterError as error:
+        said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
+        raise ConfigError(said) from error
+
+
+def _document(path: str | None) -> yaml.Node | None:
+    """The node of a file."""
     node = None
     if path is not None:
         try:
@@ -113,11 +162,7 @@ def read(path: str | None, overrides: Mapping[str, object]) -> Config:
             raise ConfigError(f"{path} line {line}: not YAML: {error.reason}") from error
         except RecursionError as error:
             raise ConfigError(f"{path} line 1: not YAML: nested too deeply") from error
-    config = reader.config(node)
-    for key, value in overrides.items():
-        section, _, name = key.partition(".")
-        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
-    return config
+    return node
 
 
 class _Reader:
@@ -148,7 +193,7 @@ class _Reader:
                 name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
                 for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
             },
-            ingest=read_sources(sections.get("ingest"), self._path, self._plain, self._fail),
+            ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
         )
 
     def mappings(
@@ -174,7 +219,7 @@ class _Reader:
         self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
     ) -> Any:
         """The Python value of a node; fills in the line of each part of it, by the keys to it."""
-        lines.setdefault(keys, f"{self._path} line {_line(node)}")
+        lines.setdefault(keys, self._at(node))
         if not isinstance(node, yaml.MappingNode):
             return self._plain(node, where)
         if len(keys) > _DEEPEST:
@@ -184,26 +229,32 @@ class _Reader:
             plain = self._plain(key_node, where)
             key = name if plain is None else plain
             below = (*keys, key)
-            lines[below] = f"{self._path} line {_line(key_node)}"
+            lines[below] = self._at(key_node)
             found[key] = self._tree(child, where, below, lines)
         return found
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
-        children = self._mapping(node, "kafka", (*_KAFKA, "security"))
+        children = self._mapping(node, "kafka", (*_KAFKA, "security", "schema_registry"))
         values = {
             key: self._value(child, f"kafka.{key}", _KAFKA[key])
             for key, child in children.items()
-            if key != "security"
+            if key in _KAFKA
         }
         if "security" in children:
             settings = self._mapping(children["security"], "kafka.security", None)
             values["security"] = {
                 key: self._value(child, f"kafka.security.{key}", _setting) for key, child in settings.items()
             }
+        if "schema_registry" in children:
+            settings = self._mapping(children["schema_registry"], "kafka.schema_registry", None)
+            values["schema_registry"] = {
+                key: self._value(child, f"kafka.schema_registry.{key}", _plain_setting)
+                for key, child in settings.items()
+            }
         try:
             return KafkaConfig(**values)
         except UsageError as error:
-            raise ConfigError(f"{self._path} line {_line(node)}: {error}") from error
+            raise ConfigError(f"{self._at(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
         keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
@@ -389,12 +440,20 @@ class _Reader:
             kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
             self._fail(node, f"{where} is {kind} {shown!r}: {why}")
 
+    def _at(self, node: yaml.Node | None) -> str:
+        """File and line of a node, as far as it has them."""
+        line = _line(node)
+        return self._path if line is None else f"{self._path} line {line}"
+
     def _fail(self, node: yaml.Node, what: str) -> Any:
-        raise ConfigError(f"{self._path} line {_line(node)}: {what}")
+        raise ConfigError(f"{self._at(node)}: {what}")
 
 
-def _line(node: yaml.Node | None) -> int:
-    return 1 if node is None else node.start_mark.line + 1
+def _line(node: yaml.Node | None) -> int | None:
+    """None: the node is of no file."""
+    if node is None:
+        return 1
+    return None if node.start_mark is None else node.start_mark.line + 1
 
 
 def _expected(value: object, what: str) -> ValueError:
@@ -554,6 +613,12 @@ def _setting(value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
+
+
+def _plain_setting(value: Any) -> Any:
+    if isinstance(value, (str, int, float)):
+        return value
+    raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
 
 
 def _port(value: Any) -> int:

@@ -142,7 +142,7 @@ _REMEDIES = (
     (r"^not UTF-8", "records are JSON in UTF-8"),
     (
         r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, in files one a line; CSV isn't read",
+        "each record is one JSON object, in files one a line; a CSV is read if its name ends in .csv",
     ),
 )  # fmt: skip
 

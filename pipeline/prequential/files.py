@@ -1,9 +1,10 @@
-"""Replaying files: the same engine on JSON lines, without a broker."""
+"""Replaying files: the same engine without a broker; and files of JSON lines."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 from prequential import emission
@@ -12,6 +13,7 @@ from prequential.core.course import Courses
 from prequential.core.merge import Batch
 from prequential.core.past import Past
 from prequential.core.shard import Shard
+from prequential.summary import Place
 from prequential.topics.decoding import LABELS, Decoded, decode
 from prequential.topics.outputs import Output
 
@@ -22,16 +24,50 @@ _BATCH = 10_000
 _ENDED = 1 << 62
 
 
+class AnySource(Protocol):
+    """The records of one kind, in the order in which they are processed, from whatever file."""
+
+    @property
+    def kind(self) -> int:
+        """Which input they are."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+
+
+class Located(AnySource, Protocol):
+    """Records of which it is known where they stand."""
+
+    def row(self, offset: int) -> int:
+        """The line or row, from 0, of the record that was processed as number `offset`."""
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+
+    def raw(self, offset: int) -> bytes:
+        """Its line, or its row as text; of records that were processed of late."""
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
+
+
 class Source:
-    """The records of one file in the order in which they are processed.
+    """The records of one file of JSON lines in the order in which they are processed.
 
     Record time is the record's `ts`; a record without one (or without any sense) has the time of the
     record before it. A file needn't be sorted: ties keep the order of the file.
     """
 
-    def __init__(self, kind: int, lines: list[bytes]) -> None:
+    def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
         self.kind = kind
         self.lines = lines
+        self.name = name
         times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
         self.order: Sequence[int] = range(len(lines))
         if len(times) > 1 and (times[1:] < times[:-1]).any():
@@ -53,18 +89,29 @@ class Source:
             times = self._all_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
 
-    def find(self, stream: str, instance_id: str) -> int | None:
-        """The line (from 1) of the first record about an instance; None if there is none."""
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def row(self, offset: int) -> int:
+        """The line, from 0, of the record that was processed as number `offset`."""
+        return self.order[offset]
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+        return {"file": self.name, "line": self.order[offset] + 1}
+
+    def raw(self, offset: int) -> bytes:
+        """Its line."""
+        return self.lines[self.order[offset]]
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
         for start in range(0, len(self.lines), _BATCH):
             decoded = decode(self.kind, self.lines[start : start + _BATCH])
             for line, record in enumerate(decoded.records, start + 1):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
-                    return line
+                    return {"file": self.name, "line": line}
         return None
-
-    def line_number(self, offset: int) -> int:
-        """The line (from 1) of the record that was processed as number `offset`."""
-        return self.order[offset] + 1
 
 
 def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
@@ -102,16 +149,16 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
     yield from [0] * pending
 
 
-def for_files(config: Config, sources: Sequence[Source]) -> Config:
+def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
     """The configuration with which these files are replayed: `emit.every` may be theirs."""
     spans = [source.span for source in sources if source.span is not None]
     span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
-    return emission.for_files(config, span, sum(len(s.lines) for s in sources if s.kind == LABELS))
+    return emission.for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
 
 
 def replay(
     config: Config,
-    sources: Sequence[Source],
+    sources: Sequence[AnySource],
     put: Callable[[Output], None],
     progress: Callable[[int], None] = lambda processed: None,
     *,

@@ -43,6 +43,9 @@ TARGETS = ("y_pred", "y_true")
 _NAMES = ("stream", "model", "model_version", *TARGETS)
 _TIME = "ts"
 
+#: What the time of a label is called in a table that has its prediction's, too.
+_LABEL_TIME = "label_ts"
+
 #: Fields that are objects.
 SEVERAL = ("y_proba", "segments")
 
@@ -260,14 +263,25 @@ instance_id, y_true, ts
     )  # fmt: skip
 
 
-def same_names(kind: int, columns: Sequence[str]) -> RecordMapping:
+def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) -> RecordMapping:
     """The mapping of a table whose columns have the names of our fields; others mean nothing.
 
-    >>> [name for name in same_names(LABELS, ["y_true", "instance_id", "stream", "age"]).fields]
-    ['stream', 'instance_id', 'y_true']
+    Objects may be columns of their own (`y_proba.UP`, `segments.country`), and labels in the rows of their
+    predictions may have a time of their own, `label_ts`.
+
+    >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
+    'label_ts'
     """
-    section = {name: name for name in (*REQUIRED[kind], *OPTIONAL[kind]) if name in columns}
-    return replace(parse(section, kind, bare=True), implied=frozenset(REQUIRED[kind]))
+    section: dict[str, Any] = {}
+    for name in (*REQUIRED[kind], *OPTIONAL[kind]):
+        parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
+        if name in columns:
+            section[name] = name
+        elif parts and name in SEVERAL:
+            section[name] = {part: f'"{name}"."{part}"' for part in parts}
+    if kind == LABELS and _LABEL_TIME in columns:
+        section[_TIME] = _LABEL_TIME
+    return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
 
 
 def as_text(value: Any) -> str:

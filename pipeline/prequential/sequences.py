@@ -25,7 +25,7 @@ from prequential.core.shard import Shard
 from prequential.core.signals import WRONG
 from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.core.watch import LOSSES
-from prequential.files import Source, replay
+from prequential.files import AnySource, replay
 from prequential.topics.outputs import DeadLetter, Output
 from rich.progress import Progress
 
@@ -84,10 +84,15 @@ class Sequence:
         """Label times, ms."""
         return self.rows.t1
 
+    @property
+    def ts(self) -> Ints:
+        """Prediction times, ms."""
+        return self.rows.ts
+
 
 def sequences(
     config: Config,
-    sources: collections.abc.Sequence[Source] | None,
+    sources: collections.abc.Sequence[AnySource] | None,
     put: Callable[[Output], None] = lambda output: None,
     progress: Progress | None = None,
     ended: Callable[[Shard], None] = lambda shard: None,
@@ -113,7 +118,7 @@ def sequences(
 
         replay_topics(config, put, dead_letter, progress, finish, metrics=False, past=True)
         return found
-    task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
+    task = progress.add_task("replay", total=sum(map(len, sources)))
     finish(
         replay(
             config, sources, put, lambda processed: progress.advance(task, processed), metrics=False,

@@ -22,7 +22,7 @@ _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
 #: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
 #: of its latest part.
-_COLUMNS = {
+COLUMNS = {
     "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
     "regression": (("mae",), ("mae", "rmse", "r2")),
 }
@@ -35,21 +35,22 @@ _CAPTIONS = {
 
 def show(summary: Summary, console: Console) -> None:
     """Print a summary."""
-    for line in (*_records(summary), *_outcomes(summary)):
+    for line in (*record_lines(summary), *outcome_lines(summary)):
         _print(line, console)
-    for task in _COLUMNS:
+    for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
             print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
-    for line in (*report(summary.comparisons, ": --summary has all"), *_incidents(summary)):
+    for line in (*report(summary.comparisons, ": --summary has all"), *incident_lines(summary)):
         _print(line, console)
     for finding in summary.findings:
-        _print(f"looks wrong: {_finding(finding)}", console)
+        _print(f"looks wrong: {finding_in_words(finding)}", console)
 
 
-def _finding(said: Saying) -> str:
+def finding_in_words(said: Saying) -> str:
+    """A finding, with its stream."""
     return str(Finding(said.code, said.stream, said.sentence))
 
 
@@ -57,7 +58,8 @@ def _print(line: str, console: Console) -> None:
     console.print(Text(printable(line)), soft_wrap=True)
 
 
-def _records(summary: Summary) -> Iterator[str]:
+def record_lines(summary: Summary) -> Iterator[str]:
+    """What was read, and what became of it."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
         f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
@@ -80,11 +82,13 @@ def place_in_words(place: Place) -> str:
     'labels/3 offset 17'
     """
     if "file" in place:
-        return f"{place['file']} line {place['line']}"
+        unit = "row" if "row" in place else "line"
+        return f"{place['file']} {unit} {place[unit]}"
     return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 
-def _outcomes(summary: Summary) -> Iterator[str]:
+def outcome_lines(summary: Summary) -> Iterator[str]:
+    """Outcomes by stream, and when there were messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
     for one in summary.outcomes:
         models = by_stream.setdefault(one.stream, {})
@@ -109,11 +113,11 @@ def _outcomes(summary: Summary) -> Iterator[str]:
 
 def _table(rows: list[Sequence], task: str, console: Console) -> Table:
     """The models, as the demo shows them."""
-    whole, latest = _COLUMNS[task]
+    whole, latest = COLUMNS[task]
     several = len({one.stream for one in rows}) > 1
     lines = []
     for place, one in enumerate(rows):
-        first, last = _shown_estimators(one.measures)
+        first, last = shown_estimators(one.measures)
         key = one.stream, one.partition, one.model
         before = rows[place - 1] if place else None
         new = before is None or (before.stream, before.partition, before.model) != key
@@ -125,12 +129,12 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
             Row(
                 (name if new else "", one.stage, f"{one.outcomes:,}"),
                 (*map(of_whole.get, whole), *map(of_latest.get, latest)),
-                _course(one),
+                course_of(one),
                 ends,
             )
         )
     measure = whole[0]
-    last = _shown_estimators(rows[0].measures)[1]
+    last = shown_estimators(rows[0].measures)[1]
     return models_table(
         lines,
         ("model", "stage", "outcomes"),
@@ -142,14 +146,14 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
     )  # fmt: skip
 
 
-def _shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
+def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
     """Which estimator shows the whole run, and which its latest part."""
     names = list(measures)
     whole = "all" if "all" in names else names[0]
     return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
 
 
-def _course(one: Sequence) -> list[float]:
+def course_of(one: Sequence) -> list[float]:
     """The course as heights: accuracies; of errors the share of the largest."""
     losses = one.course.loss
     if one.task == "classification":
@@ -158,7 +162,7 @@ def _course(one: Sequence) -> list[float]:
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
 
 
-def _incidents(summary: Summary) -> Iterator[str]:
+def incident_lines(summary: Summary) -> Iterator[str]:
     """Incidents, each in one line; and alarms that are in none."""
     incidents, alarms = summary.incidents, summary.alarms
     yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"

@@ -164,6 +164,13 @@ class Translator:
                 records[place] = record
         return Translated(records, batch.reasons, frozenset(range(count)).difference(kept))
 
+    def times(self, table: Table) -> tuple[frozenset[int], list[int | None]]:
+        """Places of the records that are passed over, and of all others their `ts` (ms), as far as known."""
+        count = len(table)
+        batch = _Batch(table, self._kept(table, count), {})
+        passed = frozenset(range(count)).difference(batch.kept)
+        return passed, list(self._column("ts", batch, []))
+
     def _kept(self, table: Table, count: int) -> Sequence[int]:
         """Places of the records that are meant."""
         kept: Sequence[int] = range(count)
@@ -188,12 +195,12 @@ class Translator:
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
         found = batch.column(one.path)
-        if name in TARGETS and one.threshold is None and one.names is None:
-            found = self._targets(found, streams)
+        if name in TARGETS and one.threshold is None:
+            found = self._targets(found, streams if one.names is None else ())
         return batch.converted(found, one.path, _converter(name, one), required=name in _REQUIRED)
 
     def _targets(self, found: list[Any], streams: Sequence[Any]) -> list[Any]:
-        """Targets as their stream and source have them, before they are checked."""
+        """Targets as their streams and source have them, before they are checked."""
         numbers = {name: self._is_regression(name) for name in set(streams) if name is not None}
         if any(numbers.values()):
             return [

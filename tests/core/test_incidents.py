@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
-from prequential.config import Config, IncidentConfig
+from prequential.config import Config, DetectorConfig, IncidentConfig, StreamConfig
 from prequential.core.shard import Shard
+from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
 
 SOON = IncidentConfig(quiet=600_000, quiet_outcomes=300)
@@ -67,6 +68,26 @@ def test_it_recovers_and_is_over_when_it_has_been_quiet() -> None:
     assert abs(back["ts"] - (4_000 * STEP + LATENCY)) <= 60 * STEP
     assert found[-1].after["level"] == pytest.approx(0.5, abs=0.06)
     assert found[-1].ts - found[-1].recovered["ts"] >= SOON.quiet
+
+
+def test_a_gradual_recovery_is_one_and_is_said_once() -> None:
+    rng = np.random.default_rng(3)
+    i = np.arange(12_000) - 6_000
+    p = np.where(i < 0, 0.06, 0.06 + 0.3 * np.exp(-np.maximum(i, 0) / 700))
+    stream = Stream(steps(rng, (12_000, 0.5)), (rng.random(12_000) < p).astype(np.int64))
+    found = incidents(stream.records(), incidents=SOON)
+    assert [one.status for one in found if one.status != "open"] == ["recovered", "closed"]
+    assert len(found) <= 7
+    assert found[-1].after == found[-2].after
+
+
+def test_a_relapse_opens_it_again() -> None:
+    stream = broken(17, (3_000, 0.1), (600, 0.5), (1_000, 0.1), (1_500, 0.5))
+    found = incidents(stream.records(), incidents=replace(SOON, quiet_outcomes=5_000))
+    statuses = [one.status for one in found]
+    assert "recovered" in statuses
+    assert statuses[-1] == "open"
+    assert len({one.id for one in found}) == 1
 
 
 def test_a_level_that_stays_is_accepted() -> None:
@@ -154,3 +175,72 @@ def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
     assert outputs[0]
     assert outputs[1] == []
     assert snapshot_of(shards[0]) == snapshot_of(shards[1])
+
+
+#: DDM warns before it alarms.
+DDM = (DetectorConfig("ddm"),)
+
+
+def test_a_warning_before_an_alarm_is_one_of_its_signals() -> None:
+    stream = broken(12, (2_000, 0.1), (500, 0.4))
+    [signal] = incidents(stream.records(), detectors=DDM)[-1].signals
+    assert (signal["detector"], signal["level"]) == ("ddm", "alarm")
+    both = (*DDM, DetectorConfig("eddm", params={"beta": 0.5}))
+    found = incidents(stream.records(), detectors=both)[-1]
+    assert {one["detector"]: one["level"] for one in found.signals} == {"ddm": "alarm", "eddm": "warning"}
+    assert found.alarm_count == len(found.alarms)
+
+
+def test_a_warning_alone_opens_an_incident_where_it_is_configured() -> None:
+    warns = (DetectorConfig("ddm", params={"drift_threshold": 30.0}),)
+    stream = broken(13, (2_000, 0.1), (500, 0.5))
+    assert incidents(stream.records(), detectors=warns) == []
+    found = incidents(stream.records(), detectors=warns, incidents=IncidentConfig(warnings=True))
+    assert found
+    assert {one["level"] for message in found for one in message.signals} == {"warning"}
+    assert found[-1].alarms == []
+    assert found[-1].alarm_count == 0
+
+
+def test_numbers_have_levels_and_no_class_ratio() -> None:
+    rng = np.random.default_rng(14)
+    errors = np.concatenate((rng.normal(0, 1, 2_000), rng.normal(0, 3, 600)))
+    records: list[Record] = []
+    for i, error in enumerate(errors.tolist()):
+        records.append(Prediction("s", "m", str(i), error, i * STEP))
+        records.append(Label("s", str(i), 0.0, i * STEP + LATENCY))
+    config = StreamConfig(
+        task="regression", stages=("final",), measures=("mae",), compare_losses=("error",),
+        emit_outcomes=None, emit_every=None, estimators=("all",),
+    )  # fmt: skip
+    found = incidents(records, config)[-1]
+    assert abs(found.change_point["outcome"] - 2_001) <= 60
+    assert found.before["level"] == pytest.approx(np.abs(errors[:2_000]).mean(), abs=0.05)
+    assert found.after["level"] == pytest.approx(np.abs(errors[2_000:]).mean(), abs=0.3)
+    assert found.causes[0]["cause"] == "concept"
+    assert found.baselines == {}
+    assert "at_former_class_ratio" not in found.after
+
+
+def test_a_level_that_fell_is_no_harm() -> None:
+    stream = broken(15, (2_000, 0.5), (800, 0.1))
+    found = incidents(stream.records(), detectors=(DetectorConfig("adwin"),))[-1]
+    assert found.severity < -0.5
+    assert abs(found.change_point["outcome"] - 2_001) <= 60
+
+
+def test_a_segment_that_the_whole_doesnt_show() -> None:
+    """Three outcomes in a hundred: detectors of the segment alarm, the model's level hasn't clearly moved."""
+    rng = np.random.default_rng(16)
+    n, at = 20_000, 16_000
+    rare = rng.random(n) < 0.03
+    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
+    stream = Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist())
+    detectors = (DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),)
+    found = incidents(stream.records(), detectors=detectors, segments=("region",))
+    last = found[-1]
+    assert {signal["segment"] for signal in last.signals} == {"region=rare"}
+    assert last.segment == "region=rare"
+    assert last.causes == [{"cause": "segment", "share": 1.0, "segment": "region=rare"}]
+    assert abs(last.change_point["outcome"] - at - 1) <= 200
+    assert last.after["level"] == pytest.approx(0.7, abs=0.12)

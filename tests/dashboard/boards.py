@@ -23,7 +23,8 @@ def metrics(outcomes: int = 1000, accuracy: float = 0.8, **changed: Any) -> Reco
     message: dict[str, Any] = {
         "id": "x", "stream": "elec2", "partition": 0, "model": "nb", "segment": None, "stage": "final",
         "estimator": "window:1000", "n": min(outcomes, 1000), "outcomes": outcomes, "ts": ts,
-        "measures": {"accuracy": accuracy, "kappa": 2 * accuracy - 1, "kappa_per": 0.1, "p_per": 0.7, "p_maj": 0.5},
+        "measures": {"accuracy": accuracy, "kappa": 2 * accuracy - 1, "kappa_per": 0.1, "p_per": 0.7,
+            "p_maj": 0.5},
         "undefined": {"kappa_plus": "p_per_one"}, "counts": {"late": 3}, "config": "sha",
     }  # fmt: skip
     return Record("metrics", json.dumps({**message, **changed}).encode(), ts)
@@ -44,7 +45,8 @@ def comparison(outcomes: int = 4000, **changed: Any) -> Record:
     message: dict[str, Any] = {
         "id": "x", "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
         "stage": "final", "estimator": "all", "loss": "error", "n": outcomes, "outcomes": outcomes, "ts": ts,
-        "measures": {"difference": 0.031}, "undefined": {}, "interval": [0.012, 0.05], "level": 0.05, "pairs": 1,
+        "measures": {"difference": 0.031}, "undefined": {}, "interval": [0.012, 0.05], "level": 0.05,
+        "pairs": 1,
         "verdict": "b_better", "since": 712, "config": "sha",
     }  # fmt: skip
     return Record("comparisons", json.dumps({**message, **changed}).encode(), ts)
@@ -53,18 +55,20 @@ def comparison(outcomes: int = 4000, **changed: Any) -> Record:
 def incident(began: int = 4800, **changed: Any) -> Record:
     """One that began, and was noticed 200 outcomes later."""
     ts = START + 1000 * (began + 200)
+    signal = {"detector": "page-hinkley", "signal": "error", "stage": "final", "segment": None}
     message: dict[str, Any] = {
         "id": f"incident-{began}", "stream": "elec2", "partition": 0, "model": "nb", "revision": 1,
-        "status": "open", "stage": "final", "opened": {"outcome": began + 200, "ts": ts},
+        "status": "open", "segment": None, "stage": "final", "opened": {"outcome": began + 200, "ts": ts},
         "change_point": {"outcome": began, "ts": ts - 200_000, "prediction_ts": ts - 260_000},
-        "alarms": [f"alarm-{began + 200}"],
-        "signals": [{"detector": "page-hinkley", "signal": "error", "stage": "final", "segment": None,
-                     "outcome": began + 200}],
-        "severity": 0.21, "before": {"level": 0.12, "interval": [0.1, 0.14], "n": 4000},
+        "alarms": [f"alarm-{began + 200}"], "alarm_count": 1,
+        "signals": [{**signal, "outcome": began + 200, "level": 0.3}], "severity": 0.54,
+        "before": {"level": 0.12, "interval": [0.1, 0.14], "n": 4000},
         "after": {"level": 0.33, "interval": [0.27, 0.39], "n": 200},
-        "causes": [{"cause": "segment", "share": 0.7, "segment": "country=fr"}, {"cause": "concept", "share": 0.3}],
-        "baselines": {"persistent": {"before": {"level": 0.3}, "after": {"level": 0.31}}},
-        "examples": ["4799", "4801", "4805"], "ts": ts, "config": "sha",
+        "causes": [
+            {"cause": "segment", "share": 0.7, "segment": "country=fr"}, {"cause": "concept", "share": 0.3},
+        ],
+        "baselines": {"persistent": {"before": 0.3, "after": 0.31}}, "examples": ["4799", "4801", "4805"],
+        "former_alarms": {"alarms": 2, "outcomes": 4800}, "outcome": began + 200, "ts": ts, "config": "sha",
     }  # fmt: skip
     return Record("incidents", json.dumps({**message, **changed}).encode(), ts)
 

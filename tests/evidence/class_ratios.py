@@ -12,15 +12,17 @@ from __future__ import annotations
 import argparse
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.config import DetectorConfig, StreamConfig
+from prequential.bootstrap import Run, log_of
+from prequential.config import StreamConfig
 from prequential.core import signals
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import MIN_OUTCOMES, new_alarms
-from prequential.core.kernel import Floats
+from prequential.core.kernel import Bytes, Floats
+from prequential.core.outcomes import Log
 from prequential.core.signals import WRONG
 from prequential.core.watch import Signal
 from prequential.sequences import Sequence as Outcomes
@@ -92,45 +94,38 @@ def learned(share: float, runs: int, count: int) -> dict[str, Said]:
 
 def experiment(streams: Mapping[str, Said]) -> dict[str, Found]:
     """By measure."""
-    detectors = tuple(
-        DetectorConfig("page-hinkley", f"window:{WINDOW}:{measure}") for measure in MEASURES
-    )
-    config = StreamConfig(stages=("final",), detectors=detectors, positive_class="1")
-    sequences, alarms = evaluated(streams, config)
-    found = {}
-    for detector, measure in zip(detectors, MEASURES):
-        raised = {alarm.stream for alarm in alarms if alarm.signal == detector.signal}
-        values = [filled(one, detector.signal) for one in sequences.values()]
-        found[measure] = Found(
-            float(np.mean([1.0 - np.where(fed, own, 1.0)[-_LAST:].mean() for own, fed in values])),
-            len(raised) / len(streams),
-            float(np.mean([alarms_of(one, np.where(fed, own, 1.0)) > 0
-                           for one, (own, fed) in zip(sequences.values(), values)])),
-            float(np.mean([1.0 - fed.mean() for _, fed in values])),
-        )  # fmt: skip
-    return found
+    config = StreamConfig(stages=("final",), detectors=(), positive_class="1")
+    sequences, _ = evaluated(streams, config)
+    return {measure: judged(list(sequences.values()), measure) for measure in MEASURES}
 
 
-def filled(past: Outcomes, name: str) -> tuple[Floats, Any]:
+def judged(sequences: Sequence[Outcomes], measure: str) -> Found:
+    """What Page-Hinkley says of a measure, by the signal and the detector that workers run."""
+    rows: list[tuple[float, bool, bool, float]] = []
+    for past in sequences:
+        log = log_of(past, Run(np.arange(len(past)), None))
+        values, fed = signal_of(past, log, f"window:{WINDOW}:{measure}")
+        zeros = np.where(fed, values, 1.0)  # a signal is 1 - measure
+        alarms = (alarms_of(log, zeros if fill else values, fed | fill) for fill in (False, True))
+        rows.append((1.0 - zeros[-_LAST:].mean(), *(count > 0 for count in alarms), 1.0 - fed.mean()))
+    return Found(*np.mean(rows, axis=0).tolist())
+
+
+def signal_of(past: Outcomes, log: Log, name: str) -> tuple[Floats, Bytes]:
     """The signal after each outcome, and where it has a value."""
     signal = Signal(name, MIN_OUTCOMES, 1, max(2, len(past.classes)), WRONG)
-    log = past.rows.copy()  # type: ignore[attr-defined]
-    log.sequence[:] = 0
-    rows = np.arange(len(past), dtype=np.int32)
+    places = np.arange(len(past), dtype=np.int32)
     losses, outcome = np.empty(len(past)), np.empty(len(past), dtype=np.uint8)
-    signals.error(log, rows, WRONG, losses, outcome)
-    return signal.update(log, rows, losses, outcome, past.positives)
+    signals.error(log, places, WRONG, losses, outcome)
+    return signal.update(log, places, losses, outcome, past.positives)
 
 
-def alarms_of(past: Outcomes, values: Floats) -> int:
+def alarms_of(log: Log, values: Floats, fed: Bytes) -> int:
     """How many alarms Page-Hinkley raises of these values."""
     detector = DETECTORS["page-hinkley"]
-    settings = detector.configured({})
-    log = past.rows.copy()  # type: ignore[attr-defined]
-    log.sequence[:] = 0
+    settings, places = detector.configured({}), np.arange(len(values), dtype=np.int32)
     alarms = new_alarms(len(values))
-    rows, fed = np.arange(len(values), dtype=np.int32), np.ones(len(values), dtype=np.uint8)
-    detector.run(detector.new_table(1, settings), settings, log, rows, values, fed, 0, alarms)
+    detector.run(detector.new_table(1, settings), settings, log, places, values, fed, 0, alarms)
     return int(alarms.raised[0])
 
 

@@ -33,6 +33,9 @@ STREAMS, OUTCOMES = 10, 20_000
 #: Chances of an alarm at an instance, of a model that begins anew at alarms; DDM has 30 instances without.
 CHANCES, WARM_UP = (0.0, 0.0001, 0.001, 0.01, 0.1, 1.0), 30
 
+#: Detectors of a change.
+NAMES = tuple(name for name in DETECTORS if name != "harm")
+
 _ELEC2 = Path(__file__).resolve().parents[1] / "data" / "elec2.csv.gz"
 
 Rows = list[tuple[dict[str, float], str]]
@@ -52,7 +55,7 @@ def runs(seed: int, outcomes: int, error: float, keep: float) -> list[str]:
 
 def configuration() -> StreamConfig:
     """Each detector with its defaults on the error, and the default one on a ratio."""
-    detectors = (*(DetectorConfig(name) for name in DETECTORS), DEFAULT_DETECTORS["classification"][1])
+    detectors = (*map(DetectorConfig, NAMES), DEFAULT_DETECTORS["classification"][1])
     return StreamConfig(stages=("final",), detectors=detectors)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from prequential.core.detectors import DETECTORS
 
 from tests.evidence import abrupt_drift, class_ratios, dependent_errors
 from tests.evidence.sequences import evaluated
@@ -47,7 +46,7 @@ def test_measures_of_a_rare_class_raise_false_alarms_and_accuracy_does_not() -> 
 def test_errors_in_runs_raise_false_alarms() -> None:
     """2015 paper, section 5.1."""
     rates = dependent_errors.stationary(streams=2, outcomes=5_000)
-    for name in DETECTORS:
+    for name in dependent_errors.NAMES:
         of = rates[f"{name} error"]
         assert of["10 %, r = 0.8"] + of["30 %, r = 0.8"] > of["10 %, r = 0"] + of["30 %, r = 0"]
 

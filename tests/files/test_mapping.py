@@ -280,3 +280,32 @@ def test_what_comes_out_is_what_decoding_gives(data: st.DataObject, kind: int) -
         return {name: value or None for name, value in found.items() if name != "version"}
 
     assert list(map(plain, records)) == list(map(plain, expected))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.integers(-3, 3) | st.integers() | st.floats(-2, 2) | st.booleans() | st.none()
+        | st.sampled_from(["1", "0.5", ".5", "5.", ".", "", "1e3", " 1", "1.2.3", "1_0", "nan", "-1", "0x1"])
+        | st.floats(),
+        min_size=1, max_size=3,
+    ),
+    st.sampled_from([
+        {"path": "value.x", "threshold": 0.5, "above": 1, "below": 0},
+        {"path": "value.x", "map": {1: "a"}}, "value.x",
+    ]),
+    st.sampled_from(["value.x", {"path": "value.x", "unit": "s"}, {"path": "value.x", "unit": "us"}]),
+)  # fmt: skip
+def test_a_batch_is_what_its_records_are_one_by_one(column: list[Any], y_pred: Any, ts: Any) -> None:
+    """Whole columns of one type go a faster way to the same values."""
+    section = {
+        **PREDICTION, "instance_id": "value.x", "y_pred": y_pred, "ts": ts, "model": "value.x",
+        "y_proba": {"a": "value.x", "b": "1 - value.x"},
+    }  # fmt: skip
+    rows = [{"x": value} for value in column]
+    records, reasons, _ = translated(section, PREDICTIONS, *rows)
+    # Beside one that has all types at once no column is of one type.
+    for place, row in enumerate(rows):
+        (own, _), said, _ = translated(section, PREDICTIONS, row, {"x": b"0.5"})
+        assert repr(records[place]) == repr(own)
+        assert reasons.get(place) == said.get(0)

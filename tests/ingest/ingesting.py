@@ -12,6 +12,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.producer import RecordProducer
+
 from tests.worker.processes import HANGS, WorkerProcess, read_topic
 
 #: Milliseconds after which a process that was killed is missed, and its transaction aborted.
@@ -28,20 +29,21 @@ def create_sources(kafka: KafkaConfig, **partitions: int) -> dict[str, str]:
     return names
 
 
-def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], **sections: Any) -> Path:
+def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], /, **sections: Any) -> Path:
     """A configuration file for processes of one group, which is named after the topics' prefix."""
     cluster = {
-        "bootstrap_servers": kafka.bootstrap_servers, "prefix": kafka.prefix, "security": dict(kafka.security),
-    }  # fmt: skip
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "prefix": kafka.prefix,
+        "security": dict(kafka.security),
+        **sections.pop("kafka", {}),
+    }
     content = {"kafka": cluster, "worker": {"session_timeout": SESSION}, "ingest": dict(ingest), **sections}
     path = folder / "ingest.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 
 
-def produce(
-    kafka: KafkaConfig, topic: str, records: Iterable[tuple[bytes | None, Any]],
-) -> None:  # fmt: skip
+def produce(kafka: KafkaConfig, topic: str, records: Iterable[tuple[bytes | None, Any]]) -> None:
     """Write records to a topic (its full name): values that aren't bytes or None as JSON."""
     plain = KafkaConfig(kafka.bootstrap_servers, security=kafka.security)
     with RecordProducer(plain) as producer:
@@ -59,7 +61,8 @@ class IngestProcess(WorkerProcess):
 def written(kafka: KafkaConfig, topic: str) -> list[tuple[int, bytes, dict[str, Any]]]:
     """Partition, key and value of all messages of an input, partition by partition in order."""
     return [
-        (message.partition(), message.key(), json.loads(message.value())) for message in read_topic(kafka, topic)
+        (message.partition(), message.key(), json.loads(message.value()))
+        for message in read_topic(kafka, topic)
     ]
 
 

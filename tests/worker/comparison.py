@@ -16,13 +16,14 @@ from confluent_kafka import Message
 from prequential.config import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
-from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, METRICS
+from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS
 from processes import (
     HANGS,
     Journals,
     Labels,
     WorkerProcess,
     eventually,
+    id_of,
     outputs,
     prequential,
     read_topic,
@@ -63,20 +64,22 @@ class Replay(NamedTuple):
     metrics: Sequences  # without the last set
     comparisons: Sequences  # likewise
     alarms: Sequences
+    incidents: Sequences
     last: list[dict[str, Any]]  # the metrics' last set
     letters: dict[Origin, Letter]
 
 
 def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
     """Run the replay, which must end within `seconds`."""
-    paths = [config.parent / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")]
-    names = ("--metrics-out", "--comparisons-out", "--alarms-out", "--dead-letters-out")
+    kinds = ("metrics", "comparisons", "alarms", "incidents", "dead-letters")
+    paths = [config.parent / f"{name}.jsonl" for name in kinds]
+    names = [f"--{name}-out" for name in kinds]
     options = [option for pair in zip(names, paths) for option in pair]
     done = prequential(
         "replay", "--from-topics", "--config", config, *options, cwd=config.parent, seconds=seconds
     )
     assert done.returncode == 0, done.stderr
-    metrics, comparisons, alarms, letters = (path.read_bytes().splitlines() for path in paths)
+    metrics, comparisons, alarms, incidents, letters = (path.read_bytes().splitlines() for path in paths)
     found = sequences(metrics)
     settings = load_config(str(config))
     last: list[dict[str, Any]] = []
@@ -89,6 +92,7 @@ def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
         {about: messages for about, messages in found.items() if messages},
         _without_last_set(sequences(comparisons)),
         sequences(alarms),
+        sequences(incidents),
         last,
         dict(_as_letter(json.loads(line)) for line in letters),
     )
@@ -110,6 +114,7 @@ def assert_as_replayed(kafka: KafkaConfig, config: Path, seconds: float = 3 * HA
     replay = replayed(config, seconds)
     for topic, expected in (
         (METRICS, replay.metrics), (COMPARISONS, replay.comparisons), (DRIFT_ALARMS, replay.alarms),
+        (INCIDENTS, replay.incidents),
     ):  # fmt: skip
         found = published(kafka, topic)
         assert found.keys() == expected.keys(), topic
@@ -145,7 +150,7 @@ def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Let
 def assert_published_once(kafka: KafkaConfig) -> int:
     """A read_committed reader finds each id of metrics and alarms once; returns how many."""
     count = 0
-    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS):
         messages = outputs(kafka, topic)
         assert repeated(messages) == {}, topic
         count += len(messages)
@@ -155,11 +160,11 @@ def assert_published_once(kafka: KafkaConfig) -> int:
 def assert_plain_repeats_are_copies(kafka: KafkaConfig) -> int:
     """A read_uncommitted reader finds an id twice at most with the same content; returns how many."""
     again = 0
-    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS):
+    for topic in (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS):
         contents: dict[str, bytes] = {}
         for message in read_topic(kafka, topic, "read_uncommitted"):
             value = message.value()
-            id = json.loads(value)["id"]
+            id = id_of(json.loads(value))
             first = contents.setdefault(id, value)
             again += first is not value
             assert first == value, f"{topic}: {id} has two contents"

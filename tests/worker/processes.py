@@ -236,7 +236,12 @@ def outputs(kafka: KafkaConfig, topic: str) -> list[dict[str, Any]]:
 
 def repeated(messages: list[dict[str, Any]]) -> dict[str, int]:
     """Ids that are there more than once, and how often."""
-    return {id: n for id, n in Counter(message["id"] for message in messages).items() if n > 1}
+    return {id: n for id, n in Counter(map(id_of, messages)).items() if n > 1}
+
+
+def id_of(message: dict[str, Any]) -> str:
+    """The id of a message; of an incident, which has several, with the revision."""
+    return f"{message['id']} {message.get('revision', '')}".strip()
 
 
 def ends(kafka: KafkaConfig) -> list[Cut]:

@@ -117,7 +117,7 @@ class TestOutputs:
         used = {m.partition() for m in read_topic(scene.kafka, "labels") if m.key() is not None}
         assert len(used) >= 3
 
-    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40)])
+    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40), ("incidents", 5)])
     def test_each_message_is_there_once(self, scene: Scene, topic: str, least: int) -> None:
         messages = outputs(scene.kafka, topic)
         assert len(messages) > least
@@ -125,7 +125,7 @@ class TestOutputs:
 
     def test_messages_lie_where_their_stream_does_with_its_key(self, scene: Scene) -> None:
         places = {m.key(): m.partition() for m in read_topic(scene.kafka, "labels") if usable(m)}
-        for topic in ("metrics", "drift-alarms"):
+        for topic in ("metrics", "drift-alarms", "incidents"):
             for message in read_topic(scene.kafka, topic):
                 stream = json.loads(message.value())["stream"].encode()
                 assert message.key() == stream

@@ -64,7 +64,7 @@ WORKER_ACLS = (
     ),
     (
         ResourceType.TOPIC,
-        ("metrics", "comparisons", "drift-alarms", "dead-letters"),
+        ("metrics", "comparisons", "drift-alarms", "incidents", "dead-letters"),
         ("WRITE", "DESCRIBE"),
     ),
 )

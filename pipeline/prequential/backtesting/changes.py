@@ -22,7 +22,7 @@ _INJECTION = re.compile(
 
 
 class Known(msgspec.Struct, forbid_unknown_fields=True):
-    """A known change: after which outcome or label time, and of what; None: of all."""
+    """A known change: after which outcome or prediction time, and of what; None: of all."""
 
     outcome: int | None = None
     ts: int | str | None = None
@@ -36,7 +36,8 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
     def of(self, past: Outcomes) -> Change | None:
         """The change of a sequence; None: it has none, or no outcome after it.
 
-        After a label time: before the first outcome with a later one.
+        After a time: before the first outcome of a later prediction. So predictions from before it may come
+        behind it, where labels come in another order.
         """
         own = (past.stream, past.model, past.segment, past.stage)
         asked = (self.stream, self.model, self.segment, self.stage)
@@ -44,7 +45,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
             return None
         outcome = self.outcome
         if outcome is None:
-            later = past.t1 > self._time()
+            later = past.ts > self._time()
             outcome = int(later.argmax()) if later.any() else len(past)
         return Change(outcome, self.width) if 1 <= outcome < len(past) else None
 

@@ -96,6 +96,7 @@ def name_of(detector: DetectorConfig) -> str:
 def with_detectors(config: Config, detectors: Sequence[DetectorConfig]) -> Config:
     """The configuration with these detectors for all streams, as far as they fit a stream's task.
 
+    They stand in place of all that is configured, tests of an objective among it.
     Raises UsageError for one that fits none, or is there twice.
     """
     names = [name_of(one) for one in detectors]
@@ -110,7 +111,8 @@ def with_detectors(config: Config, detectors: Sequence[DetectorConfig]) -> Confi
             raise UsageError(f"--detector {name_of(one)!r}: {problem}")
 
     def changed(some: StreamConfig) -> StreamConfig:
-        return replace(some, detectors=detectors_of_task(replace(some, detectors=tuple(detectors))))
+        some = replace(some, detectors=tuple(detectors), objective=None)
+        return replace(some, detectors=detectors_of_task(some))
 
     streams = {name: changed(some) for name, some in config.streams.items()}
     return replace(config, defaults=changed(config.defaults), streams=streams)

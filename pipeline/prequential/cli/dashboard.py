@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import argparse
 import threading
-import time
 import zlib
 from contextlib import closing
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
 from prequential.config import Config, duration
-from prequential.dashboard.history import ALL_TOPICS, History
+from prequential.dashboard.history import History
+from prequential.dashboard.live import MOST_RECORDS, board_of, take
 from prequential.dashboard.server import Server
 from prequential.dashboard.sources import records_of
 from prequential.dashboard.views import Board
 from prequential.files import lines_of
-from prequential.topics.admin import present
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import INCIDENTS
-from prequential.watching.tail import Tail
 
+#: Where the page is: the port behind that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
 
 #: How far back the page looks.
 _SINCE = "24h"
-
-#: Records of each partition that are read of what is there, at most: some 10 s of reading.
-_MOST_RECORDS = 1_000_000
 
 #: Lines of a file that are taken in at once, so that the page can be looked at meanwhile.
 _LINES = 1_000
@@ -53,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
         default=_SINCE,
         metavar="TIME",
         help=f"how far back to look, e.g. 30m, 7d (default: {_SINCE}); at most "
-        f"{_MOST_RECORDS:,} records per partition are read",
+        f"{MOST_RECORDS:,} records per partition are read",
     )
     parser.add_argument(
         "--from-files",
@@ -100,31 +95,11 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
         threading.Event().wait()
 
 
-def _serve_topics(args: argparse.Namespace, config: Config, since: int) -> None:
-    with closing(tail_of(config, now() - since)) as tail:
-        board = Board(History(config, window=since), config.kafka.bootstrap_servers, now)
-        with closing_server(Server(board, args.host, args.port)):
-            follow(tail, board)
-
-
-def tail_of(config: Config, since: int) -> Tail:
-    """The output topics from `since` (epoch ms) on; incidents if the cluster has that topic."""
-    kafka = config.kafka
-    topics = [name for name in ALL_TOPICS if name != INCIDENTS]
-    if present(kafka, [kafka.topic(INCIDENTS)]):
-        topics.append(INCIDENTS)
-    return Tail(kafka, topics, since=since, most=_MOST_RECORDS)
-
-
-def follow(tail: Tail, board: Board) -> None:
-    """Take in what comes, for good."""
-    board.to_read = tail.size
-    while True:
-        records = tail.take()
-        board.trouble, board.since = tail.trouble, max(tail.since.values(), default=None)
-        board.catching_up = tail.catching_up
-        if records:
-            board.take(records)
+def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
+    board, tail = board_of(config, window)
+    with closing(tail), closing_server(Server(board, args.host, args.port)):
+        while True:
+            take(tail, board)
 
 
 class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
@@ -139,8 +114,3 @@ class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
 
     def __exit__(self, *_: object) -> None:
         self._server.stop()
-
-
-def now() -> int:
-    """Epoch ms."""
-    return int(time.time() * 1000)

@@ -14,9 +14,11 @@ from uuid import uuid4
 
 from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.cli.common import sigterm_as_ctrl_c
+from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.worker import address
 from prequential.compilation import compile_loops
-from prequential.config import HttpConfig, WorkerConfig
+from prequential.config import Config, HttpConfig, WorkerConfig
+from prequential.dashboard.live import Page
 from prequential.demo.board import TOPICS, Board
 from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
@@ -55,6 +57,9 @@ _SEED = 0
 
 #: One stream is one shard; a second one shows that there may be more.
 _PARTITIONS = 2
+
+#: How far the page looks back (ms): over all of the longest run.
+_WINDOW = 86_400_000
 
 #: Seconds between two readings of the metrics endpoint.
 _READ_SECONDS = 1.0
@@ -126,13 +131,15 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     """Start everything but the stream; `stack` ends it."""
     plan = Plan(duration=args.duration, seed=args.seed)
     compile_loops(_say)
-    _say("training the models on the stream's history")
-    server = ModelServer(plan, build_models(plan))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
     kafka = _cluster(args.bootstrap_servers, broker)
     create(kafka, topic_specs(kafka))
+    page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
+    _say(f"the page: {page.address} (open it in a browser, it moves by itself)")
     _say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
+    _say("training the models on the stream's history")
+    server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
     _say(f"the worker's metrics: {worker.base}/metrics")

@@ -19,9 +19,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "ingest",
         help="make instances, predictions and labels of the records of any topics",
-        description="Reads the topics of the configuration's section ingest and writes the three input topics, "
-        "in transactions: each record once, whenever a process is killed. Runs until SIGTERM or Ctrl-C. More "
-        "processes of the same configuration share the partitions.",
+        description="Reads the topics of the configuration's section ingest and writes the three input "
+        "topics, in transactions: each record once, whenever a process is killed. Runs until SIGTERM or "
+        "Ctrl-C. More processes of the same configuration share the partitions.",
     )
     add_kafka_options(parser)
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from contextlib import ExitStack
 from typing import IO, Any
 
@@ -19,7 +20,7 @@ from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.diagnosis import findings
-from prequential.files import Source, replay
+from prequential.files import Located, replay
 from prequential.report import Report
 from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
@@ -34,7 +35,9 @@ _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
 _DESCRIPTION = """\
 Reads instances, predictions and labels and writes the metrics messages, drift alarms and incidents that a
-worker publishes for them. Files are JSON lines, `-` is a standard stream, names in .gz are (de)compressed.
+worker publishes for them. Files are JSON lines, CSV, Parquet or Arrow, known by what they begin with and by
+their names (section `files` of the configuration says what their columns are); predictions and labels may be
+the same file. `-` is a standard stream, names in .gz are (de)compressed.
 Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
 the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
 summary: what was read and dropped, outcomes, models, incidents, and what looks wrong. Ends with status 1 if
@@ -61,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     given = given_sources(args)
     config = load(args)
     compile_loops(notice, config)
+    gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         return _replay(args, config, given)
     except OSError as error:
@@ -105,9 +109,9 @@ def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
     """Replay files; returns when there were metrics messages."""
-    sources = read_sources(args, given, progress)
+    sources = read_sources(args, given, progress, config)
     out.sources = {source.kind: source for source in sources}
-    task = progress.add_task("replay", total=sum(len(source.lines) for source in sources))
+    task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)
     shard = replay(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
@@ -132,23 +136,20 @@ class _Writer:
         self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
         self._kafka = config.kafka
-        self._files = {
-            kind: "standard input" if path == "-" else path
-            for kind, name in enumerate(KINDS) if (path := getattr(args, name)) is not None
-        }  # fmt: skip
-        self.sources: dict[int, Source] = {}
-        title = ", ".join(dict.fromkeys(self._files.values())) or config.kafka.bootstrap_servers
+        self.sources: dict[int, Located] = {}
+        paths = [getattr(args, kind) for kind in KINDS]
+        names = ["standard input" if path == "-" else path for path in paths if path is not None]
+        title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)
 
     def _place(self, kind: int, partition: int, offset: int) -> Place:
         if kind in self.sources:
-            return {"file": self._files[kind], "line": self.sources[kind].line_number(offset)}
+            return self.sources[kind].place(offset)
         return {"topic": self._kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
 
     def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
-        line = self.sources[kind].find(stream, instance_id) if kind in self.sources else None
-        return None if line is None else {"file": self._files[kind], "line": line}
+        return self.sources[kind].find(stream, instance_id) if kind in self.sources else None
 
     def put(self, output: Output) -> None:
         if self.report is not None:
@@ -165,8 +166,7 @@ class _Writer:
             self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
-            line = source.line_number(output.offset)
-            self.dead_letter(output, 0, line - 1, None, source.lines[line - 1])
+            self.dead_letter(output, 0, source.row(output.offset), None, source.raw(output.offset))
 
     def dead_letter(
         self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None

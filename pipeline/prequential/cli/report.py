@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             except (OSError, EOFError, zlib.error) as error:
                 raise WorkError(f"can't read {path!r}: {error}") from error
     history = report.history
-    if not history.models:
+    if not any(model.sequences for model in history.models.values()):
         raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
     if history.unreadable:
         print(f"prequential: {history.unreadable:,} messages can't be read", file=sys.stderr)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-import zlib
 from collections.abc import Callable
 from typing import Any
 
-from prequential.cli.common import open_input
 from prequential.config import Config
-from prequential.files import Source, read_lines
+from prequential.files import Located
 from prequential.sequences import Sequence, sequences
 from prequential.summary import Account, why
+from prequential.tables.opening import open_sources
+from prequential.tables.rows import Progress as Reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Output
@@ -35,7 +35,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     """Add --instances, --predictions, --labels and --from-topics; returns their group."""
     files = parser.add_argument_group("files")
     for kind in KINDS:
-        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines)")
+        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
     files.add_argument(
         "--from-topics",
         action="store_true",
@@ -57,19 +57,22 @@ def given_sources(args: argparse.Namespace) -> list[str]:
     return given
 
 
-def read_sources(args: argparse.Namespace, given: list[str], progress: Progress) -> list[Source]:
+def read_sources(
+    args: argparse.Namespace, given: list[str], progress: Progress, config: Config
+) -> list[Located]:
     """Read the files; raises UsageError or WorkError if one can't be."""
-    sources = []
-    for kind in given:
-        path = getattr(args, kind)
-        task = progress.add_task(f"reading {kind}", total=None)
-        with open_input(path) as (lines, _):
-            try:
-                sources.append(Source(KINDS.index(kind), read_lines(lines)))
-            except (OSError, EOFError, zlib.error) as error:
-                raise WorkError(f"can't read {path!r}: {error}") from error
-        progress.remove_task(task)
-    return sources
+    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
+    return open_sources(config, paths, lambda kind: _reading(progress, KINDS[kind]))
+
+
+def _reading(progress: Progress, kind: str) -> Reading:
+    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
+    task = progress.add_task(f"reading {kind}", total=None)
+
+    def advance(rows: int, share: float | None) -> None:
+        progress.update(task, completed=rows, total=rows / share if share else None)
+
+    return advance
 
 
 def read_past(
@@ -79,7 +82,7 @@ def read_past(
     """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
     account = Account(lambda kind, partition, offset: {})
     with progress_bar() as progress:
-        sources = None if args.from_topics else read_sources(args, given, progress)
+        sources = None if args.from_topics else read_sources(args, given, progress, config)
         found = sequences(config, sources, put, progress, account.add)
     if not found:
         raise WorkError(printable(why(account.summary(None), account.facts())))

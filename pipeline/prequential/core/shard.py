@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import nan
 from operator import attrgetter
 from typing import Any
 
@@ -21,8 +22,9 @@ from prequential.core.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
+from prequential.core.detectors.declaration import Alarms
 from prequential.core.encoder import Encoder, Round
-from prequential.core.incidents.incidents import ALARM, Incidents, Raised
+from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
@@ -47,6 +49,7 @@ from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
+from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import DeadLetter, Metrics, Output
@@ -192,7 +195,7 @@ class Shard:
         if start >= stop:
             return
         places = taken.order[start:stop]
-        records = list(map(taken.records.__getitem__, places.tolist()))
+        records = taken.at(places)
         if taken.flawed and None in records:
             for place, record in zip(places.tolist(), records):
                 if record is None:
@@ -200,11 +203,11 @@ class Shard:
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
-        while records:
+        while len(records):
             rest = self._round(taken, places, records)
             places, records = places[rest:], records[rest:]
 
-    def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
+    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> int:
         """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
         if self.encoder.retired:
@@ -212,7 +215,9 @@ class Shard:
             self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
-        refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
+        used = len(encoded.positions)
+        of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
+        refused = self._join(encoded, of_rows)
         done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
@@ -236,7 +241,7 @@ class Shard:
             self.dropped[reason] = batch.kind, batch.offsets[index]
             self.logs.dropped[reason] = -1
 
-    def _join(self, encoded: Round, records: list[Any]) -> int | None:
+    def _join(self, encoded: Round, records: Sequence[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
         self._touched[rows.stream] = True
@@ -318,7 +323,7 @@ class Shard:
 
     # ---- consumers
 
-    def _consume(self, records: list[Any]) -> None:
+    def _consume(self, records: Sequence[Any]) -> None:
         """Whoever reads the logs does so; then they are empty."""
         logs, reporter = self.logs, self.reporter
         used = logs.used
@@ -348,7 +353,7 @@ class Shard:
             self.incidents.follow_events(logs)
         clear(logs)
 
-    def _evaluate(self, count: int, records: list[Any]) -> list[Raised]:
+    def _evaluate(self, count: int, records: Sequence[Any]) -> list[Raised]:
         """Estimators and detectors read the outcome log; returns their alarms in order."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
@@ -366,23 +371,21 @@ class Shard:
                 subjects = plan.subject[sequences]
                 self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
             alarms = plan.consume(log, rows, catalog.positives(plan))
-            for i in range(int(alarms.raised[0])):
-                row = int(rows[alarms.place[i]])
+            for place, detector, numbers, level in _raised(alarms):
+                row = int(rows[place])
                 subject = int(plan.subject[log.sequence[row]])
                 stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
                 about = catalog.subjects[subject]
                 assert about is not None
                 if not catalog.streams[about.stream].reports(stage):
                     continue
-                detector = int(alarms.detector[i])
                 record, outcome = int(log.record[row]), int(log.number[row])
                 alarm = self.reporter.alarm(
-                    about, stage, outcome, plan.watches[detector], float(alarms.statistic[i]),
-                    float(alarms.threshold[i]), float(alarms.autocorrelation[i]),
-                    records[record].instance_id, int(log.t1[row]),
+                    about, stage, outcome, plan.watches[detector], *numbers, records[record].instance_id,
+                    int(log.t1[row]),
                 )  # fmt: skip
                 order = record, about.kind, subject, outcome, _place(stage), detector
-                found.append((order, Raised(record, subject, alarm, ALARM)))
+                found.append((order, Raised(record, subject, alarm, level)))
         return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     def _note_course(self, plan: Plan, rows: Ints32) -> None:
@@ -509,15 +512,29 @@ class Shard:
 
     # ---- snapshot
 
-    def snapshot(self) -> Iterator[object]:
-        """The state in parts: see `prequential.core.snapshot`."""
+    @property
+    def snapshot_size(self) -> int:
+        """Bytes of the memory that the next snapshot copies tables into (`prequential.core.space`)."""
+        return snapshot.size(self)
+
+    def snapshot(self, space: Space | None = None) -> Iterator[object]:
+        """The state in parts, copied into this space: see `prequential.core.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
-        return snapshot.take(self)
+        return snapshot.take(self, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
         return snapshot.restore(self, parts)
+
+
+def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
+    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
+    for i in range(int(alarms.raised[0])):
+        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
+        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
+    for i in range(int(alarms.warned[0])):
+        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
 
 
 def _place(stage: str) -> int:

@@ -8,15 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.config import Config
-from prequential.dashboard.incidents import Incidents, decode_incident
+from prequential.dashboard.incidents import IncidentLog
 from prequential.dashboard.series import Capacity, Series
-from prequential.topics.outputs import Comparison
-from prequential.topics.specs import INCIDENTS
+from prequential.topics.outputs import Comparison, Incident
 from prequential.watching.messages import ABSENT, Heading, Notice, Reading, decode_coverage, decode_reading
-from prequential.watching.state import TOPICS, Model, ModelKey, Newest, Sequence, State
-
-#: The topics that are understood.
-ALL_TOPICS = TOPICS
+from prequential.watching.state import Model, ModelKey, Newest, Sequence, State
 
 #: Alarms of a model that are kept one by one, and versions: the newest.
 _ALARMS, _VERSIONS = 500, 50
@@ -71,11 +67,10 @@ class History(State):
         self, config: Config | None = None, window: int | None = None, capacity: Capacity | None = None
     ) -> None:
         super().__init__()
-        self._handlers[INCIDENTS] = self._incident
         self.config = config if config is not None else Config()
         self.window = window
         self.past: dict[ModelKey, Past] = {}
-        self.incidents = Incidents()
+        self.incidents = IncidentLog()
         self.pair_series: dict[PairKey, Series] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
@@ -175,10 +170,10 @@ class History(State):
         kind = alarm.detector, alarm.signal, alarm.stage
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
-    def _incident(self, value: bytes, time: int) -> bool:
-        said = decode_incident(value)
-        self.heard[ModelKey(said.stream, said.model, said.partition)] = self.version
-        return self.incidents.update(said)
+    def _incident_said(self, model: Model, said: Incident) -> None:
+        self.heard[model.key] = self.version
+        self.newest_ts = max(self.newest_ts, said.ts)
+        self.incidents.add(said)
 
     def _add(self, series: Series, ts: int, outcomes: int, values: dict[str, float]) -> None:
         before = series.width

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from prequential.confignames import margin
 from prequential.core.measures import LESS_IS_BETTER
 from prequential.dashboard.history import History
-from prequential.dashboard.incidents import Incident
+from prequential.dashboard.incidents import OPEN, began
+from prequential.incident_text import cause_in_words
+from prequential.topics.outputs import Incident
 from prequential.watching.changes import Change
 from prequential.watching.ranking import (
     OTHER_WAYS,
@@ -90,7 +92,7 @@ class Overview:
             },
             "rows": [self.row(row, measures, now) for row in rows[page * size : (page + 1) * size]],
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
-            "incidents_open": sum(not one.ended for one in history.incidents.all()),
+            "incidents_open": sum(one.status == OPEN for one in history.incidents.all()),
             "changes": self._changes(now),
         }  # fmt: skip
 
@@ -142,7 +144,7 @@ class Overview:
     def _urgency(self, row: Row) -> tuple[Any, ...]:
         """Models with an open incident first, the most severe one above; then those that miss objectives."""
         incident = self._history.incidents.open_of(*_of(row.model.key))
-        severity = 0.0 if incident is None else incident.severity or 0.0
+        severity = 0.0 if incident is None else incident.severity
         return incident is None, -severity, not self.missed(row)
 
     def _course(self, row: Row, measures: list[str]) -> list[float | None]:
@@ -158,11 +160,12 @@ class Overview:
         return [values[place] for place in series.at_most(_POINTS)]
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
-        """The newest alarms, those of one change as one."""
+        """The newest alarms, those of one change as one; without those of open incidents, which say more."""
         found = [
             (change, model.key)
             for model in self._history.models.values()
             if (change := model.changes.newest) is not None
+            and self._history.incidents.open_of(*_of(model.key)) is None
         ]
         found.sort(key=lambda one: (-one[0].time, one[1]))
         return [
@@ -181,8 +184,9 @@ def incident_line(one: Incident) -> dict[str, Any]:
         "stage": one.stage,
         "status": one.status,
         "severity": one.severity,
-        "began": one.began,
-        "cause": one.causes[0].get("cause") if one.causes else None,
+        "began": began(one),
+        "segment": one.segment,
+        "causes": [cause_in_words(cause) for cause in one.causes[:2]],
     }
 
 

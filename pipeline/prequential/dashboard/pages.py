@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 from prequential.comparing import standing
 from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.core.naming import BIN
 from prequential.dashboard.history import History, PairKey, Past
-from prequential.dashboard.incidents import Incident
+from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line
 from prequential.dashboard.series import Series
+from prequential.incident_text import cause_in_words
+from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
@@ -179,9 +182,9 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         raise Absent(f"no incident {identifier!r} was seen")
     key = ModelKey(one.stream, one.model, one.partition)
     past = history.past.get(key, Past())
-    began = one.change_point.outcome if one.change_point else one.opened.outcome if one.opened else 0
     own = set(one.alarms)
-    before = [alarm for alarm in past.alarms if alarm.outcome < began and alarm.id not in own]
+    first = one.change_point["outcome"]
+    before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in own]
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
     series = past.series.get(sequence._replace(stage=one.stage)) if sequence is not None else None
@@ -190,24 +193,24 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "revision": one.revision,
         "opened": one.opened,
         "change_point": one.change_point,
-        "recovered": one.recovered,
+        "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
         "before": one.before,
         "after": one.after,
-        "causes": one.causes,
+        "causes": [{**cause, "words": cause_in_words(cause)} for cause in one.causes],
         "baselines": one.baselines,
         "signals": one.signals,
-        "alarms": [_alarm(alarm) for alarm in past.alarms if alarm.id in own][::-1] or one.alarms,
+        "alarms": [_alarm(alarm) for alarm in past.alarms if alarm.id in own][::-1],
         "noise": _noise(before),
-        "alarms_before": len(before),
-        "alarms_known_since": past.first,
+        "alarm_count": one.alarm_count,
+        "former_alarms": one.former_alarms,
         "incidents_before": [
             incident_line(other)
             for other in history.incidents.of(one.stream, one.model, one.partition)
-            if other.id != one.id and other.began <= one.began
+            if other.id != one.id and began(other) <= began(one)
         ][:_ALARMS],
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
-        "series": courses.course(one.stage, series),
+        "series": {one.stage: courses.course(one.stage, series)},
         "measure": next((name for name in _SHOWN if series and name in series.names), None),
         "marks": _marks(history, key, past),
     }
@@ -282,14 +285,14 @@ def _marks(history: History, key: ModelKey, past: Past) -> list[dict[str, Any]]:
 
 
 def _incident_marks(one: Incident) -> Iterable[dict[str, Any]]:
-    for place, text in (
-        (one.change_point or one.opened, "incident begins"), (one.recovered, "recovered"),
-    ):  # fmt: skip
-        if place is not None:
-            yield {
-                "kind": "incident", "t": place.ts or one.ts, "outcome": place.outcome, "text": text,
-                "id": one.id, "stage": one.stage,
-            }  # fmt: skip
+    places = [(one.change_point, "incident begins")]
+    if one.recovered is not msgspec.UNSET:
+        places.append((one.recovered, "recovered"))
+    for place, text in places:
+        yield {
+            "kind": "incident", "t": place["ts"], "outcome": place["outcome"], "text": text, "id": one.id,
+            "stage": one.stage,
+        }  # fmt: skip
 
 
 def _alarm(alarm: Notice) -> dict[str, Any]:

@@ -66,9 +66,9 @@ class Series:
             return True
         last_time, last_outcomes = self._axes[self.size - 1].tolist()
         past = time - last_time, outcomes - last_outcomes
-        return (past[0] > 0 and past[0] >= self._time_apart) or (
-            past[1] > 0 and past[1] >= self._outcomes_apart
-        )
+        said_again = past[1] == 0
+        far_in_time = past[0] > 0 and past[0] >= self._time_apart
+        return said_again or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart)
 
     def add(self, time: int, outcomes: int, values: Mapping[str, float]) -> bool:
         """Take a point; whether it was. One after as many outcomes as the last takes that one's place."""

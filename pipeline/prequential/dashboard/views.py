@@ -65,9 +65,10 @@ class Board:
         """What a view is made of, as far as it has changed: the same number is the same answer."""
         history = self.history
         if view == "model":
-            return history.heard.get(_model(params), 0)
+            return history.heard.get(_model(params, history), 0)
         if view == "pair":
-            return history.heard.get((params.get("stream", ""), _whole(params, "partition")), 0)
+            about = _pair(params, history)
+            return history.heard.get((about.stream, about.partition), 0)
         return history.version
 
     def answer(self, view: str, params: Params, courses: Courses | None = None) -> dict[str, Any]:
@@ -106,16 +107,10 @@ class Board:
                 if self._clock is not None else None,
             )  # fmt: skip
         if view == "model":
-            return model_page(
-                history, _model(params), params.get("estimator"), params.get("segment"), courses
-            )
+            key = _model(params, history)
+            return model_page(history, key, params.get("estimator"), params.get("segment"), courses)
         if view == "pair":
-            about = PairKey(
-                _text(params, "stream"), _whole(params, "partition"), _text(params, "model"),
-                _text(params, "against"), params.get("segment"), params.get("stage", "final"),
-                params.get("loss", "error"), "",
-            )  # fmt: skip
-            return pair_page(history, about, courses)
+            return pair_page(history, _pair(params, history), courses)
         if view == "incident":
             return incident_page(history, _text(params, "id"), courses)
         if view == "incidents":
@@ -130,8 +125,22 @@ def _choice(params: Params) -> Choice:
     )  # fmt: skip
 
 
-def _model(params: Params) -> ModelKey:
-    return ModelKey(_text(params, "stream"), _text(params, "model"), _whole(params, "partition"))
+def _model(params: Params, history: History) -> ModelKey:
+    """The model that is asked for; without a partition the first in which it is."""
+    stream, model = _text(params, "stream"), _text(params, "model")
+    if "partition" in params:
+        return ModelKey(stream, model, _whole(params, "partition"))
+    found = (ModelKey(stream, model, partition) for partition in history.partitions(stream))
+    return next((key for key in found if key in history.models), ModelKey(stream, model, 0))
+
+
+def _pair(params: Params, history: History) -> PairKey:
+    """The pair that is asked for, in the same way."""
+    key = _model(params, history)
+    return PairKey(
+        key.stream, key.partition, key.model, _text(params, "against"), params.get("segment"),
+        params.get("stage", "final"), params.get("loss", "error"), "",
+    )  # fmt: skip
 
 
 def _text(params: Params, name: str) -> str:

@@ -36,11 +36,11 @@ from prequential.worker.transactions import Expelled, Fenced, Outgoing
 
 log = logging.getLogger(__name__)
 
-#: Messages of one transaction after which it is committed, whatever the time: some 10 MB.
-_FULL = 20_000
+#: Messages, and bytes of source records, after which a transaction is committed, whatever the time.
+_FULL, _FULL_BYTES = 20_000, 20_000_000
 
-#: Messages that may wait while a transaction is committed: fetching is held beyond it.
-_MOST_WAITING = 60_000
+#: Messages, and bytes, that may wait while a transaction is committed: fetching is held beyond it.
+_MOST_WAITING, _MOST_WAITING_BYTES = 60_000, 60_000_000
 
 #: Seconds between looks whether there is something to commit.
 _TICK_SECONDS = 0.02
@@ -63,6 +63,7 @@ class Pending:
         self.messages: list[Outgoing] = []
         self.offsets: dict[Place, int] = {}
         self.counts = Counts()
+        self.size = 0  # bytes of the source records
 
 
 class Ingest(Served):
@@ -82,18 +83,20 @@ class Ingest(Served):
         self._taking: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()  # a transaction is under way
         self._written_at = 0.0
+        self._stopping = False
         self.app = batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics
-        self.app.shard_count = 0  # known once the cluster has answered
+        self.app.shard_count = 1  # all partitions look the same to Faust: the group gives and takes them
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
-    async def _agent(self, batches: AsyncIterable[Fetched]) -> None:
-        async for batch in batches:
-            self._feed(batch)
+    async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
+        async for batches in fetched:
+            for batch in batches:
+                self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
-        if batch.opening != self._fetcher.opening:
+        if batch.opening != self._fetcher.opening or self._stopping:
             return  # of an assignment that is over
         topic, pending = self._topics[batch.kind], self._pending
         try:
@@ -103,7 +106,8 @@ class Ingest(Served):
             die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
-        self._fetcher.held = len(pending.messages) > _MOST_WAITING
+        pending.size += sum(map(len, batch.messages))
+        self._fetcher.held = len(pending.messages) > _MOST_WAITING or pending.size > _MOST_WAITING_BYTES
 
     # ---- what is ours
 
@@ -151,10 +155,10 @@ class Ingest(Served):
     # ---- what is written
 
     async def _write(self) -> None:
-        """Write transactions, one after the other, for ever."""
-        while True:
+        """Write transactions, one after the other, until told to stop."""
+        while not self._stopping:
             await asyncio.sleep(_TICK_SECONDS)
-            full = len(self._pending.messages) >= _FULL
+            full = len(self._pending.messages) >= _FULL or self._pending.size >= _FULL_BYTES
             late = monotonic() - self._written_at >= self.config.worker.commit_every / 1000
             if self._pending.offsets and (full or late):
                 await self._write_pending()
@@ -200,13 +204,11 @@ class Ingest(Served):
 
         1. Serve `/live`, `/ready` and `/metrics`.
         2. Start the Faust app; the group gives partitions to us.
-        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process at once.
+        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process
+           at once.
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
-        kafka = self.config.kafka
-        counts = await asyncio.to_thread(partition_counts, kafka, self._topics)
-        self.app.shard_count = max(counts.values())
         endpoint = Endpoint(  # step 1
             self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )
@@ -222,7 +224,7 @@ class Ingest(Served):
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
         self._loop.call_later(STOP_SECONDS, lambda: leave(1))  # step 3
-        self._fetcher.held = True
+        self._stopping = True
         await self._write_pending()
         for task in tasks:
             task.cancel()
@@ -244,8 +246,8 @@ class Ingest(Served):
                 continue
             if now != before:
                 raise WorkError(
-                    f"the inputs' numbers of partitions were {before} and are {now}: a stream's records would "
-                    "lie in several; start again when the inputs are as they should be"
+                    f"the inputs' numbers of partitions were {before} and are {now}: a stream's records "
+                    "would lie in several; start again when the inputs are as they should be"
                 )
             undecided = self._assignment is None and monotonic() - self._undecided_since > _UNDECIDED_SECONDS
             if undecided or await asyncio.to_thread(self._fetcher.stranded):

@@ -21,9 +21,9 @@ def check_topics(config: Config) -> int:
     specs = topic_specs(kafka)
     sources = [topic for source in config.ingest for topic in source.topics]
     if not sources:
-        raise UsageError("the configuration has no section ingest: expected topics and what their records become")
+        raise UsageError("no section ingest is configured: expected topics and what their records become")
     if own := sorted({spec.name for spec in specs}.intersection(sources)):
-        raise UsageError(f"ingest reads {', '.join(own)}, which prequential itself writes: expected other topics")
+        raise UsageError(f"ingest reads {', '.join(own)}, which are our own topics: expected other ones")
     needed = [spec for spec in specs if spec.role in ("input", "dead-letters")]
     names = [spec.name for spec in needed]
     found = find(kafka, connect(kafka), [*sources, *names], as_far_as_possible=True)
@@ -34,7 +34,8 @@ def check_topics(config: Config) -> int:
     wrong += partition_errors(needed, {name: counts[name] for name in names if name in counts})
     letters = kafka.topic(DEAD_LETTERS)
     if letters in found:
-        wrong += _too_large(letters, sources, {name: topic.configs.get(_LARGEST) for name, topic in found.items()})
+        sizes = {name: topic.configs.get(_LARGEST) for name, topic in found.items()}
+        wrong += _too_large(letters, sources, sizes)
     if wrong:
         raise WorkError(f"nothing can be ingested at {kafka.bootstrap_servers}: {'; '.join(wrong)}")
     return counts[letters]

@@ -46,7 +46,8 @@ def _event(message: Message) -> dict[str, Any] | None:
         return None
     if "id" not in attributes or "type" not in attributes:
         raise Unreadable(
-            "it is no CloudEvent: expected headers ce_id and ce_type, or content-type application/cloudevents+json"
+            "it is no CloudEvent: expected headers ce_id and ce_type, or content-type "
+            "application/cloudevents+json"
         )
     if kind:
         attributes["datacontenttype"] = kind

@@ -10,7 +10,7 @@ from prequential.worker.exposition import COUNTER, GAUGE, Family, labels
 
 
 class Counts:
-    """Records read, passed over and turned into dead letters, by source; messages written, by source and input.
+    """Records read, passed over and dead, by source; messages written, by source and input.
 
     >>> counts, more = Counts(), Counts()
     >>> more.records["logs"] += 3

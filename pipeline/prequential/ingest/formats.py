@@ -1,7 +1,7 @@
 """From the bytes of source records to values in which paths can be followed.
 
-A decoder takes the messages of a batch and gives their content. Only what a mapping's paths ask for is decoded
-of JSON: a request log has many more fields.
+A decoder takes the messages of a batch and gives their content. Of JSON only what a mapping's paths ask for
+is decoded: a request log has many more fields.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class Content:
     """
 
     def __init__(
-        self, values: list[Any], reasons: Mapping[int, str] | None = None, getters: Mapping[Keys, Getter] | None = None
+        self,
+        values: list[Any],
+        reasons: Mapping[int, str] | None = None,
+        getters: Mapping[Keys, Getter] | None = None,
     ) -> None:
         self.values = values
         self.reasons = reasons or {}
@@ -87,9 +90,10 @@ class Json:
     validated against its schema: who wrote it has done that, and the mapping says what it needs.
     """
 
-    def __init__(self, paths: Iterable[Keys], *, framed: bool = False) -> None:
+    def __init__(self, paths: Iterable[Keys], *, framed: bool = False, of_keys: bool = False) -> None:
         paths = list(paths)
         self._framed = framed
+        self._bytes: Callable[[Message], bytes | None] = Message.key if of_keys else Message.value
         shape = _shape(paths)
         self._decode = msgspec.json.Decoder(shape).decode
         self._getters = {} if shape is Any else {keys: _getter(shape, keys) for keys in paths}
@@ -98,15 +102,15 @@ class Json:
         """The values of a batch."""
         decode = self._decode
         try:
+            contents: Iterable[Any] = map(self._bytes, messages)
             if self._framed:
-                contents = [_behind_frame(message.value()) for message in messages]
-                return Content(list(map(decode, contents)), None, self._getters)
-            return Content([decode(message.value()) for message in messages], None, self._getters)
+                contents = map(_behind_frame, contents)
+            return Content(list(map(decode, contents)), None, self._getters)
         except (*_UNREADABLE, Unreadable, TypeError):  # TypeError: no value
             return each(messages, self._one)
 
     def _one(self, message: Message) -> Any:
-        content = message.value()
+        content = self._bytes(message)
         if content is None:
             return None
         return read_json(_behind_frame(content) if self._framed else content)
@@ -139,12 +143,12 @@ def schema_id(content: bytes) -> int:
     >>> schema_id(b"{}")
     Traceback (most recent call last):
     ...
-    prequential.ingest.formats.Unreadable: it isn't Schema Registry's: expected a zero byte and the id of a schema \
-before the content, found b'{}'
+    prequential.ingest.formats.Unreadable: it isn't Schema Registry's: expected a zero byte and a schema's \
+id before the content, found b'{}'
     """
     if len(content) < FRAME_BYTES or content[0] != MAGIC:
         raise Unreadable(
-            "it isn't Schema Registry's: expected a zero byte and the id of a schema before the content, found "
+            "it isn't Schema Registry's: expected a zero byte and a schema's id before the content, found "
             f"{bytes(content[:FRAME_BYTES])!r}"
         )
     return int.from_bytes(content[1:FRAME_BYTES], "big")
@@ -163,7 +167,7 @@ def _reached(attributes: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shape(paths: Iterable[Keys]) -> Any:
-    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for, and no others.
+    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for.
 
     A key that is a number may be a place in a list, so all is decoded from there on.
     """

@@ -34,6 +34,9 @@ _LAG_SECONDS = 1.0
 #: the former member is open, which it aborts by itself (`prequential.ingest.writer`).
 _COMMITTED_SECONDS = 5.0
 
+#: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
+_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
+
 #: How librdkafka's serialised group metadata begin: these bytes, then the generation in 32 bits.
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
 
@@ -96,6 +99,9 @@ class SourceFetcher:
                     # All partitions in turn: topics with few of them don't all land at the first member.
                     "partition.assignment.strategy": "roundrobin",
                     "session.timeout.ms": config.worker.session_timeout,
+                    "heartbeat.interval.ms": min(
+                        _HEARTBEAT_MS, config.worker.session_timeout // _HEARTBEATS
+                    ),
                     # Committed offsets are asked for as they are, not as an open transaction may make them.
                     "isolation.level": "read_committed",
                     **COMPLAINING,
@@ -177,13 +183,18 @@ class SourceFetcher:
             on_lost=self._on_revoke,
         )
 
-    def fetch(self, now: float) -> list[Fetched]:
-        """What has come; `now` is monotonic (seconds)."""
+    def fetch(self, now: float) -> list[list[Fetched]]:
+        """What has come, by topic; `now` is monotonic (seconds)."""
         self._member.poll(0)  # serves rebalances
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        return [] if self.held else self._batches(self._reader.consume(_MOST, 0))
+        if self.held:
+            return []
+        by_kind: dict[int, list[Fetched]] = {}
+        for batch in self._batches(self._reader.consume(_MOST, 0)):
+            by_kind.setdefault(batch.kind, []).append(batch)
+        return list(by_kind.values())
 
     def stranded(self) -> bool:
         """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""

@@ -21,8 +21,8 @@ from prequential.translation import Records, Translator
 from prequential.worker.rejected import rejected
 from prequential.worker.transactions import BY_KEY, Outgoing
 
-#: Where Debezium's events have the row as it is now and what was done, and the operations after which there is
-#: none: deletion, truncation, and an application's own messages.
+#: Where Debezium's events have the row as it is now and what was done, and the operations after which there
+#: is none: deletion, truncation, and an application's own messages.
 _AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
 
 
@@ -65,7 +65,7 @@ class _Table(Records):
 
 
 class Made(NamedTuple):
-    """What one mapping makes of a batch: records of one kind and their values by place, None where it is none."""
+    """What one mapping makes of a batch: records of one kind and their values by place, or None."""
 
     kind: int
     records: list[Any]
@@ -85,7 +85,7 @@ class Outcome(NamedTuple):
 class SourceTranslator:
     """Makes messages of the records of one source.
 
-    A record becomes all that its mappings say, or, if one of them doesn't fit, a dead letter and nothing else.
+    A record becomes all that its mappings say, or, if one doesn't fit, a dead letter and nothing else.
     `decode` reads values, `decode_key` keys where paths lead into them; `letters` is the number of
     partitions of the dead letters' topic.
     """

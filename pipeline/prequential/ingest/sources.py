@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prequential.config import Config, SourceConfig
-from prequential.ingest import cloudevents
-from prequential.ingest.formats import Decode, Json
+from prequential.ingest import avro, cloudevents, protobuf
+from prequential.ingest.formats import Content, Decode, Json
 from prequential.ingest.records import SourceTranslator, operation_path
+from prequential.ingest.registry import Framed, Registry
+from prequential.mapping import Path
 
 
 def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]:
-    """What translates the records of each topic; `letters` is the dead letters' number of partitions."""
-    found = {}
-    for source in config.ingest:
-        for topic in source.topics:
-            found[topic] = SourceTranslator(
-                config, topic, source.mappings, _decoder(source),
-                decode_key=_key_decoder(source), letters=letters,
-            )  # fmt: skip
-    return found
+    """What translates the records of each topic; `letters` is the dead letters' number of partitions.
+
+    Raises UsageError if a format needs what isn't configured or installed.
+    """
+    return {
+        topic: SourceTranslator(
+            config, topic, source.mappings, _decoder(config, source),
+            decode_key=_key_decoder(config, source), letters=letters,
+        )
+        for source in config.ingest
+        for topic in source.topics
+    }  # fmt: skip
 
 
-def _decoder(source: SourceConfig) -> Decode:
-    paths = [path for mapping in source.mappings for _, path in mapping.paths()]
-    below = [path.keys for path in paths if path.root == "value"]
-    if (operation := operation_path(paths)) is not None:
-        below.append(operation)
+def _paths(source: SourceConfig, root: str) -> list[Path]:
+    found = [path for mapping in source.mappings for _, path in mapping.paths()]
+    return [path for path in found if path.root == root]
+
+
+def _decoder(config: Config, source: SourceConfig) -> Decode:
     if source.format == "cloudevents":
         return cloudevents.decode
+    if source.format in _SCHEMAS:
+        return _framed(config, source.format)
+    paths = _paths(source, "value")
+    below = [path.keys for path in paths]
+    if (operation := operation_path(paths)) is not None:
+        below.append(operation)
     return Json(below, framed=source.format == "json_schema")
 
 
-def _key_decoder(source: SourceConfig) -> Decode | None:
-    return None
+def _key_decoder(config: Config, source: SourceConfig) -> Decode | None:
+    """What reads keys, where paths lead into them: as the values are written, else as JSON."""
+    if not any(path.keys for path in _paths(source, "key")):
+        return None
+    if source.format in _SCHEMAS:
+        return _framed(config, source.format, of_keys=True)
+    return Json([], framed=source.format == "json_schema", of_keys=True)
+
+
+_SCHEMAS = {"avro": (avro.reader, Content), "protobuf": (protobuf.reader, protobuf.Messages)}
+
+
+def _framed(config: Config, format: str, *, of_keys: bool = False) -> Decode:
+    registry = Registry(config.kafka, format)
+    reader, content = _SCHEMAS[format]
+    return Framed(partial(reader, registry), of_keys=of_keys, content=content)

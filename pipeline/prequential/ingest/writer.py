@@ -21,6 +21,11 @@ from prequential.ingest.reading import Place
 from prequential.topics.specs import INPUTS
 from prequential.worker.transactions import Outgoing, Transactions
 
+#: A transaction whose process is gone is aborted by the broker after this many ms; until then it holds up
+#: those who read the inputs, and whoever reads its partitions next. Many times what one takes, as it would be
+#: tried again and again else; the group takes as long, by default, to miss the process.
+_TRANSACTION_TIMEOUT_MS = 10_000
+
 #: Seconds that one attempt to send the offsets may take.
 _OFFSETS_SECONDS = 10.0
 
@@ -34,9 +39,7 @@ class Writer(Transactions):
             f"{config.ingest_group}-{uuid4().hex}",
             who="ingest",
             topic=config.kafka.topic(INPUTS[0]),
-            # A transaction whose process is gone is aborted by the broker after this time; until then it holds up
-            # those who read the inputs, and whoever reads its partitions next. The group takes as long to miss it.
-            timeout_ms=config.worker.session_timeout,
+            timeout_ms=_TRANSACTION_TIMEOUT_MS,
             # Nobody asks where a message has come to lie.
             **{"delivery.report.only.error": True},
         )

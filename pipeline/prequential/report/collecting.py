@@ -10,7 +10,7 @@ import msgspec
 from prequential.config import Config
 from prequential.dashboard.history import History
 from prequential.report.html import MOST_BYTES, page
-from prequential.topics.outputs import Alarm, Comparison, Metrics
+from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 
 #: A message: as it was published, or what it was decoded to.
@@ -53,7 +53,7 @@ def _topic_of(output: object) -> str | None:
         return COMPARISONS
     if isinstance(output, Alarm):
         return DRIFT_ALARMS
-    return INCIDENTS if hasattr(output, "change_point") else None
+    return INCIDENTS if isinstance(output, Incident) else None
 
 
 def write_report(

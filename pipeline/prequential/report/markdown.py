@@ -9,6 +9,7 @@ from prequential.comparing import Pair
 from prequential.comparing import report as standings
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
+from prequential.incident_text import sentence
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
@@ -61,8 +62,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition]) -> Ite
         yield f"Incidents: {len(incidents):,}"
         yield ""
         for one in incidents[:_FAILURES]:
-            cause = f", {one.causes[0].get('cause')}" if one.causes else ""
-            yield f"- {code(f'{one.stream} / {one.model}: {one.status}{cause}')}"
+            yield f"- {code(sentence(one))}"
 
 
 def _table(history: History) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.comparing import Pair, Pairs
-from prequential.topics.outputs import Comparison
+from prequential.topics.outputs import Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
 from prequential.watching.incidents import Incidents, decode_incident
@@ -122,6 +122,10 @@ class State:
                 self.measures.update(newest.reading.measures)
         return newest.reading
 
+    def partitions(self, stream: str) -> list[int]:
+        """Those in which a stream is evaluated, in order."""
+        return self._partitions.get(stream, [])
+
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How its models stand, pair by pair."""
         found = self._pairs.get((stream, partition))
@@ -165,16 +169,20 @@ class State:
         self._alarmed(model, alarm)
         return True
 
+    def _alarmed(self, model: Model, alarm: Notice) -> None:
+        """… and with an alarm …"""
+
     def _incident(self, value: bytes, time: int) -> bool:
         message = decode_incident(value)
         model = self._known(message.stream, message.model, message.partition, time)
         if model is None:
             return False
         model.incidents.add(message, time)
+        self._incident_said(model, message)
         return True
 
-    def _alarmed(self, model: Model, alarm: Notice) -> None:
-        """… and with an alarm."""
+    def _incident_said(self, model: Model, said: Incident) -> None:
+        """… and with an incident."""
 
     def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
         """The model that a message of this time is about; None for one that was not asked for."""

@@ -25,7 +25,7 @@ _RECONNECT_SECONDS = 20.0
 _NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 
 #: A security setting whose name contains one of these holds a secret: its value is never shown.
-_SECRET_WORDS = ("password", "secret", "token", "key")
+_SECRET_WORDS = ("password", "secret", "token", "key", "user.info")
 
 #: Characters that Kafka allows in a topic's name.
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]*")
@@ -42,7 +42,8 @@ class KafkaConfig:
     topic's name. `partitions` and `replication` hold for topics that are yet to be created.
     `security` holds librdkafka settings, such as `sasl.mechanism`; a value `env:NAME` stands for
     an environment variable, `file:PATH` for a file's content, so that secrets needn't be written
-    into a configuration file.
+    into a configuration file. `schema_registry` holds the settings of confluent-kafka's client of it (`url`,
+    `basic.auth.user.info`, …), with the same forms for secrets.
 
     Raises UsageError if a value can't be right.
 
@@ -60,6 +61,7 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
     partitions: int = 4
     replication: int = 1
     security: Mapping[str, str] = field(default_factory=dict, hash=False)
+    schema_registry: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers.strip():
@@ -75,9 +77,14 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
 
     def __repr__(self) -> str:
         shown = {key: "***" if _is_secret(key) else value for key, value in self.security.items()}
+        registry = {
+            key: "***" if _is_secret(key) else without_credentials(value) if isinstance(value, str) else value
+            for key, value in self.schema_registry.items()
+        }
         return (
             f"KafkaConfig(bootstrap_servers={self.bootstrap_servers!r}, prefix={self.prefix!r}, "
-            f"partitions={self.partitions!r}, replication={self.replication!r}, security={shown!r})"
+            f"partitions={self.partitions!r}, replication={self.replication!r}, security={shown!r}"
+            f"{f', schema_registry={registry!r}' if registry else ''})"
         )
 
     def topic(self, name: str) -> str:
@@ -100,6 +107,16 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
             "bootstrap.servers": self.bootstrap_servers,
             **{key: resolved(f"kafka.security: {key}", value) for key, value in self.security.items()},
             **overrides,
+        }
+
+    def registry(self) -> dict[str, Any]:
+        """Settings of a client of Schema Registry.
+
+        Raises UsageError if a secret's environment variable or file can't be read.
+        """
+        return {
+            key: resolved(f"kafka.schema_registry: {key}", value) if isinstance(value, str) else value
+            for key, value in self.schema_registry.items()
         }
 
 
@@ -157,6 +174,15 @@ def plain_errors(kafka: KafkaConfig) -> Iterator[None]:
         if cause.code() == KafkaError._INVALID_ARG:
             raise UsageError(f"kafka.security: {cause.str()}") from error
         raise WorkError(f"Kafka at {kafka.bootstrap_servers}: {cause.str()}") from error
+
+
+def without_credentials(url: str) -> str:
+    """A URL as it may be shown.
+
+    >>> without_credentials("https://me:hush@registry:8081")
+    'https://***@registry:8081'
+    """
+    return re.sub(r"//[^/@]*@", "//***@", url)
 
 
 def _is_secret(key: str) -> bool:

@@ -50,6 +50,7 @@ _LENIENT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
 )
 
+_object: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
 _probabilities = msgspec.json.Decoder(Probabilities).decode
 
 #: What decoding foreign bytes may raise; anything else is a bug and must end the process.
@@ -94,6 +95,31 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
             reasons[index] = _sentence(error)
         records.append(record)
     return Decoded(records, reasons)
+
+
+class Objects(NamedTuple):
+    """JSON objects of whatever shape: `objects[i]` is None where `reasons[i]` says why value i is none."""
+
+    objects: list[dict[str, Any] | None]
+    reasons: dict[int, str]
+
+
+def decode_objects(values: Sequence[bytes]) -> Objects:
+    """The JSON objects that values are.
+
+    >>> decode_objects([b'{"a": 1}', b"7"])
+    Objects(objects=[{'a': 1}, None], reasons={1: 'expected `object`, got `int`'})
+    """
+    objects: list[dict[str, Any] | None] = []
+    reasons = {}
+    for index, value in enumerate(values):
+        try:
+            _check_value(value)
+            objects.append(_object(value))
+        except _UNUSABLE as error:
+            objects.append(None)
+            reasons[index] = _sentence(error)
+    return Objects(objects, reasons)
 
 
 class Decoder:

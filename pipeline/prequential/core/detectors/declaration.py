@@ -96,7 +96,7 @@ class Parameter(NamedTuple):
 
 
 class Alarms(NamedTuple):
-    """Alarms that the detectors of a plan raise in one call, with room for all that can be raised."""
+    """Alarms that the detectors of a plan raise in one call, and warnings, with room for all there can be."""
 
     place: Ints32  # among the rows that the detectors ran over
     detector: Ints32  # its place in the configuration
@@ -104,13 +104,17 @@ class Alarms(NamedTuple):
     threshold: Floats
     autocorrelation: Floats  # of errors up to there; NaN: it has no value
     raised: Ints  # (1,), how many
+    warned_place: Ints32  # as `place`: where a warning begins, of detectors that have such
+    warned_detector: Ints32
+    warned: Ints  # (1,), how many
 
 
 def new_alarms(room: int) -> Alarms:
     """Room for so many alarms: at most one for each row and detector is raised."""
     places, detectors = np.zeros(room, np.int32), np.zeros(room, np.int32)
     numbers = np.zeros(room), np.zeros(room), np.full(room, np.nan)
-    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64))
+    warned = np.zeros(room, np.int32), np.zeros(room, np.int32)
+    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64), *warned, np.zeros(1, np.int64))
 
 
 @inner
@@ -120,6 +124,14 @@ def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, thr
     alarms.place[at], alarms.detector[at] = place, detector
     alarms.statistic[at], alarms.threshold[at] = statistic, threshold
     alarms.raised[0] = at + 1
+
+
+@inner
+def note_warning(alarms: Alarms, place: int, detector: int) -> None:
+    """A detector that had no warning has one."""
+    at = alarms.warned[0]
+    alarms.warned_place[at], alarms.warned_detector[at] = place, detector
+    alarms.warned[0] = at + 1
 
 
 @inner

@@ -8,7 +8,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms, Detector, Parameter, raise_alarm
+from prequential.core.detectors.declaration import (
+    MIN_OUTCOMES,
+    Alarms,
+    Detector,
+    Parameter,
+    note_warning,
+    raise_alarm,
+)
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.outcomes import Log
 
@@ -95,9 +102,13 @@ def run(
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     for i in range(len(rows)):
         if fed[i]:
-            raised, z, bound = step(table, settings, log.sequence[rows[i]], values[i])
+            q = log.sequence[rows[i]]
+            before = table.warning[q]
+            raised, z, bound = step(table, settings, q, values[i])
             if raised:
                 raise_alarm(alarms, i, detector, z, bound)
+            elif table.warning[q] and not before:
+                note_warning(alarms, i, detector)
 
 
 DETECTOR = Detector(

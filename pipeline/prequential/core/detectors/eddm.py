@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, raise_alarm
+from prequential.core.detectors.declaration import Alarms, Detector, Parameter, note_warning, raise_alarm
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.outcomes import Log
 
@@ -89,9 +89,13 @@ def run(
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     for i in range(len(rows)):
         if fed[i]:
-            raised, level = step(table, settings, log.sequence[rows[i]], values[i])
+            q = log.sequence[rows[i]]
+            before = table.warning[q]
+            raised, level = step(table, settings, q, values[i])
             if raised:
                 raise_alarm(alarms, i, detector, level, settings.beta)
+            elif table.warning[q] and not before:
+                note_warning(alarms, i, detector)
 
 
 def problem(values: Mapping[str, Any]) -> str:

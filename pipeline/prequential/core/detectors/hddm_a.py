@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, raise_alarm
+from prequential.core.detectors.declaration import Alarms, Detector, Parameter, note_warning, raise_alarm
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.mathematics import log as ln
 from prequential.core.outcomes import Log
@@ -100,9 +100,13 @@ def run(
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     for i in range(len(rows)):
         if fed[i]:
-            raised, off, bound = step(table, settings, log.sequence[rows[i]], values[i])
+            q = log.sequence[rows[i]]
+            before = table.warning[q]
+            raised, off, bound = step(table, settings, q, values[i])
             if raised:
                 raise_alarm(alarms, i, detector, off, bound)
+            elif table.warning[q] and not before:
+                note_warning(alarms, i, detector)
 
 
 DETECTOR = Detector(

@@ -19,11 +19,13 @@ from prequential.core.kernel import Floats, Ints, Ints32, grown, inner, records
 #: Entries of a new block, and blocks of a size: the last 128 entries are known to 16.
 SHORTEST, PER_SIZE = 16, 8
 
-#: Entries of the longest blocks. Together they hold at least the last 65,000 entries, at most 131,000.
-LONGEST = SHORTEST << 9
+#: Entries of the longest blocks: all together hold the last 30,000 entries, the largest memory of which a
+#: change is worth telling.
+LONGEST = SHORTEST << 7
 
-#: Most blocks of an owner: of each of the ten sizes, and one that has just become one too many.
-MOST_BLOCKS = 10 * PER_SIZE + 1
+#: Most blocks of an owner: of each of the eight sizes, and one that has just become one too many. Places of
+#: an owner at first: enough for some 400 entries, which is all that many ever have.
+MOST_BLOCKS, FEW_BLOCKS = 8 * PER_SIZE + 1, 16
 
 #: Sums of few thousand entries, counts of which have all their digits.
 Floats32 = npt.NDArray[np.float32]

@@ -48,8 +48,12 @@ class Change(NamedTuple):
         return self.statistic > CLEAR
 
 
-def find(blocks: Blocks, binary: bool, now: Now, first: int = 0) -> Change | None:
+def find(
+    blocks: Blocks, binary: bool, now: Now, first: int = 0, until: int | None = None
+) -> Change | None:
     """The most likely change of the mean loss within the blocks from `first` on; None: they have too little.
+
+    Not behind the outcome `until`: an alarm comes after what it tells of.
 
     Losses of 0 and 1 are Bernoulli's, numbers are normal, before and behind. Within the two blocks around the
     split, the change lies where the sum of their losses says: x outcomes of the level before and the others
@@ -67,7 +71,7 @@ def find(blocks: Blocks, binary: bool, now: Now, first: int = 0) -> Change | Non
         some, lost, square = some + n[k - 1], lost + loss[k - 1], square + squares[k - 1]
         if some < LEAST_BEFORE:
             continue
-        if whole[0] - some < LEAST_AFTER:
+        if whole[0] - some < LEAST_AFTER or (until is not None and blocks.number[k] > until):
             break
         gain = _likelihood(some, lost, square, binary) - entire
         gain += _likelihood(whole[0] - some, whole[1] - lost, whole[2] - square, binary)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.events import MET, WAITS, Events
 from prequential.core.incidents.blocks import (
+    FEW_BLOCKS,
     MOST_BLOCKS,
     Pool,
     begin_block,
@@ -167,7 +168,7 @@ def with_room(history: History) -> History:
 def _places(pool: Pool, owner: int) -> int:
     """Places that an owner gets: more, if it has none left."""
     places = int(pool.lines.places[owner])
-    return places if has_place(pool, owner) else min(MOST_BLOCKS, max(16, 2 * places))
+    return places if has_place(pool, owner) else MOST_BLOCKS if places else FEW_BLOCKS
 
 
 def _power_of_two(least: int) -> int:

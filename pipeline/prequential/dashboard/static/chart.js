@@ -3,7 +3,7 @@
 import { h, svg, shown } from "./dom.js";
 import { clock, count, number } from "./format.js";
 
-const HEIGHT = 190;
+const HEIGHT = 210;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
@@ -165,7 +165,7 @@ function options(first, width, now, readout, zoom) {
   return {
     width,
     height: HEIGHT,
-    padding: [18, 78, 0, 0],
+    padding: [18, 92, 0, 0],
     legend: { show: false },
     tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {
@@ -173,7 +173,7 @@ function options(first, width, now, readout, zoom) {
       y: { range: (plot) => spread(plot, now()) },
     },
     axes: [
-      { stroke: text, font, grid, ticks: grid, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
+      { stroke: text, font, grid, ticks: grid, space: 84, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
       { stroke: text, font, grid, ticks: grid, size: first.format ? 76 : 62, values: (plot, splits) => splits.map((value) => told(value)) },
     ],
     series,

@@ -55,6 +55,11 @@ export function moment(ms, now) {
   return clock(now).slice(0, 10) === text.slice(0, 10) ? text.slice(11) : text;
 }
 
+// A name of ours, such as `class_ratio`, in words.
+export function words(name) {
+  return String(name).replaceAll("_", " ");
+}
+
 export function interval(ends) {
   return ends ? `${number(ends[0])} to ${number(ends[1])}` : "–";
 }

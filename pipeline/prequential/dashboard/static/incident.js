@@ -1,10 +1,10 @@
 // One incident, in the order in which somebody asks who was woken up; and the list of all.
 
 import { h, link, replace, section, table } from "./dom.js";
-import { age, clock, count, counted, interval, number, percent } from "./format.js";
+import { age, clock, count, counted, interval, number, words } from "./format.js";
 import { createChart } from "./chart.js";
 import { alarmTable, rangeOf } from "./model.js";
-import { incidentLine, words } from "./overview.js";
+import { incidentLine } from "./overview.js";
 
 // What a cause says, in words.
 const CAUSES = {
@@ -29,7 +29,7 @@ export function incidentPage(root, params, context) {
   let data = null;
   let zoomed = null;
   const draw = () => {
-    const course = data?.series;
+    const course = data?.series[data.stage];
     if (!course || !data.measure || !course.t.length) return;
     const axis = course.t[course.t.length - 1] > course.t[0] ? "t" : "outcomes";
     chart ??= createChart(charts, `${data.measure}, ${data.stage}, ${data.estimator}`, (ends) => {
@@ -51,8 +51,6 @@ export function incidentPage(root, params, context) {
     },
     take(next) {
       data = next;
-      // The server sends a single course by the name of its stage.
-      data.series = data.series?.t ? data.series : Object.values(data.series ?? {})[0];
       replace(head, heading(data), since(data), severity(data));
       replace(rest, causes(data), baselines(data), noise(data), records(data));
       draw();
@@ -65,7 +63,7 @@ export function incidentPage(root, params, context) {
 
 function heading(data) {
   return [
-    h("h1", { tabindex: "-1" }, `◆ Incident of ${data.model} on ${data.stream}: ${data.status}`),
+    h("h1", { tabindex: "-1" }, `◆ Incident of ${data.model} on ${data.stream}${data.segment === null ? "" : `, ${data.segment}`}: ${data.status}`),
     h("p", { class: "quiet" }, link("model", { stream: data.stream, model: data.model, partition: data.partition }, "all of this model"), ` · stage ${data.stage} · revision ${data.revision} · id `, h("code", {}, data.id)),
   ];
 }
@@ -91,15 +89,19 @@ function severity(data) {
   const change = data.before?.level !== null && data.after?.level !== null && data.before && data.after ? data.after.level - data.before.level : null;
   return section("2. How bad",
     h("p", {}, "Loss before ", h("b", {}, level(data.before)), ", since then ", h("b", {}, level(data.after)), change === null ? null : `: ${change >= 0 ? "+" : ""}${number(change)}`),
-    h("p", {}, `Severity ${number(data.severity)}`));
+    h("p", {}, `Severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: the change in standard deviations of one outcome's loss (Cohen's d)`));
+}
+
+// Cohen's words (1988).
+function size(d) {
+  return d >= 0.8 ? "large" : d >= 0.5 ? "medium" : d >= 0.2 ? "small" : "less than small";
 }
 
 function causes(data) {
   if (!data.causes.length) return section("3. What changed", h("p", {}, "Not known yet."));
   return section("3. What changed", h("ol", { class: "causes" }, data.causes.map((one) => {
-    const details = Object.entries(one).filter(([name]) => name !== "cause" && name !== "share");
-    return h("li", {}, h("b", {}, words(one.cause)), one.share === undefined || one.share === null ? null : ` ${percent(one.share)}`,
-      CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
+    const details = Object.entries(one).filter(([name]) => !["cause", "share", "words"].includes(name));
+    return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
       details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
   })));
 }
@@ -115,27 +117,29 @@ function told(value) {
 function baselines(data) {
   const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), told(one?.before ?? "–"), told(one?.after ?? "–")]);
   return section("4. What the baselines did", rows.length
-    ? table(["baseline", "before", "since then"], rows, { "aria-label": "baselines" })
+    ? table(["baseline", "#loss before", "#loss since then"], rows, { "aria-label": "baselines" })
     : h("p", {}, "Nothing is known of them."));
 }
 
 function noise(data) {
-  const known = data.alarms_known_since ? ` since ${clock(data.alarms_known_since)}` : "";
+  const { alarms, outcomes } = data.former_alarms;
   const earlier = data.incidents_before.length;
   return section("5. Are the detectors noisy here?",
-    h("p", {}, data.alarms_before
-      ? `${counted(data.alarms_before, "alarm")} before it${known}:`
-      : `No alarm before it${known}: these detectors are quiet here.`),
+    h("p", {}, alarms
+      ? `${counted(alarms, "alarm")} of this model in the ${counted(outcomes, "outcome")} before it; one in ${count(outcomes / alarms)}.`
+      : `No alarm of this model in the ${counted(outcomes, "outcome")} before it: its detectors are quiet.`),
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
     earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
-    data.alarms.length && typeof data.alarms[0] === "object" ? alarmTable(data.alarms) : null);
+    data.alarms.length
+      ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this one`), alarmTable(data.alarms))
+      : h("p", {}, `${counted(data.alarm_count, "alarm")} of this one.`));
 }
 
 function records(data) {
   const ids = data.examples.map((one) => (typeof one === "object" && one !== null ? told(one) : String(one)));
   return section("6. Which records to look at", ids.length
-    ? [h("p", {}, "Instances around the change point:"), h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id))))]
+    ? [h("p", {}, "Instances that were wrong, the first ones behind the change point:"), h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id))))]
     : h("p", {}, "No examples were sent."));
 }
 

@@ -57,12 +57,7 @@ export function incidentLine(one, now) {
   const state = one.status === "open" ? `open for ${age(now - one.began)}` : one.status;
   return [h("span", { class: "badge mark-incident" }, `◆ ${state}`), " ",
     link("incident", { id: one.id }, `${one.stream} / ${one.model}`),
-    ` since ${moment(one.began, now)}, severity ${number(one.severity)}${one.cause ? `, ${words(one.cause)}` : ""}`];
-}
-
-// A name of ours, such as `class_ratio`, in words.
-export function words(name) {
-  return String(name).replaceAll("_", " ");
+    ` since ${moment(one.began, now)}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
 }
 
 function changes(data) {

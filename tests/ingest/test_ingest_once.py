@@ -1,4 +1,4 @@
-"""Processes of `ingest` are killed at any time: what they write is a plain mapping of the sources, each once."""
+"""Processes of `ingest` are killed at any time: what they write is a plain mapping of the sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,13 +21,18 @@ from tests.worker.processes import HANGS, eventually, read_topic
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: Records of the request log, customers (keys of the source), and streams.
-RECORDS, CUSTOMERS, STREAMS = 40_000, 200, 5
+RECORDS, CUSTOMERS, STREAMS = 80_000, 200, 5
 
 #: Rows of the labels' table, and how many more events of it mean nothing.
 LABELLED, MEANINGLESS = 6_000, 500
 
-#: Kills, and seconds between two of them at most: some while a process is still joining.
-KILLS, PAUSE = 7, 2.5
+#: Strikes at a process that is at work, each with its share of the records to be read then, and seconds at
+#: most from there to the strike.
+STRIKES, PAUSE = 8, 1.0
+
+#: Every so many strikes a process stands still for so many seconds, until the group has missed it, and goes
+#: on with what it had in its hands.
+FREEZE_EVERY, FROZEN = 4, 5.0
 
 
 def log_record(number: int) -> tuple[bytes, dict[str, Any]]:
@@ -37,7 +41,8 @@ def log_record(number: int) -> tuple[bytes, dict[str, Any]]:
     kind = "trace" if number % 10 == 3 else "score"
     score = "high" if number % 1_000 == 7 else (number % 97) / 97
     value = {
-        "kind": kind, "service": f"s-{customer % STREAMS}", "request": {"id": number, "body": ["x", {"y": 1}]},
+        "kind": kind, "service": f"s-{customer % STREAMS}",
+        "request": {"id": number, "body": ["x", {"y": 1}]},
         "model": {"name": "nb", "version": number // 20_000}, "score": score, "at": 1_700_000_000 + number,
     }  # fmt: skip
     return f"customer-{customer}".encode(), value
@@ -52,7 +57,8 @@ def expected(number: int) -> list[tuple[str, str, dict[str, Any]]]:
     score, ts = value["score"], value["at"] * 1_000
     prediction = {
         "stream": stream, "model": "nb", "instance_id": instance, "y_pred": "fraud" if score >= 0.7 else "ok",
-        "ts": ts, "y_proba": {"fraud": score, "ok": 1 - score}, "model_version": str(value["model"]["version"]),
+        "ts": ts, "y_proba": {"fraud": score, "ok": 1 - score},
+        "model_version": str(value["model"]["version"]),
     }  # fmt: skip
     return [
         ("instances", stream, {"stream": stream, "instance_id": instance, "ts": ts}),
@@ -80,30 +86,32 @@ LABELS = {
 
 
 def test_each_record_once_whoever_is_killed(cluster: KafkaConfig, tmp_path: Path) -> None:
-    """Three processes over nine partitions, killed at random: exactly the plain mapping, in order of the key."""
+    """Two processes, nine partitions, struck at random: exactly the plain mapping, in order of the key."""
     topics = create_sources(cluster, log=6, labels=3)
     config = write_config(tmp_path, cluster, {topics["log"]: INGEST, topics["labels"]: LABELS})
     rows = [(b"%d" % n, {"op": "c", "after": {"id": n, "chargeback": n % 2}}) for n in range(LABELLED)]
     rows += [(b"%d" % n, None) for n in range(MEANINGLESS)]
     rows += [(b"%d" % n, {"op": "d", "after": None}) for n in range(MEANINGLESS)]
 
-    def feed() -> None:
-        for start in range(0, RECORDS, 4_000):
-            produce(cluster, topics["log"], map(log_record, range(start, start + 4_000)))
-            produce(cluster, topics["labels"], rows[start * len(rows) // RECORDS :][: len(rows) * 4_000 // RECORDS])
-            time.sleep(0.5)
-
     rng = random.Random(16)
     with ExitStack() as stack:
-        feeding = Thread(target=feed)
-        feeding.start()
-        running = [stack.enter_context(IngestProcess(config)) for _ in range(3)]
-        time.sleep(3.0)
-        for _ in range(KILLS):
+        running = [stack.enter_context(IngestProcess(config)) for _ in range(2)]
+        for strike in range(STRIKES):
+            eventually("one reads", lambda: any(process.ready() for process in running))
+            share = slice(strike * RECORDS // STRIKES, (strike + 1) * RECORDS // STRIKES)
+            produce(cluster, topics["log"], map(log_record, range(RECORDS)[share]))
+            share = slice(strike * len(rows) // STRIKES, (strike + 1) * len(rows) // STRIKES)
+            produce(cluster, topics["labels"], rows[share])
             time.sleep(rng.uniform(0.0, PAUSE))
-            running.pop(rng.randrange(len(running))).kill()
+            struck = next(process for process in running if process.get("/live")[0] == 200)
+            if strike % FREEZE_EVERY == FREEZE_EVERY - 1:
+                struck.freeze()
+                time.sleep(FROZEN)
+                struck.thaw()
+                continue
+            running.remove(struck)
+            struck.kill()
             running.append(stack.enter_context(IngestProcess(config)))
-        feeding.join()
         wanted = sum(len(expected(number)) for number in range(RECORDS)) + LABELLED
 
         def finished() -> bool:
@@ -118,7 +126,9 @@ def test_each_record_once_whoever_is_killed(cluster: KafkaConfig, tmp_path: Path
     made: dict[str, list[tuple[int, bytes, dict[str, Any]]]] = {}
     for topic in ("instances", "predictions"):
         made[topic] = written(cluster, topic)
-        plain = [json.dumps(one) for number in range(RECORDS) for name, _, one in expected(number) if name == topic]
+        plain = [
+            json.dumps(one) for number in range(RECORDS) for name, _, one in expected(number) if name == topic
+        ]
         assert Counter(json.dumps(value) for _, _, value in made[topic]) == Counter(plain)
         last: dict[int, int] = defaultdict(lambda: -1)
         for partition, key, value in made[topic]:

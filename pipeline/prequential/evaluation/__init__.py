@@ -1,0 +1,17 @@
+"""Evaluation in a notebook or a program of one's own: the same engine and the same numbers, without Kafka.
+
+>>> from prequential.evaluation import evaluate
+>>> predictions = [{"instance_id": i, "y_pred": "UP"} for i in range(100)]
+>>> labels = [{"instance_id": i, "y_true": "UP" if i % 4 else "DOWN"} for i in range(100)]
+>>> result = evaluate(predictions, labels, estimators=["all", "window:50"])
+>>> result.measures("accuracy", estimator="all")
+{'model': 0.75}
+
+`evaluate` takes tables of what has been, `Evaluator` one prediction and one label at a time.
+"""
+
+from prequential.evaluation.evaluating import evaluate
+from prequential.evaluation.evaluator import Evaluator
+from prequential.evaluation.result import Result
+
+__all__ = ["Evaluator", "Result", "evaluate"]

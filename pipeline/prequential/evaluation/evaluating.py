@@ -1,0 +1,176 @@
+"""Tables in, a result out: the engine of `replay` on what a notebook has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sized
+from dataclasses import replace
+from typing import Any
+
+from prequential.compilation import compile_loops
+from prequential.config import Config, ConfigError
+from prequential.configfile import combined
+from prequential.core.course import Courses
+from prequential.evaluation.result import Result
+from prequential.evaluation.tables import rows_of
+from prequential.files import Located, replay
+from prequential.mapping import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
+from prequential.summary import Account, Place, emission_of, why
+from prequential.tables.opening import columns_of, in_order, table_sources
+from prequential.tables.rows import RowFile
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Incident, Output
+
+#: The stream and the model of tables that don't name them.
+STREAM, MODEL = "default", "model"
+
+#: A file's path, or what would stand in one.
+ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
+
+_compiled: set[str] = set()
+
+
+def evaluate(
+    predictions: Any,
+    labels: Any,
+    instances: Any = None,
+    *,
+    config: ConfigSource = None,
+    columns: Mapping[str, Any] | None = None,
+    stream: str = STREAM,
+    model: str = MODEL,
+    **settings: Any,
+) -> Result:
+    """Evaluate predictions by the labels that came, as `prequential replay` does.
+
+    `predictions`, `labels` and `instances` are tables: of pandas, polars, Arrow and whatever else has the
+    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. They have columns of the names
+    that records have (`instance_id`, `y_pred`, `y_true`, `ts`, …); `columns` says where they are if not:
+    `{"instance_id": "customer", "ts": {"path": "when", "unit": "s"}}`, or by table
+    `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section `files`.
+
+    Predictions and labels may be one and the same table. Where no table has a `ts`, the order of rows is that
+    of time: in one table each label follows its prediction, of two tables all labels come after all
+    predictions. Without an `instance_id` the rows of both belong together one by one. `stream` and `model`
+    are those of tables without such columns.
+
+    `settings` are those of a stream (`estimators`, `stages`, `label_horizon`, `detectors`, `task`, …);
+    `config` is a configuration file, or a dict of the same form. A `champion` is compared with each other
+    model.
+
+    Raises ConfigError, in one sentence, for settings and columns that make no sense, WorkError if nothing
+    could be evaluated.
+
+    >>> table = {
+    ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
+    ... }
+    >>> evaluate(table, table, estimators=["all"]).measures("kappa")
+    {'nb': 0.5}
+    """
+    if "champion" in settings:
+        settings.setdefault("compare", "champion")
+    whole = combined(config, settings)
+    tables = {PREDICTIONS: predictions, LABELS: labels}
+    if instances is not None:
+        tables[INSTANCES] = instances
+    files: dict[int, RowFile] = {}
+    for kind, table in tables.items():
+        same = next((other for other in files if tables[other] is table), None)
+        files[kind] = files[same] if same is not None else rows_of(KINDS[kind], table)
+    whole = replace(whole, files={**whole.files, **_mappings(columns or {}, files)})
+    compile_once(whole)
+    defaults = {"stream": Field(const=stream), "model": Field(const=model)}
+    if all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items()):
+        files = _numbered(files)
+    sources = in_order(table_sources(whole, files, defaults=defaults))
+    return run(whole, sources)
+
+
+def run(config: Config, sources: list[Located]) -> Result:
+    """The result of a replay of these sources."""
+    by_kind = {source.kind: source for source in sources}
+
+    def place(kind: int, partition: int, offset: int) -> Place:
+        return by_kind[kind].place(offset)
+
+    account = Account(place, lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None)
+    outputs: list[Output] = []
+
+    def put(output: Output) -> None:
+        outputs.append(output)
+        if isinstance(output, Alarm):
+            account.alarms.append(output)
+        elif isinstance(output, Incident):
+            account.incidents.add(output)
+
+    shard = replay(config, sources, put, courses=Courses())
+    account.add(shard)
+    summary = account.summary(emission_of(shard.config, config))
+    if not summary.evaluated:
+        raise WorkError(why(summary, account.facts()))
+    return Result(outputs, summary, config)
+
+
+def compile_once(config: Config) -> None:
+    """Have the engine's loops compiled that a configuration needs, once in a process."""
+    names = {stream.digest for stream in (config.defaults, *config.streams.values())}
+    if not names <= _compiled:
+        compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
+        _compiled.update(names)
+
+
+def _mappings(
+    columns: Mapping[str, Any], files: Mapping[int, RowFile]
+) -> dict[str, tuple[RecordMapping, ...]]:
+    """The mappings that `columns` says, by table; what is said of all tables is so of each that has it."""
+    if not columns:
+        return {}
+    by_table = set(columns) <= set(KINDS)
+    if not by_table:
+        known = {name for kind in files for name in (*REQUIRED[kind], *OPTIONAL[kind])}
+        for name in columns:
+            if name not in known:
+                raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(known))}")
+    found = {}
+    for kind in files:
+        own = columns.get(KINDS[kind]) if by_table else _own(columns, kind, files)
+        if own is None:
+            continue
+        sections = own if isinstance(own, list) else [own]
+        origin = Origin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
+        try:
+            found[KINDS[kind]] = tuple(parse(section, kind, bare=True, origin=origin) for section in sections)
+        except MappingError as error:
+            raise ConfigError(f"{origin.section}: {error}") from error
+    return found
+
+
+def _own(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
+    """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
+    own = {}
+    for name, one in columns.items():
+        path = one.get("path") if isinstance(one, Mapping) else one
+        able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
+        having = [other for other in able if path in columns_of(files[other])]
+        if kind in (having or able):
+            own[name] = one
+    return own
+
+
+def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
+    """The tables with their rows' numbers as ids, if they have the same number of rows."""
+    if not all(isinstance(file, Sized) and hasattr(file, "numbered") for file in files.values()):
+        return dict(files)
+    if len({len(file) for file in files.values()}) > 1:  # type: ignore[arg-type]
+        return dict(files)
+    numbered = {id(file): file.numbered("instance_id") for file in files.values()}  # type: ignore[attr-defined]
+    return {kind: numbered[id(file)] for kind, file in files.items()}
+
+
+def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
+    """Whether neither a mapping nor a column says which instance a row is of."""
+    if any("instance_id" not in one.implied for one in mappings):
+        return False
+    return "instance_id" not in columns_of(file)

@@ -1,0 +1,202 @@
+"""One prediction and one label at a time: the engine in a loop of one's own, with river's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from prequential.config import Config, StreamConfig
+from prequential.configfile import combined
+from prequential.core.course import Courses
+from prequential.core.merge import Batch
+from prequential.core.shard import Shard
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, compile_once
+from prequential.evaluation.result import Result
+from prequential.summary import Account, Place, emission_of
+from prequential.summary import Sequence as Evaluated
+from prequential.summary_text import shown_estimators
+from prequential.topics import values
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
+from prequential.topics.messages import Label, Prediction, Record
+from prequential.topics.outputs import Alarm, Incident, Output
+
+#: Records that are processed at once: a round costs about as much as a hundred of them.
+_MOST = 1_000
+
+
+class Evaluator:
+    """Evaluates predictions as their labels come.
+
+    `stream` is what they are of; `settings` and `config` are as in `evaluate`. Records are processed in the
+    order of the calls, some at a time, and as soon as something is asked for: whenever that is, the numbers
+    are the same, and those of `evaluate` and `replay` for the same records in that order.
+
+    >>> evaluator = Evaluator(estimators=["all", "window:100"])
+    >>> for i in range(200):
+    ...     evaluator.predict(i, "UP", model="nb")
+    ...     evaluator.learn(i, "UP" if i % 4 else "DOWN")
+    >>> evaluator.get("accuracy")
+    0.75
+    >>> evaluator.get()["p_maj"]
+    0.75
+    >>> evaluator.drift_detected
+    False
+    """
+
+    def __init__(self, *, stream: str = STREAM, config: ConfigSource = None, **settings: Any) -> None:
+        if "champion" in settings:
+            settings.setdefault("compare", "champion")
+        self._config = _without_time(combined(config, settings))
+        compile_once(self._config)
+        self._stream = values.text("stream", stream)
+        self._shard = Shard(self._config)
+        self._shard.courses = Courses()
+        self._queue: list[tuple[int, Record]] = []
+        self._time = -1  # of the latest record: ms, or how many predictions came before
+        self._first: tuple[int, int] | None = None
+        self._offsets = [0, 0, 0]
+        self._outputs: list[Output] = []
+        self._alarms_seen = 0
+
+    def predict(
+        self,
+        instance_id: values.Id,
+        y_pred: values.Class,
+        *,
+        y_proba: Mapping[Any, float] | None = None,
+        model: str = MODEL,
+        ts: values.Time = None,
+        segments: Mapping[str, str] | None = None,
+        model_version: values.Id | None = None,
+    ) -> None:
+        """A model predicts; as often as it changes its mind before the label is known.
+
+        `y_proba` are probabilities by class; `ts` is when (epoch milliseconds, or a datetime with a time
+        zone). Without any `ts` the number of the prediction is the time. Raises ValueError, quoting the
+        argument, for what can't be used.
+        """
+        record = Prediction(
+            self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
+            self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),
+            None if model_version is None else values.identifier("model_version", model_version),
+        )  # fmt: skip
+        self._add(PREDICTIONS, record, values.milliseconds(ts), self._time + 1)
+
+    def learn(self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None) -> None:
+        """The truth about an instance is known. Arguments and errors are as in `predict`."""
+        record = Label(
+            self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None
+        )
+        self._add(LABELS, record, values.milliseconds(ts), max(self._time, 0))
+
+    def get(
+        self, measure: str | None = None, *, model: str | None = None, stage: str = "final",
+        estimator: str | None = None,
+    ) -> Any:  # fmt: skip
+        """The present value of a measure (None: it has none), or all that have one, by name.
+
+        `model` must be named if there are several. `estimator` is by default the one of the latest part: the
+        first window or fading one, or `all`. Raises ValueError for names that nothing has.
+        """
+        found = self._estimates(model, stage, estimator)
+        return found if measure is None else found.get(measure)
+
+    @property
+    def drift_detected(self) -> bool:
+        """Whether a detector has raised an alarm since this was last asked; `result().alarms` says which."""
+        self._process()
+        alarms = sum(isinstance(output, Alarm) for output in self._outputs)
+        detected, self._alarms_seen = alarms > self._alarms_seen, alarms
+        return detected
+
+    def result(self) -> Result:
+        """What has been found so far: messages that were due, alarms, comparisons, and a summary."""
+        self._process()
+        shard = self._shard
+
+        def place(kind: int, partition: int, offset: int) -> Place:
+            return {"file": KINDS[kind], "row": offset + 1}
+
+        account = Account(place)
+        for output in self._outputs:
+            if isinstance(output, Alarm):
+                account.alarms.append(output)
+            elif isinstance(output, Incident):
+                account.incidents.add(output)
+        account.add(shard)
+        summary = account.summary(emission_of(self._config, self._config))
+        return Result(list(self._outputs), summary, self._config)
+
+    def _target(self, field: str, value: values.Class) -> values.Class:
+        found = values.target(field, value)
+        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        if self._config.stream(self._stream).task == "regression":
+            if not number:
+                raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
+        elif isinstance(found, float):
+            if not found.is_integer():
+                raise ValueError(
+                    f"{field} is {values.quoted(value)}: expected a class (a string, an integer, a boolean), "
+                    "or task='regression'"
+                )
+            found = int(found)
+        return found
+
+    def _add(self, kind: int, record: Record, ts: int | None, otherwise: int) -> None:
+        time = otherwise if ts is None else ts
+        record.ts = ts
+        key = time, kind
+        if self._first is not None and key < self._first:
+            self._process()  # the order of calls isn't that of time
+        self._queue.append((time, record))
+        self._first, self._time = key, time
+        if len(self._queue) >= _MOST:
+            self._process()
+
+    def _process(self) -> None:
+        """Process what is in the queue, whose order is that of time."""
+        if not self._queue:
+            return
+        for kind in (PREDICTIONS, LABELS):
+            own = [(time, record) for time, record in self._queue if kind == record.KIND]
+            if own:
+                start = self._offsets[kind]
+                self._offsets[kind] += len(own)
+                times = np.array([time for time, _ in own], dtype=np.int64)
+                records: list[Record | None] = [record for _, record in own]
+                self._shard.add(Batch(kind, range(start, start + len(own)), times, Decoded(records, {})))
+        self._queue.clear()
+        self._first = None
+        self._shard.follow(tuple(self._offsets))
+        self._outputs += self._shard.flush()[0]
+
+    def _estimates(self, model: str | None, stage: str, estimator: str | None) -> dict[str, float]:
+        result = self.result()
+        rows: list[Evaluated] = [one for one in result.summary.sequences if model in (None, one.model)]
+        models = list(dict.fromkeys(one.model for one in rows))
+        if len(models) > 1 and model is None:
+            raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
+        for one in rows:
+            if one.stage == stage:
+                name = estimator or shown_estimators(one.measures)[1]
+                if name not in one.measures:
+                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
+                return one.measures[name]
+        if not result.summary.sequences:
+            return {}
+        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r}")
+
+
+def _without_time(config: Config) -> Config:
+    """The configuration where messages are due by numbers of outcomes, unless it says otherwise.
+
+    (How long it will go on nobody knows, so there is no time that gives enough points and not too many.)
+    """
+
+    def resolved(stream: StreamConfig) -> StreamConfig:
+        return stream if stream.emit_every_given else replace(stream, emit_every=None)
+
+    streams = {name: resolved(stream) for name, stream in config.streams.items()}
+    return replace(config, defaults=resolved(config.defaults), streams=streams)

@@ -1,0 +1,113 @@
+"""What an evaluation has found: tables of its messages, a summary to read, a report to pass on."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from prequential.config import Config
+from prequential.evaluation.html import page_of
+from prequential.evaluation.messages import table_of
+from prequential.report import Report
+from prequential.summary import Summary
+from prequential.summary_text import show, shown_estimators
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from rich.console import Console
+
+#: Characters of a line of the summary: its table with courses needs them.
+_WIDTH = 120
+
+
+class Result:
+    """What an evaluation has found.
+
+    Tables are Arrow's (`.to_pandas()`, `polars.from_arrow(…)`), with a row for each message that `replay`
+    would have written, the same bit for bit, and their measures as columns. They need pyarrow; the summary
+    doesn't.
+    """
+
+    def __init__(self, outputs: Sequence[Output], summary: Summary, config: Config) -> None:
+        #: The messages themselves, in their order.
+        self.messages: Sequence[Output] = outputs
+        #: What became of all records, and how models stand (see `replay --summary`).
+        self.summary = summary
+        self._config = config
+
+    @cached_property
+    def metrics(self) -> Any:
+        """Measures in the course of time: a row for each sequence and estimator, whenever one was due."""
+        return self._table(Metrics)
+
+    @cached_property
+    def comparisons(self) -> Any:
+        """How pairs of models compared in the course of time."""
+        return self._table(Comparison)
+
+    @cached_property
+    def alarms(self) -> Any:
+        """Drift alarms."""
+        return self._table(Alarm)
+
+    @cached_property
+    def incidents(self) -> Any:
+        """Alarms of one change of one model, when they became known, changed and were over."""
+        return self._table(Incident)
+
+    @cached_property
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """Records that couldn't be used: which input, the number of the record in order of time, and why."""
+        letters = [one for one in self.messages if isinstance(one, DeadLetter)]
+        return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
+
+    def measures(
+        self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
+    ) -> dict[str, float | None]:
+        """The latest value of a measure by model; of several streams the one must be named.
+
+        `estimator` is by default the latest part that is evaluated: the first window or fading estimator, or
+        all. None where a measure has no value. Raises ValueError for names that nothing has.
+        """
+        found: dict[str, float | None] = {}
+        rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
+        streams = list(dict.fromkeys(one.stream for one in rows))
+        if stream is None and len(streams) > 1:
+            raise ValueError(f"there are several streams: expected stream to be one of {', '.join(streams)}")
+        for one in rows:
+            if one.stage == stage:
+                name = estimator or shown_estimators(one.measures)[1]
+                if name not in one.measures:
+                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
+                found[one.model] = one.measures[name].get(measure)
+        if not found:
+            known = ", ".join(dict.fromkeys(one.stage for one in rows))
+            raise ValueError(f"no outcomes of stage {stage!r}: expected one of {known or 'none at all'}")
+        if all(value is None for value in found.values()):
+            some = dict.fromkeys(name for one in rows for of in one.measures.values() for name in of)
+            if measure not in some:
+                raise ValueError(f"no measure {measure!r} has a value: expected one of {', '.join(some)}")
+        return found
+
+    def report(self, path: str | os.PathLike[str], title: str = "") -> int:
+        """Write a report as one HTML file that needs nothing else; returns its size in bytes."""
+        streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
+        report = Report(title or streams, self._config)
+        for message in self.messages:
+            report.put(message)
+        report.findings += [one.sentence for one in self.summary.findings]
+        return Path(path).write_bytes(report.html())
+
+    def __repr__(self) -> str:
+        text = io.StringIO()
+        show(self.summary, Console(file=text, width=_WIDTH, force_terminal=False, color_system=None))
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def _repr_html_(self) -> str:
+        return page_of(self.summary)
+
+    def _table(self, kind: Any) -> Any:
+        return table_of([one for one in self.messages if isinstance(one, kind)], kind)

@@ -1,0 +1,76 @@
+"""Avro behind Schema Registry's frame, read by fastavro with the schema that it was written with."""
+
+from __future__ import annotations
+
+import json
+import struct
+from io import BytesIO
+from typing import Any
+
+from prequential.ingest.formats import FRAME_BYTES, Unreadable
+from prequential.ingest.registry import Read, Registry
+
+#: What reading foreign bytes may raise.
+_UNREADABLE = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, StopIteration,
+    struct.error,
+)  # fmt: skip
+
+#: Attributes of a schema that hold schemas.
+_SCHEMAS_BELOW = ("type", "fields", "items", "values")
+
+
+def reader(registry: Registry, number: int) -> Read:
+    """What reads the records of a schema. Raises Unreadable if it can't be used."""
+    from fastavro import schemaless_reader
+
+    schema = _parsed(registry, number)
+
+    def read(content: bytes) -> Any:
+        stream = BytesIO(content)
+        stream.seek(FRAME_BYTES)
+        try:
+            return schemaless_reader(stream, schema, None)
+        except _UNREADABLE as error:
+            raise Unreadable(f"not Avro of schema {number}: {_told(error)}") from error
+
+    return read
+
+
+def _parsed(registry: Registry, number: int) -> Any:
+    from fastavro import parse_schema
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    found = registry.schema(number)
+    if found.schema_type not in (None, "AVRO"):
+        raise Unreadable(f"schema {number} is {found.schema_type}: expected AVRO")
+    named: dict[str, Any] = {}
+    try:
+        for text in (*_referred(registry, found), found.schema_str):
+            parsed = parse_schema(_plain(json.loads(text)), named_schemas=named)
+    except (SchemaParseException, UnknownType, ValueError, KeyError) as error:
+        raise Unreadable(f"schema {number} can't be used: {_told(error)}") from error
+    return parsed
+
+
+def _referred(registry: Registry, schema: Any) -> list[str]:
+    """The schemas that one refers to, those first that others need."""
+    texts = []
+    for reference in schema.references or ():
+        other = registry.referred(reference.subject, reference.version)
+        texts += [text for text in (*_referred(registry, other), other.schema_str) if text not in texts]
+    return texts
+
+
+def _plain(schema: Any) -> Any:
+    """A schema whose UUIDs are strings, as ids of ours are."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: one for key, one in schema.items() if (key, one) != ("logicalType", "uuid")}
+    return {key: _plain(one) if key in _SCHEMAS_BELOW else one for key, one in kept.items()}
+
+
+def _told(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,139 @@
+"""`prequential ingest --dry-run N`: what the newest records of each source would become, in a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from time import monotonic
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.config import Config
+from prequential.ingest.checking import check_topics
+from prequential.ingest.records import SourceTranslator
+from prequential.ingest.sources import translators
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import REACH_SECONDS
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import WorkError
+from prequential.topics.reasons import kind_of, printable
+from prequential.worker.complaints import COMPLAINING
+from rich.console import Console
+from rich.table import Table
+
+#: Columns of a table where the output is no terminal.
+_WIDE = 160
+
+#: Characters shown of a record's value where it doesn't fit.
+_EXCERPT = 300
+
+#: Most reasons shown of a source, the most frequent first.
+_MOST_REASONS = 10
+
+#: Fields that have a column of their own.
+_ABOUT = ("stream", "model", "instance_id", "ts")
+
+
+def dry_run(config: Config, count: int) -> int:
+    """Print what the newest `count` records of each source would become; returns the exit status.
+
+    0 if all fit, 1 if some would go to dead-letters. Joins no group, commits nothing and writes nothing.
+    """
+    check_topics(config)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDE, no_color=True)
+    dead = 0
+    for topic, translator in translators(config).items():
+        dead += _show(console, topic, translator, newest(config, topic, count))
+    return 1 if dead else 0
+
+
+def newest(config: Config, topic: str, count: int) -> list[Message]:
+    """The newest records of a topic, by time: at most `count`."""
+    found = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
+    return found[-count:]
+
+
+def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
+    """The last `count` records of each partition, or fewer where there are gaps."""
+    numbers = range(partition_counts(config.kafka, [topic])[topic])
+    settings = {
+        "group.id": f"{config.ingest_group}-dry-run",  # needed by the client, never joined
+        "enable.auto.commit": False, "enable.partition.eof": True, **COMPLAINING,
+    }  # fmt: skip
+    with closing(Consumer(config.kafka.client(**settings))) as consumer:
+        starts = []
+        for number in numbers:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), REACH_SECONDS)
+            starts.append(TopicPartition(topic, number, max(low, high - count)))
+        consumer.assign(starts)
+        ended: set[int] = set()
+        deadline = monotonic() + REACH_SECONDS
+        while len(ended) < len(numbers):
+            if monotonic() > deadline:
+                raise WorkError(f"{topic}: no record and no end within {REACH_SECONDS:g} s")
+            for message in consumer.consume(1_000, 0.1):
+                error = message.error()
+                if error is None:
+                    deadline = monotonic() + REACH_SECONDS
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                elif not error.retriable():
+                    raise WorkError(f"{topic}: {error.str()}")
+
+
+def _show(console: Console, topic: str, translator: SourceTranslator, messages: Sequence[Message]) -> int:
+    """Print one source's table; returns how many records don't fit."""
+    made, reasons, passed = translator.apply(messages)
+    table = Table(title=printable(topic), title_justify="left", show_edge=False, pad_edge=False)
+    for name in ("record", "becomes", *_ABOUT, "more"):
+        table.add_column(name, overflow="fold")
+    for place, message in enumerate(messages):
+        where = f"{message.partition()}:{message.offset()}"
+        if place in reasons:
+            table.add_row(where, "dead letter", "", "", "", "", printable(reasons[place]), style="red")
+            continue
+        for kind, records, _ in made:
+            if (record := records[place]) is not None:
+                table.add_row(where, KINDS[kind], *_cells(record))
+                where = ""
+        if place in passed:
+            table.add_row(where, "nothing", style="dim")
+    if messages:
+        console.print(table)
+    console.print(
+        f"{printable(topic)}: {len(messages)} records, {len(passed)} passed over, {len(reasons)} don't fit"
+    )
+    if not messages:
+        console.print("  there is nothing in it yet")
+    first: dict[str, int] = {}
+    for place, reason in reasons.items():
+        first.setdefault(kind_of(reason), place)
+    for what, number in Counter(map(kind_of, reasons.values())).most_common(_MOST_REASONS):
+        message = messages[first[what]]
+        console.print(f"  {number} × {printable(reasons[first[what]])}")
+        console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
+    console.print()
+    return len(reasons)
+
+
+def _cells(record: Any) -> list[str]:
+    """A message's fields as text: those with columns of their own, and the rest."""
+    fields = msgspec.to_builtins(record)
+    own = [fields.pop(name, "") for name in _ABOUT]
+    rest = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
+    return [printable(str(one)) for one in (*own, rest)]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _excerpt(message: Message) -> str:
+    value = message.value()
+    text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
+    return printable(text)

@@ -1,0 +1,177 @@
+"""Protobuf behind Schema Registry's frame, read by the registry's own descriptors (`format=serialized`).
+
+Nothing is generated or compiled: messages are made of the descriptors, and paths are followed in them by
+the fields' names as the schema has them. A field without presence that isn't set has its default, as Protobuf
+has it; one with presence is absent.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+from collections.abc import Mapping
+from datetime import timezone
+from typing import Any
+
+from prequential.ingest.formats import FRAME_BYTES, Content, Keys, Unreadable
+from prequential.ingest.registry import Read, Registry
+
+#: The form of schemas that has a file's descriptor, and not its text.
+_SERIALIZED = "serialized"
+
+#: Bits of a variable-length integer in each byte.
+_BITS, _MORE = 7, 0x80
+
+_TIMESTAMP, _WRAPPERS = "google.protobuf.Timestamp", "google/protobuf/wrappers.proto"
+
+
+class Messages(Content):
+    """The messages of a batch."""
+
+    def column(self, keys: Keys) -> list[Any]:
+        """What every message has below these names."""
+        return [None if message is None else follow(message, keys) for message in self.values]
+
+
+def reader(registry: Registry, number: int) -> Read:
+    """What reads the records of a schema. Raises Unreadable if it can't be used."""
+    from google.protobuf import descriptor_pool, message, message_factory
+
+    found = registry.schema(number, _SERIALIZED)
+    if found.schema_type != "PROTOBUF":
+        raise Unreadable(f"schema {number} is {found.schema_type or 'AVRO'}: expected PROTOBUF")
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        file = _add(registry, pool, f"schema-{number}.proto", found, set())
+    except (TypeError, ValueError, KeyError, message.DecodeError) as error:
+        raise Unreadable(f"schema {number} can't be used: {' '.join(str(error).split())}") from error
+    classes: dict[tuple[int, ...], Any] = {}
+
+    def read(content: bytes) -> Any:
+        indexes, start = _indexes(content)
+        if indexes not in classes:
+            classes[indexes] = message_factory.GetMessageClass(_descriptor(file, indexes, number))
+        try:
+            return classes[indexes].FromString(content[start:])
+        except message.DecodeError as error:
+            raise Unreadable(f"not Protobuf of schema {number}: {' '.join(str(error).split())}") from error
+
+    return read
+
+
+def follow(message: Any, keys: Keys) -> Any:
+    """What a message has below these names; None where it has nothing."""
+    found: Any = message
+    field = None
+    for key in keys:
+        if hasattr(found, "DESCRIPTOR"):
+            field = found.DESCRIPTOR.fields_by_name.get(key)
+            if field is None or (field.has_presence and not found.HasField(key)):
+                return None
+            found = getattr(found, key)
+        elif isinstance(found, Mapping) or hasattr(found, "keys"):
+            found = next((value for name, value in found.items() if str(name) == key), None)
+        elif hasattr(found, "__getitem__") and not isinstance(found, (str, bytes)) and key.isdigit():
+            found = found[int(key)] if int(key) < len(found) else None
+        else:
+            return None
+        if found is None:
+            return None
+    return _value(found, field)
+
+
+def _value(found: Any, field: Any) -> Any:
+    """A field's value in Python's terms: enumerations by name, messages and maps as dicts."""
+    if hasattr(found, "DESCRIPTOR"):
+        kind = found.DESCRIPTOR
+        if kind.full_name == _TIMESTAMP:
+            return found.ToDatetime(tzinfo=timezone.utc)
+        if kind.file.name == _WRAPPERS:
+            return found.value
+        return {one.name: follow(found, (one.name,)) for one in kind.fields}
+    if hasattr(found, "keys"):
+        return {str(key): _value(value, None) for key, value in found.items()}
+    if isinstance(found, int) and field is not None and field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(found)
+        return known.name if known is not None else found
+    if hasattr(found, "append"):
+        return [_value(one, field) for one in found]
+    return found
+
+
+def _add(registry: Registry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
+    """Add a schema's file, and before it those that it imports; returns its descriptor."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
+    file.name = name  # as others import it
+    references = {one.name: one for one in schema.references or ()}
+    for imported in file.dependency:
+        if imported in added:
+            continue
+        added.add(imported)
+        if imported in references:
+            one = references[imported]
+            other = registry.referred(one.subject, one.version, _SERIALIZED)
+            _add(registry, pool, imported, other, added)
+        else:
+            _add_known(pool, imported, added)
+    return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
+
+
+def _add_known(pool: Any, name: str, added: set[str]) -> None:
+    """Add a file that comes with Protobuf, or with googleapis-common-protos."""
+    if not name.startswith("google/"):
+        raise KeyError(f"it imports {name}, which it doesn't refer to")
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError:
+        raise KeyError(f"it imports {name}, which isn't known here") from None
+    for other in module.DESCRIPTOR.dependencies:
+        if other.name not in added:
+            added.add(other.name)
+            _add_known(pool, other.name, added)
+    pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+
+
+def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
+    """The message of a file that indexes name: one of its messages, then of those that are nested in it."""
+    found = None
+    for index in indexes:
+        among = list(file.message_types_by_name.values()) if found is None else found.nested_types
+        if index >= len(among):
+            raise Unreadable(f"schema {number} has no message {'.'.join(map(str, indexes))}")
+        found = among[index]
+    return found
+
+
+def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of the schema follows, and where: a count and as many numbers; a zero for the first.
+
+    >>> _indexes(bytes([0, 0, 0, 0, 1, 0])), _indexes(bytes([0, 0, 0, 0, 1, 4, 2, 0]))
+    (((0,), 6), ((1, 0), 8))
+    """
+    count, at = _integer(content, FRAME_BYTES)
+    if count == 0:
+        return (0,), at
+    indexes = []
+    for _ in range(count):
+        index, at = _integer(content, at)
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _integer(content: bytes, at: int) -> tuple[int, int]:
+    """A variable-length integer, zigzag, and where the next one is."""
+    found = shift = 0
+    while at < len(content):
+        byte = content[at]
+        at += 1
+        found |= (byte & ~_MORE) << shift
+        shift += _BITS
+        if not byte & _MORE:
+            number = (found >> 1) ^ -(found & 1)
+            if number >= 0:
+                return number, at
+            break
+    raise Unreadable("not Protobuf of Schema Registry's: expected which message it is before the content")

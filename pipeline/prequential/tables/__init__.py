@@ -1,0 +1,1 @@
+"""Files of rows as sources of records: CSV, JSON lines of any shape, Parquet, Arrow."""

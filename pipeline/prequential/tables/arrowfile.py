@@ -1,0 +1,223 @@
+"""Tables of Arrow: Parquet and Arrow (Feather) files, and tables in memory. Needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from prequential.mapping import Path
+from prequential.tables.rows import BATCH, Progress
+from prequential.topics.errors import WorkError
+from prequential.translation import pick
+
+#: Root of the path of a column that holds times as such: it is read as milliseconds.
+TIME = "timestamp"
+
+#: Milliseconds of a unit of Arrow's times, as a fraction.
+_OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+
+_MS_OF_DAY = 86_400_000
+
+
+class ArrowRows:
+    """A record batch."""
+
+    reasons: Mapping[int, str] = {}
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    def column(self, path: Path) -> list[Any]:
+        """What every row has there; None where it has nothing."""
+        names = self._batch.schema.names
+        whole = ".".join(path.keys)
+        name, *below = [whole] if whole in names else path.keys
+        column = self._batch.column(names.index(name))
+        if path.root == TIME:
+            return _milliseconds(column)
+        found = _plain(column)
+        return pick(found, tuple(below)) if below else found
+
+    def raw(self, place: int) -> bytes:
+        """A row as JSON."""
+        [row] = self._batch.slice(place, 1).to_pylist()
+        return msgspec.json.encode(row, enc_hook=str)
+
+    def has(self, path: Path) -> bool:
+        """Whether a structure has the field; that there is the column was checked before."""
+        if path.root == TIME or len(path.keys) == 1:
+            return True
+        return any(value is not None for value in self.column(path))
+
+    def fields(self) -> str:
+        """Of columns that have some below them."""
+        schema = self._batch.schema
+        return ", ".join(map(str, schema)) if any(map(_is_nested, schema)) else ""
+
+    def names(self) -> Sequence[str]:
+        """Of the columns."""
+        return list(self._batch.schema.names)
+
+
+def _is_nested(field: Any) -> bool:
+    return bool(pa.types.is_nested(field.type))
+
+
+def _plain(column: Any) -> list[Any]:
+    """Python's values; much faster where there are no nulls."""
+    kind = column.type
+    if column.null_count == 0 and (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    ):  # fmt: skip
+        return list(column.to_numpy(zero_copy_only=False).tolist())
+    return list(column.to_pylist())
+
+
+def _milliseconds(column: Any) -> list[int | None]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        times, (factor, divisor) = column.cast(pa.int64()), _OF_MS[kind.unit]
+    elif pa.types.is_date32(kind):
+        times, (factor, divisor) = column.cast(pa.int32()), (_MS_OF_DAY, 1)
+    else:
+        times, (factor, divisor) = column.cast(pa.int64()), (1, 1)
+    return [None if time is None else time * factor // divisor for time in _plain(times)]
+
+
+class ArrowFile:
+    """A table that is read as record batches: `read` gives them, of these columns (None: all)."""
+
+    unit, text = "row", False
+
+    def __init__(
+        self, name: str, schema: Any, rows: int | None, read: Callable[[list[str] | None], Iterable[Any]]
+    ) -> None:
+        self.name = name
+        self._schema, self._count, self._read = schema, rows, read
+        self.columns: Sequence[str] = schema.names
+        self._wanted: list[str] | None = None
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """These will be asked for, and what was said before, and nothing else."""
+        found = filter(None, map(self._column, paths))
+        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *found]))
+
+    def type_of_time(self, path: Path) -> str | None:
+        """The type of a column that holds times as such, so that they have no unit."""
+        name = self._column(path)
+        if name is None or (len(path.keys) > 1 and name != ".".join(path.keys)):
+            return None
+        kind = self._schema.field(name).type
+        return str(kind) if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
+
+    def _column(self, path: Path) -> str | None:
+        whole = ".".join(path.keys)
+        name = whole if whole in self.columns else path.keys[0]
+        return name if name in self.columns else None
+
+    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ArrowRows]:
+        """The rows, in their order, some at a time."""
+        count = 0
+        for batch in self._batches():
+            for start in range(0, batch.num_rows, BATCH):
+                rows = ArrowRows(batch.slice(start, BATCH))
+                yield rows
+                count += len(rows)
+                progress(count, count / self._count if self._count else None)
+
+    def hold(self) -> HeldTable:
+        """All rows in memory."""
+        return HeldTable(list(self._batches()))
+
+    def _batches(self) -> Iterator[Any]:
+        try:
+            for batch in self._read(self._wanted):
+                yield batch if self._wanted is None else batch.select(self._wanted)
+        except (pa.ArrowException, OSError) as error:
+            raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
+
+
+class HeldTable:
+    """All rows in memory."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        self._table = pa.Table.from_batches(batches).combine_chunks()
+
+    def take(self, rows: Sequence[int]) -> ArrowRows:
+        """These rows, from 0 on."""
+        [batch] = self._table.take(rows).combine_chunks().to_batches() or [None]
+        return ArrowRows(batch)
+
+
+class ArrowTable(ArrowFile):
+    """A table in memory."""
+
+    def __init__(self, name: str, table: Any) -> None:
+        super().__init__(name, table.schema, table.num_rows, lambda wanted: table.to_batches())
+        self._table = table
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def numbered(self, field: str) -> ArrowTable:
+        """The same with the number of each row, from 0, in a column."""
+        return ArrowTable(self.name, self._table.append_column(field, pa.array(range(len(self)), pa.int64())))
+
+
+def of_object(name: str, table: Any) -> ArrowTable:
+    """Anything that speaks the Arrow C interface, or a DataFrame of pandas."""
+    if isinstance(table, pa.Table):
+        found = table
+    elif hasattr(table, "__arrow_c_stream__"):
+        found = pa.RecordBatchReader.from_stream(table).read_all()
+    elif hasattr(table, "__arrow_c_array__"):
+        found = pa.Table.from_batches([pa.record_batch(table)])
+    else:
+        found = pa.Table.from_pandas(table, preserve_index=False)
+    return ArrowTable(name, found.cast(pa.schema(list(map(_without_view, found.schema)))))
+
+
+def _without_view(field: Any) -> Any:
+    """Not all that is done here can be done with views of text, which polars has."""
+    if pa.types.is_string_view(field.type):
+        return field.with_type(pa.large_string())
+    return field.with_type(pa.large_binary()) if pa.types.is_binary_view(field.type) else field
+
+
+def of_parquet(name: str, source: Any) -> ArrowFile:
+    """A Parquet file: its path, or a buffer."""
+    import pyarrow.parquet as pq
+
+    def read(wanted: list[str] | None) -> Iterator[Any]:
+        with pq.ParquetFile(_opened(source)) as file:
+            yield from file.iter_batches(batch_size=BATCH, columns=wanted)
+
+    with pq.ParquetFile(_opened(source)) as file:
+        return ArrowFile(name, file.schema_arrow, file.metadata.num_rows, read)
+
+
+def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
+    """An Arrow (Feather) file, or a stream in a file: its path, or a buffer."""
+
+    def read(wanted: list[str] | None) -> Iterator[Any]:
+        with _opened(source) as opened:
+            if stream:
+                yield from pa.ipc.open_stream(opened)
+            else:
+                file = pa.ipc.open_file(opened)
+                for place in range(file.num_record_batches):
+                    yield file.get_batch(place)
+
+    with _opened(source) as opened:
+        schema = (pa.ipc.open_stream if stream else pa.ipc.open_file)(opened).schema
+    return ArrowFile(name, schema, None, read)
+
+
+def _opened(source: Any) -> Any:
+    return pa.memory_map(source) if isinstance(source, str) else pa.BufferReader(source)

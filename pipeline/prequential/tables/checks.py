@@ -1,0 +1,127 @@
+"""Whether a file has what a mapping looks for: one sentence for each path that is wrong, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from prequential.config import ConfigError
+from prequential.conversion import is_absent, time
+from prequential.mapping import RFC3339, UNITS, Path, RecordMapping
+from prequential.tables.rows import RowFile, Rows, some
+
+#: Between these (ms) lie the times of today's streams, 1990 to 2100: one that lies here in another unit, and
+#: in its own lies outside of the wider bounds below (March 1973 to 2200), has that other unit.
+_LIKELY = 631_152_000_000, 4_102_444_800_000
+_POSSIBLE = 100_000_000_000, 7_258_118_400_000
+
+#: Smaller numbers than that (March 1973 in seconds) are no times since 1970 in any unit: small tests count.
+_LEAST = 100_000_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_YEAR = 31_556_952_000  # ms
+
+
+def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> None:
+    """Raise ConfigError if tables have no columns for paths of their mappings, or units by times as such."""
+    found: dict[object, str] = {}  # a column that is asked for several times is missing once
+    for file, mappings in files:
+        for mapping in mappings:
+            for key, sentence in _of_columns(mapping, file):
+                found.setdefault(key, sentence)
+    _complain(list(found.values()))
+
+
+def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
+    if file.columns is None:
+        return
+    known = set(file.columns)
+    for keys, path in mapping.paths():
+        if path.keys[0] not in known and ".".join(path.keys) not in known:
+            found = f"its columns: {some(file.columns)}"
+            yield (file.name, path.keys), _absent(mapping, keys, path, file, found)
+    one = mapping.fields.get("ts")
+    if one is not None and one.path is not None and one.unit is not None:
+        kind = file.type_of_time(one.path)
+        if kind is not None:
+            where = mapping.origin.place("ts", "unit")
+            said = f"{where}: {one.path} of {file.name} is {kind}, a time already: expected no unit"
+            yield (file.name, "unit"), said
+
+
+def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
+    """Raise ConfigError if none of a file's first rows has some path, or if their times have another unit."""
+    found = []
+    if fields := rows.fields():
+        found = [
+            _absent(mapping, keys, path, file, f"fields of its first record: {fields}")
+            for keys, path in mapping.paths()
+            if not rows.has(path)
+        ]
+    one = mapping.fields.get("ts")
+    if not found and one is not None and one.path is not None and file.type_of_time(one.path) is None:
+        value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
+        unit = better_unit(value, one.unit)
+        if unit is not None:
+            found.append(
+                f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
+                f"that has it, {_in_words(value, one.unit)}: expected unit: {unit}"
+            )
+    _complain(found)
+
+
+def better_unit(value: Any, unit: str | None) -> str | None:
+    """The unit that a time has for sure, if it is another one; None if it may be the one that is said.
+
+    >>> better_unit(1_700_000_000, None), better_unit(1.7e12, "s"), better_unit("2024-05-01T12:00:00Z", "s")
+    ('s', 'ms', 'rfc3339')
+    >>> better_unit(17, None), better_unit(1_700_000_000, "s")
+    (None, None)
+    """
+    own = _time(value, unit)
+    if own is not None and _POSSIBLE[0] <= own <= _POSSIBLE[1]:
+        return None
+    try:
+        if abs(float(value)) < _LEAST:
+            return None
+    except (TypeError, ValueError):
+        pass
+    for other in (*UNITS, RFC3339):
+        found = _time(value, other)
+        if other != (unit or "ms") and found is not None and _LIKELY[0] <= found <= _LIKELY[1]:
+            return other
+    return None
+
+
+def _time(value: Any, unit: str | None) -> int | None:
+    try:
+        return time("", value, unit)
+    except ValueError:
+        return None
+
+
+def _in_words(value: Any, unit: str | None) -> str:
+    own = _time(value, unit)
+    if own is None:
+        return f"which is no time in {unit or 'ms'}"
+    try:
+        return f"{(_EPOCH + timedelta(milliseconds=own)).date().isoformat()} in {unit or 'ms'}"
+    except OverflowError:
+        return f"the year {1970 + own // _YEAR} in {unit or 'ms'}"
+
+
+def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFile, found: str) -> str:
+    section, name = mapping.origin.section, keys[0]
+    what = "field" if file.columns is None else "column"
+    if name in mapping.implied:
+        return (
+            f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {found}; expected "
+            f"{section}.{name} to say where it is, or {{const: …}} for a fixed one"
+        )
+    return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {found}"
+
+
+def _complain(found: Sequence[str]) -> None:
+    if found:
+        raise ConfigError("\n".join(found))

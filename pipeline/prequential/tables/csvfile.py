@@ -1,0 +1,150 @@
+"""CSV: a line of names, then a row a line. All cells are text, empty ones are none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import IO, Any
+
+import msgspec
+from prequential.mapping import Path
+from prequential.tables.rows import BATCH, Progress
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.messages import MAX_VALUE_BYTES
+
+#: What may stand between cells: of these the one that the line of names has most of.
+DELIMITERS = ",;\t|"
+
+_pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
+
+
+class CsvRows:
+    """Some rows of a CSV file."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._columns = columns
+        self._rows = rows
+        self.reasons: Mapping[int, str] = {}
+        if any(len(row) != len(columns) for row in rows):
+            self.reasons = {
+                place: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
+                for place, row in enumerate(rows) if len(row) != len(columns)
+            }  # fmt: skip
+            empty = [""] * len(columns)
+            rows = [empty if place in self.reasons else row for place, row in enumerate(rows)]
+        self._cells = list(zip(*rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, path: Path) -> list[Any]:
+        """What every row has there; None where the cell is empty."""
+        found = self._cells[self._columns.index(".".join(path.keys))]
+        return [cell or None for cell in found] if "" in found else list(found)
+
+    def raw(self, place: int) -> bytes:
+        """A row as an object of its cells, as JSON."""
+        row = self._rows[place]
+        shown = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in row]
+        if place in self.reasons:
+            return msgspec.json.encode(shown)
+        return msgspec.json.encode(dict(zip(self._columns, shown)))
+
+    def has(self, path: Path) -> bool:
+        """Whether there is such a column, which was checked before."""
+        return True
+
+    def fields(self) -> str:
+        """All rows have the same."""
+        return ""
+
+    def names(self) -> Sequence[str]:
+        """Of the columns."""
+        return self._columns
+
+
+class CsvFile:
+    """A CSV file; `open_file` opens its bytes anew, `size` is how many there are, before decompression."""
+
+    unit, text = "row", True
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
+    ) -> None:
+        self.name = name
+        self._open_file, self._position = open_file, position
+        with self._reading() as (lines, _):
+            head = next(lines, "").lstrip("\ufeff")
+            self._delimiter = max(DELIMITERS, key=head.count)
+        with self._reading() as (lines, _):
+            names = next(self._rows(lines), [])
+        if not names:
+            raise UsageError(f"{name} is empty: expected a line with the names of its columns")
+        self.columns: Sequence[str] = [cell.strip() for cell in names]
+        twice = [column for column in self.columns if self.columns.count(column) > 1]
+        if twice:
+            raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """All columns are read anyway."""
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Text has none."""
+        return None
+
+    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[CsvRows]:
+        """The rows, in their order; empty lines are none."""
+        count = 0
+        with self._reading() as (lines, stream):
+            rows = filter(None, self._rows(lines))
+            next(rows)
+            while batch := list(islice(rows, BATCH)):
+                yield CsvRows(self.columns, batch)
+                count += len(batch)
+                progress(count, self._position(stream))
+
+    def hold(self) -> HeldRows:
+        """All rows in memory."""
+        held: list[bytes] = []
+        with self._reading() as (lines, _):
+            rows = filter(None, self._rows(lines))
+            next(rows)
+            held += (_pack([cell.encode("utf-8", "surrogateescape") for cell in row]) for row in rows)
+        return HeldRows(self.columns, held)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Iterator[str], IO[bytes]]]:
+        stream = self._open_file()
+        with stream, io.TextIOWrapper(
+            stream, encoding="utf-8-sig", errors="surrogateescape", newline=""
+        ) as lines:  # fmt: skip
+            yield lines, stream
+
+    def _rows(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        csv.field_size_limit(MAX_VALUE_BYTES)
+        reader = csv.reader(lines, delimiter=getattr(self, "_delimiter", ","))
+        try:
+            yield from reader
+        except (csv.Error, OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {self.name!r} beyond line {reader.line_num}: {error}") from error
+
+
+class HeldRows:
+    """All rows in memory, a cell as long as its text."""
+
+    def __init__(self, columns: Sequence[str], rows: list[bytes]) -> None:
+        self._columns, self._rows = columns, rows
+
+    def take(self, rows: Sequence[int]) -> CsvRows:
+        """These rows, from 0 on."""
+        return CsvRows(
+            self._columns,
+            [
+                [cell.decode("utf-8", "surrogateescape") for cell in _unpack(self._rows[row])]
+                for row in rows
+            ],
+        )  # fmt: skip

@@ -1,0 +1,133 @@
+"""Which format a file has, by what it begins with or by its name, and what reads it."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import sys
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from prequential.mapping import FORMATS
+from prequential.tables.csvfile import CsvFile
+from prequential.tables.jsonfile import JsonFile
+from prequential.tables.rows import RowFile
+from prequential.topics.errors import UsageError, WorkError
+
+#: What files of a format begin with.
+_GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+
+#: Formats by the ends of names, for text: other formats are known by what they begin with.
+_ENDINGS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+
+#: Bytes that are looked at: a byte order mark, white space, a brace.
+_HEAD = 64
+
+
+class Stored:
+    """The bytes of a file, or of standard input (`-`), which is read to its end."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == "-" else path
+        self._bytes = sys.stdin.buffer.read() if path == "-" else None
+        with self._raw() as raw:
+            head = raw.read(_HEAD)
+        self.compressed = head.startswith(_GZIP) or path.endswith(".gz")
+        if self.compressed:
+            try:
+                with self.open() as stream:
+                    head = stream.read(_HEAD)
+            except (OSError, EOFError, zlib.error) as error:
+                raise WorkError(f"can't read {self.name!r}: {error}") from error
+        self.head = head
+
+    def open(self) -> IO[bytes]:
+        """Its bytes, decompressed."""
+        raw = self._raw()
+        stream: Any = _Gzip(raw) if self.compressed else raw
+        return stream  # type: ignore[no-any-return]
+
+    def position(self, stream: IO[bytes]) -> float | None:
+        """Which share of it has been read."""
+        size = len(self._bytes) if self._bytes is not None else Path(self.path).stat().st_size
+        raw = stream.raw_file if isinstance(stream, _Gzip) else stream
+        return raw.tell() / size if size else None
+
+    @property
+    def source(self) -> Any:
+        """Path or bytes, as pyarrow reads them."""
+        return self.path if self._bytes is None else self._bytes
+
+    def _raw(self) -> IO[bytes]:
+        if self._bytes is not None:
+            return BytesIO(self._bytes)
+        try:
+            return Path(self.path).open("rb")
+        except OSError as error:
+            raise UsageError(f"can't read {self.path!r}: {error.strerror}") from error
+
+
+class _Gzip(gzip.GzipFile):
+    """A compressed file that closes the one beneath it."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self.raw_file = raw
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self.raw_file.close()
+
+
+def format_of(stored: Stored) -> str:
+    """The format: JSON lines where nothing speaks for another one."""
+    head = stored.head
+    if head.startswith(_PARQUET):
+        return "parquet"
+    if head.startswith((_ARROW, _ARROW_STREAM)):
+        return "arrow"
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return "jsonl"
+    endings = [ending.lower() for ending in Path(stored.path).suffixes if ending.lower() != ".gz"]
+    return _ENDINGS.get(endings[-1] if endings else "", "jsonl")
+
+
+def open_rows(stored: Stored, form: str | None) -> RowFile:
+    """What reads a file's rows; `form` is its format, None: as `format_of` says.
+
+    Raises UsageError where it has another format than is said, or pyarrow is needed and isn't there.
+    """
+    found = format_of(stored)
+    form = form or found
+    assert form in FORMATS
+    text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
+    if form in text:
+        if found not in text:
+            raise UsageError(f"{stored.name!r} is {found}: expected {form}, as the configuration says")
+        return text[form](stored.name, stored.open, stored.position)
+    if form != found:
+        raise UsageError(f"{stored.name!r} is {found}: expected {form}, as the configuration says")
+    arrow = needs_pyarrow(f"{stored.name!r} is {form}")
+    if stored.compressed:
+        raise UsageError(f"{stored.name!r} is {form} in gzip: expected {form}, which is compressed by itself")
+    try:
+        if form == "parquet":
+            return arrow.of_parquet(stored.name, stored.source)  # type: ignore[no-any-return]
+        return arrow.of_arrow(  # type: ignore[no-any-return]
+            stored.name, stored.source, stream=stored.head.startswith(_ARROW_STREAM)
+        )
+    except (ValueError, OSError) as error:  # pyarrow's own errors are one of these
+        raise WorkError(f"can't read {stored.name!r}: {' '.join(str(error).split())}") from error
+
+
+def needs_pyarrow(why: str) -> Any:
+    """`prequential.tables.arrowfile`; raises UsageError if pyarrow isn't installed."""
+    try:
+        return importlib.import_module("prequential.tables.arrowfile")
+    except ImportError as error:
+        raise UsageError(f"{why}, which needs pyarrow: pip install 'prequential[files]'") from error

@@ -1,0 +1,81 @@
+"""JSON lines of any shape: an object a line, each with its own fields."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import IO
+
+from prequential.files import lines_of
+from prequential.mapping import Path
+from prequential.tables.objects import ObjectRows
+from prequential.tables.rows import BATCH, Progress
+from prequential.topics.decoding import decode_objects
+from prequential.topics.errors import WorkError
+
+
+class JsonRows(ObjectRows):
+    """Some lines."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        super().__init__(*decode_objects(lines))
+        self._lines = lines
+
+    def raw(self, place: int) -> bytes:
+        """The line."""
+        return self._lines[place]
+
+
+class JsonFile:
+    """A file of JSON lines; `open_file` opens its bytes anew."""
+
+    unit, text = "line", False
+    columns = None
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
+    ) -> None:
+        self.name = name
+        self._open_file, self._position = open_file, position
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """All of each line is read anyway."""
+
+    def type_of_time(self, path: Path) -> str | None:
+        """JSON has none."""
+        return None
+
+    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[JsonRows]:
+        """The lines, in their order."""
+        count = 0
+        with closing(self._open_file()) as stream:
+            lines = self._lines(stream)
+            while batch := list(islice(lines, BATCH)):
+                yield JsonRows(batch)
+                count += len(batch)
+                progress(count, self._position(stream))
+
+    def hold(self) -> HeldLines:
+        """All lines in memory."""
+        with closing(self._open_file()) as stream:
+            return HeldLines(list(self._lines(stream)))
+
+    def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
+        try:
+            for line in lines_of(stream):
+                yield line.rstrip(b"\r\n")
+        except (OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {self.name!r}: {error}") from error
+
+
+class HeldLines:
+    """All lines in memory."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+
+    def take(self, rows: Sequence[int]) -> JsonRows:
+        """These lines, from 0 on."""
+        return JsonRows([self._lines[row] for row in rows])

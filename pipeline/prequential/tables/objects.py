@@ -1,0 +1,91 @@
+"""Rows that are objects in memory: dicts, from wherever they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from prequential.mapping import Path
+from prequential.tables.rows import BATCH, Progress, names_of
+from prequential.translation import pick
+
+
+class ObjectRows:
+    """Some objects; None where there is none, for a reason."""
+
+    def __init__(self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None) -> None:
+        self.objects, self.reasons = objects, reasons or {}
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def column(self, path: Path) -> list[Any]:
+        """What every object has there."""
+        return pick(self.objects, self._keys(path))
+
+    def raw(self, place: int) -> bytes:
+        """An object as JSON."""
+        return msgspec.json.encode(self.objects[place], enc_hook=str)
+
+    def has(self, path: Path) -> bool:
+        """Whether any object has the field, be it null."""
+        *above, name = self._keys(path)
+        for one in pick(self.objects, tuple(above)):
+            if isinstance(one, Mapping) and name in one:
+                return True
+            if isinstance(one, list) and name.isdigit() and int(name) < len(one):
+                return True
+        return False
+
+    def _keys(self, path: Path) -> tuple[str, ...]:
+        """The names on the way; a name may have dots in it, as columns of flattened tables do."""
+        whole = ".".join(path.keys)
+        first: Any = next((one for one in self.objects if one is not None), {})
+        return (whole,) if len(path.keys) > 1 and whole in first else path.keys
+
+    def fields(self) -> str:
+        """The names of the first object."""
+        return next((names_of(one) for one in self.objects if one is not None), "")
+
+    def names(self) -> Sequence[str]:
+        """The names of all objects' fields."""
+        return list(dict.fromkeys(name for one in self.objects if one is not None for name in one))
+
+
+class Objects:
+    """Dicts as a file of rows."""
+
+    unit, text = "row", False
+    columns = None
+
+    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
+        self.name = name
+        self._objects = objects
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """All of each is here anyway."""
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Every object has its own."""
+        return None
+
+    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
+        """The objects, in their order."""
+        for start in range(0, len(self._objects), BATCH):
+            yield ObjectRows(self._objects[start : start + BATCH])
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def numbered(self, field: str) -> Objects:
+        """The same with the number of each, from 0, in a field."""
+        return Objects(self.name, [{**one, field: place} for place, one in enumerate(self._objects)])
+
+    def hold(self) -> Objects:
+        """They are in memory."""
+        return self
+
+    def take(self, rows: Sequence[int]) -> ObjectRows:
+        """These, from 0 on."""
+        return ObjectRows([self._objects[row] for row in rows])

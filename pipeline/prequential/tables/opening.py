@@ -1,0 +1,156 @@
+"""The files of a replay: what reads each, and by which mapping."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from prequential.config import Config, ConfigError
+from prequential.files import Located, Source, read_lines
+from prequential.mapping import Field, MappingError, Origin, Path, RecordMapping, same_names
+from prequential.tables.checks import check_columns
+from prequential.tables.formats import Stored, format_of, open_rows
+from prequential.tables.rows import Progress, RowFile
+from prequential.tables.source import TableSource
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.errors import UsageError, WorkError
+
+
+def open_sources(
+    config: Config, paths: Mapping[int, str], progress: Callable[[int], Progress]
+) -> list[Located]:
+    """The sources of the files of some kinds; `progress` gives what is told of the reading of one.
+
+    JSON lines for which no mapping is configured are what `produce` sends; all else are rows. Where
+    predictions and labels are one file, what isn't said of labels is as it is of predictions. Raises
+    UsageError for what is configured wrongly, WorkError for what can't be read.
+    """
+    stored = {path: Stored(path) for path in dict.fromkeys(paths.values())}
+    shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
+    opened: dict[str, RowFile] = {}
+    sources: dict[int, Located] = {}
+    for kind, path in sorted(paths.items()):
+        sections = config.files.get(KINDS[kind], ())
+        if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
+            told = progress(kind)
+            sources[kind] = _lines(kind, stored[path])
+            told(len(sources[kind]), 1.0)
+            continue
+        said = {one.format for one in sections if one.format is not None}
+        if len(said) > 1:
+            raise ConfigError(f"{sections[0].origin.place()}: several formats: expected the same in each")
+        if path not in opened:
+            opened[path] = open_rows(stored[path], said.pop() if said else None)
+    files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
+    return in_order({**sources, **table_sources(config, files, progress)})
+
+
+def table_sources(
+    config: Config,
+    files: Mapping[int, RowFile],
+    progress: Callable[[int], Progress] = lambda kind: lambda rows, share: None,
+    defaults: Mapping[str, Field] | None = None,
+) -> dict[int, Located]:
+    """The sources of rows; predictions and labels of the same object stand in the same rows.
+
+    Required fields that nothing is said of, and for which there is no column, are as in `defaults`.
+    """
+    shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
+    mappings: dict[int, Sequence[RecordMapping]] = {}
+    for kind, file in sorted(files.items()):
+        by_name = _by_name(kind, file)
+        mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
+        if shared and kind == LABELS:
+            mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
+        mappings[kind] = [_with_defaults(one, file, defaults or {}) for one in mappings[kind]]
+    check_columns([(files[kind], of_kind) for kind, of_kind in mappings.items()])
+    return {
+        kind: TableSource(
+            kind, files[kind], of_kind, lambda stream: config.stream(stream).task == "regression",
+            unlabelled=shared, progress=progress(kind),
+        )
+        for kind, of_kind in mappings.items()
+    }  # fmt: skip
+
+
+def in_order(sources: Mapping[int, Located]) -> list[Located]:
+    """Sources in order of kind, with times that can be compared; raises UsageError if some lack them."""
+    sources = dict(sorted(sources.items()))
+    _check_times(sources)
+    by, before = 0, None
+    for source in sources.values():
+        if isinstance(source, TableSource) and not source.has_times:
+            # Nothing says that rows of two files correspond, so one comes after the other: all labels after
+            # all predictions. In one file they do correspond.
+            if before is not None and source.file is not before.file:
+                by += len(before)
+            source.delay(by)
+            before = source
+    return list(sources.values())
+
+
+def _lines(kind: int, stored: Stored) -> Source:
+    try:
+        with stored.open() as stream:
+            return Source(kind, read_lines(stream), stored.name)
+    except (OSError, EOFError, zlib.error) as error:
+        raise WorkError(f"can't read {stored.name!r}: {error}") from error
+
+
+def _by_name(kind: int, file: RowFile) -> RecordMapping:
+    """The mapping of a file whose columns have the names of our fields."""
+    columns = columns_of(file)
+    origin = Origin(f"files.{KINDS[kind]}")
+    try:
+        return same_names(kind, columns, origin)
+    except MappingError as error:
+        raise ConfigError(f"{file.name}: {error}") from error
+
+
+def columns_of(file: RowFile) -> Sequence[str]:
+    """Its columns, or the fields of its first rows."""
+    if file.columns is not None:
+        return file.columns
+    return next((rows.names() for rows in file.batches()), [])
+
+
+def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping:
+    """The mapping with columns that have the names of fields of which nothing is said."""
+    return replace(
+        mapping, fields={**by_name.fields, **mapping.fields},
+        y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
+        segments=by_name.segments if mapping.segments is None else mapping.segments,
+    )  # fmt: skip
+
+
+def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str, Field]) -> RecordMapping:
+    lacking = mapping.implied.intersection(defaults)
+    if lacking:
+        lacking = lacking.difference(columns_of(file))
+    fields = {name: defaults[name] if name in lacking else one for name, one in mapping.fields.items()}
+    return replace(mapping, fields=fields)
+
+
+def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMapping:
+    """The mapping of labels with what is said of the predictions in the same rows."""
+    own = {name: one for name, one in labels.fields.items() if name not in labels.implied or name == "y_true"}
+    fields = predictions.fields
+    if "ts" in fields and "ts" in own and own["ts"] == Field(Path("value", ("ts",), "ts")):
+        del own["ts"]  # it is the prediction's, if there is no mapping that says otherwise
+    shared = {name: fields[name] for name in ("stream", "instance_id", "ts") if name in fields}
+    return replace(labels, fields={**shared, **own}, implied=labels.implied - {"stream", "instance_id"})
+
+
+def _check_times(sources: Mapping[int, Located]) -> None:
+    """Records of which some have times and others none can't be put in order."""
+    without = [one for one in sources.values() if isinstance(one, TableSource) and not one.has_times]
+    timed = [
+        one for one in sources.values() if len(one) and (not isinstance(one, TableSource) or one.has_times)
+    ]
+    if without and timed:
+        lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
+        raise UsageError(
+            f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected files.{lacks}.ts "
+            "to say where it is, or none in any of the files (then the order of rows is that of time)"
+        )

@@ -1,0 +1,232 @@
+"""The records of a file of rows, in the order in which they are processed.
+
+The file is read twice: first its times, which stay in memory (16 bytes a record, with the row of each), then
+all of it, a batch at a time. One that isn't in order of its times is held in memory meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.kernel import Ints
+from prequential.core.merge import Batch
+from prequential.mapping import Path, RecordMapping
+from prequential.summary import Place
+from prequential.tables.checks import check_first
+from prequential.tables.rows import BATCH, Progress, RowFile, Rows
+from prequential.topics.decoding import LABELS, Decoded
+from prequential.topics.errors import WorkError
+from prequential.topics.messages import Record
+from prequential.translation import Translator
+
+#: No time is known.
+_NONE = -(1 << 62)
+
+#: Records whose rows may still be asked for: a replay buffers two batches at most, and says at once what
+#: can't be used.
+_RECENT = 4 * BATCH
+
+
+class _Read(NamedTuple):
+    """Records of a batch of rows: `places` has the row of each within the batch."""
+
+    places: Sequence[int]
+    records: list[Record | None]
+    reasons: dict[int, str]
+
+
+class _Recent(NamedTuple):
+    """Rows of the records from `first` to `stop`; `row` is the first one's number, if they are in order."""
+
+    first: int
+    stop: int
+    row: int | None
+    rows: Rows
+
+
+class TableSource:
+    """The records of a file, by one mapping or by several, each of which makes a record of every row.
+
+    Record time is the record's `ts`; a record without one has the time of the record before it. If no record
+    has one, the number of its row (from 0) is the time of each, in ms. Rows without a label are passed over
+    where that is to be expected (`unlabelled`). That the file has the columns was checked before; raises
+    ConfigError if its first rows don't fit a mapping, WorkError if it can't be read.
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        file: RowFile,
+        mappings: Sequence[RecordMapping],
+        is_regression: Callable[[str], bool],
+        *,
+        unlabelled: bool = False,
+        progress: Progress = lambda rows, share: None,
+    ) -> None:
+        self.kind, self.file = kind, file
+        mappings = [_with_times(mapping, file) for mapping in mappings]
+        file.select([path for mapping in mappings for _, path in mapping.paths()])
+        self._translators = [
+            Translator(mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS)
+            for mapping in mappings
+        ]
+        self._recent: deque[_Recent] = deque()
+        self._rows, self._which, times = self._times(progress)
+        #: Whether its records say when something happened.
+        self.has_times = not len(times) or bool((times != _NONE).any())
+        times = _filled(times) if self.has_times else self._rows
+        self._order: Ints | None = None
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            self._order = np.argsort(times, kind="stable")
+            self._rows, times = self._rows[self._order], times[self._order]
+            self._which = self._which[self._order]
+        self._record_times = times
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+        times = self._record_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
+
+    def delay(self, by: int) -> None:
+        """Have all records so much later (ms), where the order of rows is that of time."""
+        assert not self.has_times
+        self._record_times = self._record_times + by
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+        self._recent.clear()
+        start = 0
+        for row, rows, read in self._in_file_order() if self._order is None else self._in_order_of_time():
+            stop = start + len(read.records)
+            if stop > len(self):
+                break
+            self._recent.append(_Recent(start, stop, row, rows))
+            while self._recent[0].stop < start - _RECENT:
+                self._recent.popleft()
+            times = self._record_times[start:stop]
+            yield Batch(self.kind, range(start, stop), times, Decoded(read.records, read.reasons))
+            start = stop
+        if start != len(self):
+            raise WorkError(f"{self.file.name!r} changed while it was read")
+
+    def row(self, offset: int) -> int:
+        """The row, from 0, of the record that was processed as number `offset`."""
+        return int(self._rows[offset])
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+        return self._place(self.row(offset))
+
+    def raw(self, offset: int) -> bytes:
+        """The row, as text, of a record of the latest batches."""
+        for recent in reversed(self._recent):
+            if recent.first <= offset < recent.stop:
+                first = recent.first if recent.row is None else recent.row
+                return recent.rows.raw((offset if recent.row is None else self.row(offset)) - first)
+        raise LookupError(offset)
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
+        for row, _, read in self._in_file_order():
+            for place, record in zip(read.places, read.records):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return self._place(row + place)
+        return None
+
+    def _place(self, row: int) -> Place:
+        return {"file": self.file.name, self.file.unit: 1 + row}
+
+    def _times(self, progress: Progress) -> tuple[Ints, Any, Ints]:
+        """Of every record, in the file's order: its row, which mapping it is of, its time if it has one."""
+        rows_of: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        which: list[Any] = [np.zeros(0, dtype=np.uint16)]
+        times_of: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        row = 0
+        for rows in self.file.batches(progress):
+            if row == 0:
+                for translator in self._translators:
+                    check_first(translator.mapping, self.file, rows)
+            for_each = [translator.times(rows) for translator in self._translators]
+            places, whose = self._places(rows, [passed for passed, _ in for_each])
+            of_rows = np.full((len(self._translators), len(rows)), _NONE)
+            for place, (passed, times) in enumerate(for_each):
+                kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
+                of_rows[place, kept] = [_NONE if time is None else time for time in times]
+            rows_of.append(places + row)
+            which.append(whose)
+            times_of.append(of_rows[whose, places])
+            row += len(rows)
+        return np.concatenate(rows_of), np.concatenate(which), np.concatenate(times_of)
+
+    def _places(self, rows: Rows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
+        """Rows of the records of a batch, and which mapping each is of: row by row, mapping by mapping.
+
+        A row that can't be read is one record.
+        """
+        meant = np.ones((len(rows), len(passed)), dtype=np.bool_)
+        for place, without in enumerate(passed):
+            meant[list(without), place] = False
+        if rows.reasons:
+            meant[list(rows.reasons)] = False
+            meant[list(rows.reasons), 0] = True
+        places, whose = np.nonzero(meant)
+        return places, whose.astype(np.uint16)
+
+    def _in_file_order(self) -> Iterator[tuple[int, Rows, _Read]]:
+        row = 0
+        for rows in self.file.batches():
+            translated = [translator(rows) for translator in self._translators]
+            places, whose = self._places(rows, [one.passed for one in translated])
+            yield row, rows, _read(rows, places, whose, translated)
+            row += len(rows)
+
+    def _in_order_of_time(self) -> Iterator[tuple[None, Rows, _Read]]:
+        held = self.file.hold()
+        for start in range(0, len(self), BATCH):
+            rows = held.take(self._rows[start : start + BATCH].tolist())
+            translated = [translator(rows) for translator in self._translators]
+            which = self._which[start : start + BATCH]
+            yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
+
+
+def _read(rows: Rows, places: Ints, whose: Any, translated: Sequence[Any]) -> _Read:
+    first = translated[0]
+    if len(translated) == 1 and not rows.reasons and len(places) == len(rows):
+        return _Read(range(len(rows)), first.records, first.reasons)
+    records: list[Record | None] = []
+    reasons: dict[int, str] = {}
+    own = places.tolist()
+    for index, (place, which) in enumerate(zip(own, whose.tolist())):
+        reason = rows.reasons.get(place) or translated[which].reasons.get(place)
+        if reason is not None:
+            reasons[index] = reason
+        records.append(None if reason is not None else translated[which].records[place])
+    return _Read(own, records, reasons)
+
+
+def _filled(times: Ints) -> Ints:
+    """Times with those that are missing: the one before, and for the first ones the first that there is.
+
+    >>> _filled(np.array([_NONE, 5, _NONE, 3])).tolist()
+    [5, 5, 5, 3]
+    """
+    known = times != _NONE
+    latest = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))
+    return times[np.maximum(latest, int(np.argmax(known)))] if len(times) else times
+
+
+def _with_times(mapping: RecordMapping, file: RowFile) -> RecordMapping:
+    """The mapping with times as such read as ms."""
+    one = mapping.fields.get("ts")
+    if one is None or one.path is None or file.type_of_time(one.path) is None:
+        return mapping
+    path = Path("timestamp", one.path.keys, one.path.text)
+    return replace(mapping, fields={**mapping.fields, "ts": replace(one, path=path, unit="ms")})

@@ -1,0 +1,166 @@
+"""What is remembered of messages, and in which order models come."""
+
+from __future__ import annotations
+
+import pytest
+from boards import START, a_drift, alarm, comparison, history_of, incident, metrics
+from prequential.config import Config, Objective, StreamConfig
+from prequential.dashboard.history import History
+from prequential.dashboard.overview import Overview
+from prequential.dashboard.pages import Absent, Courses, incident_page, model_page, pair_page
+from prequential.dashboard.views import BadRequest, Board
+from prequential.watching.ranking import Choice
+from prequential.watching.state import ModelKey
+
+NB = ModelKey("elec2", "nb", 0)
+
+
+def order(history: History, **choice: object) -> list[str]:
+    rows = Overview(history).rows(Choice(**choice), history.newest_ts)  # type: ignore[arg-type]
+    return [row.model.key.model for row in rows]
+
+
+class TestOrder:
+    def test_incidents_by_severity_then_objectives_then_alarms_then_measures(self) -> None:
+        config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.7}, tolerance=0.05)))
+        history = history_of(
+            metrics(9000, 0.9, model="calm"), metrics(9000, 0.66, model="within-tolerance"),
+            metrics(9000, 0.64, model="missing"), metrics(9000, 0.9, model="alarmed"),
+            alarm(8999, model="alarmed"),
+            metrics(9000, 0.99, model="mild"), incident(model="mild", severity=0.1, id="a"),
+            metrics(9000, 0.98, model="severe"), incident(model="severe", severity=0.4, id="b"),
+            metrics(9000, 0.5, model="over"), incident(model="over", status="closed", id="c"),
+            metrics(9000, 0.1, model="@majority"),
+            config=config,
+        )  # fmt: skip
+        assert order(history) == [
+            "severe", "mild", "over", "missing", "alarmed", "within-tolerance", "calm", "@majority",
+        ]  # fmt: skip
+        assert order(history, by="accuracy")[:2] == order(history)[:2]
+        assert order(history, search="SEV") == ["severe"]
+
+    def test_of_a_measure_of_which_less_is_better_the_larger_one_misses(self) -> None:
+        config = Config(defaults=StreamConfig(task="regression", objective=Objective({"mae": 2.0})))
+        history = history_of(
+            metrics(measures={"mae": 2.5}, model="bad"), metrics(measures={"mae": 1.5}, model="good"),
+            config=config
+        )
+        first, second = Overview(history).page(Choice(), history.newest_ts)["rows"]
+        assert first["missed"] == [{"measure": "mae", "value": 2.5, "bound": 2.0, "less_is_better": True}]
+        assert second["missed"] == []
+
+    def test_a_page_beyond_the_last_is_the_last(self) -> None:
+        history = history_of(metrics(model=f"m{n}") for n in range(7))
+        page = Overview(history).page(Choice(), 0, 99, 3)
+        assert (page["page"], len(page["rows"]), page["total"]) == (2, 1, 7)
+
+
+class TestModel:
+    def test_versions_are_marks_but_the_first(self) -> None:
+        history = history_of(
+            metrics(n, model_version=version, version_since=since)
+            for n, version,
+            since in ((100, "a", 1), (200, "a", 1), (300, "b", 250), (400, "b", 250), (500, "a", 450))
+        )
+        marks = model_page(history, NB)["marks"]
+        assert [(mark["text"], mark["outcome"], mark["t"]) for mark in marks] == [
+            ("version b", 250, START + 300_000), ("version a", 450, START + 500_000),
+        ]  # fmt: skip
+
+    def test_intervals_and_coverage_are_courses_too(self) -> None:
+        said = {"waiting": 5, "oldest_waiting_ms": 10, "label_latency_ms": {"p50": 3.0},
+            "labelled": {"horizon": 0.5}}
+        history = history_of(metrics(intervals={"accuracy": [0.75, 0.875]}, coverage=said), metrics(2000))
+        told = model_page(history, NB)
+        assert told["series"]["final"]["values"]["accuracy.low"] == [0.75, None]
+        assert told["coverage_series"]["values"] == {
+            "waiting": [5.0], "oldest_waiting_ms": [10.0], "label_latency_ms.p50": [3.0],
+            "labelled.horizon": [0.5],
+        }  # fmt: skip
+        assert told["coverage"] == said
+
+    def test_whoever_stays_is_sent_what_is_new(self) -> None:
+        history = history_of(metrics(n) for n in (1000, 2000))
+        courses = Courses(history)
+        first = model_page(history, NB, courses=courses)["series"]["final"]
+        assert (first["from"], first["outcomes"]) == (0, [1000, 2000])
+        history.update(*metrics(3000, 0.5))
+        then = model_page(history, NB, courses=courses)["series"]["final"]
+        assert (then["from"], then["outcomes"], then["values"]["accuracy"]) == (2, [3000], [0.5])
+        history.update(*metrics(3000, 0.25))  # corrected: all anew
+        assert model_page(history, NB, courses=courses)["series"]["final"]["from"] == 0
+
+    def test_only_what_is_within_the_window_of_the_newest(self) -> None:
+        history = history_of((metrics(n) for n in range(100, 1001, 100)), window=300_000)
+        assert model_page(history, NB)["series"]["final"]["outcomes"] == [700, 800, 900, 1000]
+
+    def test_unreadable_messages_are_counted_and_harm_nothing(self) -> None:
+        history = history_of(metrics())
+        assert not history.update("metrics", b'{"stream": "elec2"}', 0)
+        assert not history.update("incidents", b"[]", 0)
+        assert history.unreadable == 2
+        assert history.update("metrics", metrics(2000, coverage=[1]).value, 0)
+        assert model_page(history, NB)["series"]["final"]["outcomes"][0] == 1000
+
+    def test_an_unknown_one_is_a_sentence(self) -> None:
+        with pytest.raises(Absent, match="no message of model 'x' on stream 'elec2' was seen"):
+            model_page(History(), ModelKey("elec2", "x", 0))
+
+
+class TestIncidents:
+    def test_the_newest_revision_counts_and_an_older_one_is_nothing(self) -> None:
+        history = history_of(metrics(), incident(), incident(revision=3, status="recovered", severity=0.5))
+        history.update(*incident(revision=2))
+        assert incident_page(history, "incident-4800")["status"] == "recovered"
+
+    def test_noise_is_what_was_before_and_not_its_own(self) -> None:
+        history = history_of(a_drift(), alarm(100), alarm(4700, detector="adwin"), alarm(5000), alarm(5500),
+            incident())
+        told = incident_page(history, "incident-4800")
+        assert {one["detector"]: one["count"] for one in told["noise"]} == {"adwin": 1, "page-hinkley": 1}
+        assert [one["outcome"] for one in told["alarms"]] == [5000]
+
+    def test_so_many_are_kept_and_open_ones_stay(self) -> None:
+        history = history_of(incident(1, id="first"))
+        for number in range(2, 2100):
+            history.update(*incident(number, id=f"i{number}", status="closed"))
+        assert len(history.incidents) == 2000
+        assert history.incidents.find("first") is not None
+        assert history.incidents.find("i2") is None
+        assert history.incidents.find("i2099") is not None
+
+
+def test_a_pair_has_its_course_for_each_estimator() -> None:
+    history = history_of(
+        comparison(100), comparison(100, estimator="window:1000", measures={"difference": 0.5}),
+        comparison(200)
+    )
+    [about, _] = history.comparisons("elec2", 0)
+    told = pair_page(history, about)
+    assert told["series"]["all"]["values"] == {
+        "difference": [0.031, 0.031], "low": [0.012, 0.012], "high": [0.05, 0.05],
+    }  # fmt: skip
+    assert told["series"]["window:1000"]["values"]["difference"] == [0.5]
+    assert told["sentence"].startswith("tree beats nb: error lower by 0.031")
+
+
+def test_a_model_is_found_in_whichever_partition_it_is() -> None:
+    board = Board(history_of(metrics(partition=3), comparison(partition=3)), "files")
+    about = {"stream": "elec2", "model": "nb"}
+    assert board.answer("model", about)["partition"] == 3
+    assert board.heard("model", about) > 0
+    assert board.answer("pair", {**about, "against": "tree"})["partition"] == 3
+    with pytest.raises(Absent):
+        board.answer("model", {**about, "partition": "0"})
+
+
+def test_requests_that_make_no_sense_are_sentences() -> None:
+    board = Board(history_of(metrics()), "files")
+    for view, params, error in (
+        ("overview", {"page": "-1"}, BadRequest), ("model", {"stream": "elec2"}, BadRequest),
+        ("model", {"stream": "elec2", "model": "x"}, Absent),
+        ("pair", {"stream": "s", "model": "a", "against": "b"}, Absent),
+        ("incident", {"id": "x"}, Absent), ("nothing", {}, Absent),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            board.answer(view, params)

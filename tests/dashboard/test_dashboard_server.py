@@ -1,0 +1,139 @@
+"""The page's server, as a client sees it that is no browser."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from boards import a_drift, history_of, metrics, served
+from prequential.dashboard.server import POLICY, Server, static_files
+from prequential.dashboard.views import Board
+from prequential.topics.errors import WorkError
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[tuple[str, Board]]:
+    with served(a_drift()) as both:
+        yield both
+
+
+def ask(address: str, path: str, method: str = "GET", **headers: str) -> tuple[http.client.HTTPResponse,
+    bytes]:
+    with closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)) as connection:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+
+@pytest.mark.parametrize("path",
+    ["/", "/static/main.js", "/api/overview", "/api/model", "/nothing", "/static/none"])
+def test_every_answer_says_what_may_be_loaded_and_what_it_is(site: tuple[str, Board], path: str) -> None:
+    answer, _ = ask(site[0], path)
+    assert answer.getheader("Content-Security-Policy") == POLICY
+    assert "unsafe" not in POLICY
+    assert answer.getheader("X-Content-Type-Options") == "nosniff"
+    assert answer.getheader("Referrer-Policy") == "no-referrer"
+    assert "Python" not in (answer.getheader("Server") or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/api/overview?page=x", 400, "page is 'x': expected a whole number"),
+        ("/api/model?stream=elec2", 400, "the parameter 'model' is missing"),
+        ("/api/model?stream=elec2&model=x", 404, "no message of model 'x' on stream 'elec2' was seen"),
+        ("/api/events?view=nothing", 404, "there is no view 'nothing'"),
+        ("/static/../server.py", 404, "not found"),
+        ("/static/%2e%2e/server.py", 404, "not found"),
+        ("/etc/passwd", 404, "not found"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(site: tuple[str, Board], path: str, status: int, said: str) -> None:
+    answer, body = ask(site[0], path)
+    assert (answer.status, json.loads(body)) == (status, {"error": said})
+
+
+def test_it_only_reads(site: tuple[str, Board]) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert ask(site[0], "/api/overview", method)[0].status == 501
+    answer, body = ask(site[0], "/", "HEAD")
+    assert (answer.status, body) == (200, b"")
+
+
+def test_another_hosts_name_is_refused_where_only_this_machine_connects(site: tuple[str, Board]) -> None:
+    """Whose server says that its name is 127.0.0.1 (DNS rebinding) reads nothing."""
+    assert ask(site[0], "/api/overview", Host="evil.example:9465")[0].status == 421
+    assert ask(site[0], "/api/overview", Host="localhost:9465")[0].status == 200
+    assert ask(site[0], "/api/overview", Host="[::1]:9465")[0].status == 200
+
+
+def test_answers_are_compressed_where_that_is_accepted(site: tuple[str, Board]) -> None:
+    plain = ask(site[0], "/static/main.js")[1]
+    answer, packed = ask(site[0], "/static/main.js", **{"Accept-Encoding": "gzip"})
+    assert answer.getheader("Content-Encoding") == "gzip"
+    assert gzip.decompress(packed) == plain == static_files()["main.js"]
+
+
+def test_events_send_all_then_what_is_new() -> None:
+    with served(a_drift()) as (address, board):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
+        connection.request("GET", "/api/events?view=model&stream=elec2&model=nb&partition=0")
+        answer = connection.getresponse()
+        assert answer.getheader("Content-Type") == "text/event-stream"
+        events = read_events(answer)
+        course = next(events)["series"]["final"]
+        assert (course["from"], len(course["t"])) == (0, 60)
+        board.take([metrics(500, model="other")])  # nothing of this page
+        board.take([metrics(6100, 0.5)])
+        course = next(events)["series"]["final"]
+        assert (course["from"], course["outcomes"], course["values"]["accuracy"]) == (60, [6100], [0.5])
+        connection.close()
+
+
+def read_events(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
+    while line := answer.readline():
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+
+
+def test_an_address_that_is_taken_is_a_sentence() -> None:
+    with served() as (address, board):
+        port = urlsplit(address).port or 0
+        with pytest.raises(WorkError,
+            match=rf"can't serve HTTP at 127\.0\.0\.1:{port}: Address already in use; --port"):
+            Server(board, "127.0.0.1", port)
+
+
+def test_it_is_also_served_at_an_address_of_ipv6() -> None:
+    with closing(socket.socket(socket.AF_INET6)) as tried:
+        try:
+            tried.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    server = Server(Board(history_of(a_drift()), "files"), "::1", 0)
+    assert server.address == f"http://[::1]:{server.port}/"
+    assert json.loads(ask(server.address, "/api/overview")[1])["total"] == 1
+    server.stop()
+
+
+def test_the_vendored_library_has_its_licence() -> None:
+    files = static_files()
+    assert b"MIT" in files["uPlot.LICENSE"]
+    assert b"Leon Sorokin" in files["uPlot.LICENSE"]
+    assert b"v1.6.32" in files["uPlot.iife.min.js"][:100]
+
+
+def test_nothing_of_the_page_is_inline() -> None:
+    page = static_files()["index.html"].decode()
+    assert "<style" not in page
+    assert " style=" not in page
+    assert "<script>" not in page
+    assert "http://" not in page
+    assert "https://" not in page

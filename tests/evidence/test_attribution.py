@@ -1,0 +1,30 @@
+"""What changed is named first: some seeds of what `attribution.py` shows."""
+
+from __future__ import annotations
+
+import numba
+import pytest
+
+from tests.evidence.attribution import BEFORE, SCENARIOS, is_right, said
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler"),
+]
+
+#: Seeds of each scenario, others than the first hundred; and how many may be wrong.
+SEEDS = range(1_000, 1_010)
+WRONG = 1
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_exactly_what_moves_is_named_first(name: str) -> None:
+    scenario = SCENARIOS[name]
+    runs = [found for seed in SEEDS if (found := said(scenario, seed))]
+    assert len(runs) >= (len(SEEDS) - 3 if name != "nothing" else 5)
+    right = [found for found in runs if is_right(scenario, found[-1])]
+    assert len(right) >= len(runs) - WRONG
+    assert all(len(found) <= 6 for found in runs)
+    if name != "nothing":
+        off = sorted(abs(found[-1].change_point["prediction_ts"] / 1000 - BEFORE) for found in right)
+        assert off[len(off) // 2] <= 150  # of instances, not all of which have labels

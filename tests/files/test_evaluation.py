@@ -1,0 +1,350 @@
+"""Evaluation in Python: the messages are those of `replay`, whatever the tables are."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from prequential.config import Config, ConfigError, StreamConfig
+from prequential.evaluation import Evaluator, Result, evaluate
+from prequential.files import Source, replay
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+
+Row = dict[str, Any]
+
+START = 1_700_000_000_000
+
+SETTINGS: dict[str, Any] = {
+    "segments": ["arm"], "emit": {"outcomes": 100, "every": None}, "label_horizon": "1h",
+}  # fmt: skip
+
+
+def records(count: int = 1500, seed: int = 1) -> tuple[list[Row], list[Row]]:
+    """Predictions of two models, one of which gets worse; labels come up to a minute later, some too late."""
+    r = random.Random(seed)
+    predictions, labels = [], []
+    for i in range(count):
+        ts, truth = START + 1000 * i, r.choice(["UP", "DOWN"])
+        for model, wrong in (("a", 0.1 if i < 700 else 0.6), ("b", 0.2)):
+            p = r.uniform(0.5, 1)
+            guess = truth if r.random() > wrong else {"UP": "DOWN", "DOWN": "UP"}[truth]
+            predictions.append(
+                {"stream": "s", "model": model, "instance_id": f"i{i}", "y_pred": guess, "ts": ts,
+                 "y_proba.UP": p if guess == "UP" else 1 - p, "y_proba.DOWN": 1 - p if guess == "UP" else p,
+                 "segments.arm": "xy"[i % 2]}
+            )  # fmt: skip
+        late = r.randrange(60_000) if i % 50 else 4_000_000
+        labels.append({"stream": "s", "instance_id": f"i{i}", "y_true": truth, "ts": ts + late})
+    return predictions, labels
+
+
+def plain(prediction: Row) -> Row:
+    """A prediction as a record."""
+    row = {name: value for name, value in prediction.items() if "." not in name}
+    row["y_proba"] = {name: prediction[f"y_proba.{name}"] for name in ("UP", "DOWN")}
+    return {**row, "segments": {"arm": prediction["segments.arm"]}}
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[list[Row], list[Row]]:
+    return records()
+
+
+@pytest.fixture(scope="module")
+def replayed(tables: tuple[list[Row], list[Row]]) -> list[Output]:
+    """What `replay` says of the same records as JSON lines."""
+    config = Config(
+        defaults=StreamConfig(
+            segments=("arm",), emit_outcomes=100, emit_every=None, emit_every_given=True,
+            label_horizon=3_600_000,
+        )
+    )  # fmt: skip
+    lines = [list(map(plain, tables[0])), tables[1]]
+    sources = [
+        Source(kind, [json.dumps(row).encode() for row in rows]) for kind, rows in enumerate(lines, start=1)
+    ]
+    outputs: list[Output] = []
+    replay(config, sources, outputs.append)
+    kinds = {type(output) for output in outputs}
+    assert kinds >= {Metrics, Comparison, Alarm, Incident}
+    return outputs
+
+
+def columns_of(rows: list[Row]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+TABLES: dict[str, Callable[[list[Row]], Any]] = {
+    "dicts": list, "iterator": iter, "columns": columns_of, "pandas": pd.DataFrame, "polars": pl.DataFrame,
+    "arrow": pa.Table.from_pylist, "reader": lambda rows: pa.Table.from_pylist(rows).to_reader(17),
+    "categories": lambda rows: pd.DataFrame(rows).astype({"stream": "category", "instance_id": "category"}),
+    "times": lambda rows: pl.DataFrame(rows).with_columns(pl.col("ts").cast(pl.Datetime("ms", "UTC"))),
+    "lazy strings": lambda rows: pd.DataFrame(rows).convert_dtypes(),
+}  # fmt: skip
+
+
+class TestEvaluate:
+    @pytest.mark.parametrize("form", TABLES)
+    def test_its_messages_are_those_of_a_replay(
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], form: str
+    ) -> None:
+        """Bit for bit, in the same order."""
+        predictions, labels = map(TABLES[form], tables)
+        assert evaluate(predictions, labels, **SETTINGS).messages == replayed
+
+    def test_files_are_tables_too(
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], tmp_path: Path
+    ) -> None:
+        pd.DataFrame(tables[0]).to_csv(tmp_path / "p.csv", index=False)
+        pl.DataFrame(tables[1]).write_parquet(tmp_path / "l.parquet")
+        found = evaluate(str(tmp_path / "p.csv"), tmp_path / "l.parquet", **SETTINGS)
+        assert found.messages == replayed
+
+    def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Output]) -> None:
+        """A row a message, with the very values."""
+        result = evaluate(*tables, **SETTINGS)
+        metrics = [one for one in replayed if isinstance(one, Metrics)]
+        table = result.metrics
+        assert table.column("id").to_pylist() == [one.id for one in metrics]
+        for measure in ("accuracy", "kappa", "log_loss"):
+            assert table.column(measure).to_pylist() == [one.measures.get(measure) for one in metrics]
+        assert dict(table.column("undefined")[0].as_py()) == metrics[0].undefined
+        moment = datetime.fromtimestamp(metrics[0].ts / 1000, timezone.utc)
+        assert table.column("ts")[0].as_py() == moment
+        alarms = [one for one in replayed if isinstance(one, Alarm)]
+        assert result.alarms.to_pandas()["statistic"].tolist() == [one.statistic for one in alarms]
+        assert json.loads(result.alarms.column("params")[0].as_py()) == alarms[0].params
+        pairs = [one for one in replayed if isinstance(one, Comparison)]
+        compared = pl.from_arrow(result.comparisons)
+        assert isinstance(compared, pl.DataFrame)
+        assert compared["verdict"].to_list() == [one.verdict for one in pairs]
+        assert compared["interval_low"].to_list() == [one.interval and one.interval[0] for one in pairs]
+        incidents = [one for one in replayed if isinstance(one, Incident)]
+        assert result.incidents.column("revision").to_pylist() == [one.revision for one in incidents]
+
+    def test_what_it_shows(self, tables: tuple[list[Row], list[Row]], tmp_path: Path) -> None:
+        result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
+        text = repr(result)
+        assert text.startswith("read: 3,000 predictions, 1,500 labels;")
+        assert "b beats a: error lower by" in text
+        assert "drift alarms:" in text
+        html = result._repr_html_()
+        assert html.count("<tr>") == 1 + 4  # a head, two models in two stages
+        assert html.count("<polyline") == 4
+        assert "b beats a: error lower by" in html
+        assert "<script" not in html
+        size = result.report(tmp_path / "report.html")
+        page = (tmp_path / "report.html").read_bytes()
+        assert len(page) == size
+        assert page.startswith(b"<!DOCTYPE html>") or page.startswith(b"<!doctype html>")
+
+    def test_names_in_html_are_text(self) -> None:
+        rows = [{"model": "<script>", "y_pred": "<b>", "y_true": "<b>"}] * 3
+        html = evaluate(rows, rows, stream="<i>")._repr_html_()
+        assert "<script" not in html
+        assert "<b>" not in html
+        assert "&lt;script&gt;" in html
+
+    def test_the_latest_measures(self, tables: tuple[list[Row], list[Row]]) -> None:
+        result = evaluate(*tables, **SETTINGS)
+        whole = result.measures("accuracy", estimator="all")
+        latest = result.measures("accuracy", stage="initial")
+        assert whole.keys() == latest.keys() == {"a", "b"}
+        assert latest["a"] < whole["a"] < 1  # type: ignore[operator]
+        for words, options in (
+            ("expected one of all, window:1000", {"estimator": "window:7"}),
+            ("no outcomes of stage 'bin:1': expected one of initial, final", {"stage": "bin:1"}),
+            ("no measure 'f7' has a value: expected one of error, accuracy", {"measure": "f7"}),
+        ):
+            with pytest.raises(ValueError, match=words):
+                result.measures(**{"measure": "accuracy", **options})
+
+    def test_rows_without_ids_belong_together(self) -> None:
+        y = {"y_pred": [1.0, 0.0, 1.0, 1.0], "y_true": [1.0, None, 0.0, 1.0]}
+        one = evaluate(pd.DataFrame(y), pd.DataFrame(y))
+        table = pd.DataFrame(y)
+        same = evaluate(table, table)
+        assert one.measures("accuracy") == same.measures("accuracy") == {"model": 2 / 3}
+        assert one.dead_letters == [{"input": "labels", "number": 1, "reason": "y_true is missing"}]
+        assert same.dead_letters == []
+
+    def test_columns_of_other_names(self) -> None:
+        scores = [{"customer": i, "score": i / 10, "day": 19_000 * 86_400 + i} for i in range(10)]
+        churned = [{"customer": i, "churned": i > 4, "known": START + i} for i in range(10)]
+        columns: dict[str, Any] = {
+            "instance_id": "customer", "y_true": "churned", "ts": {"path": "day", "unit": "s"},
+            "y_pred": {"path": "score", "threshold": 0.45, "above": True, "below": False},
+            "y_proba": {True: "score"},
+        }
+        by_table = {
+            "predictions": {name: one for name, one in columns.items() if name != "y_true"},
+            "labels": {"instance_id": "customer", "y_true": "churned", "ts": "known"},
+        }
+        horizon = {"label_horizon": "10000d"}
+        found = evaluate(scores, churned, columns=by_table, **horizon)
+        assert found.measures("accuracy") == {"model": 0.9} or found.measures("accuracy") == {"model": 1.0}
+        with pytest.raises(UsageError, match="the labels in 'labels' have no ts, the predictions have"):
+            evaluate(scores, churned, columns=columns, **horizon)
+        table = [{**a, **b} for a, b in zip(scores, churned)]
+        one = evaluate(table, table, columns=columns, **horizon)
+        assert one.measures("accuracy") == found.measures("accuracy")
+        config = {"files": by_table, "defaults": horizon}
+        assert evaluate(scores, churned, config=config).measures("accuracy") == found.measures("accuracy")
+
+    def test_a_configuration_file_and_settings(self, tmp_path: Path) -> None:
+        """Settings win over its defaults, and sections of streams over both."""
+        (tmp_path / "c.yaml").write_text(
+            "defaults: {estimators: [all], stages: [final]}\nstreams: {s: {estimators: ['window:3']}}\n"
+        )
+        rows = [{"y_pred": 1, "y_true": 1}] * 5
+        found = evaluate(rows, rows, config=tmp_path / "c.yaml", estimators=["fading:0.9"])
+        [sequence] = found.summary.sequences
+        assert list(sequence.measures) == ["fading:0.9"]
+        found = evaluate(rows, rows, stream="s", config=str(tmp_path / "c.yaml"), stages=["initial"])
+        [sequence] = found.summary.sequences
+        assert (sequence.stage, list(sequence.measures)) == ("initial", ["window:3"])
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "words"),
+        [
+            ({"estimators": ["al"]}, ConfigError, "settings: defaults.estimators: estimator 'al': expected"),
+            ({"estimator": 1}, ConfigError, "unknown key 'estimator' in defaults; did you mean estimators?"),
+            ({"config": {"default": {}}}, ConfigError, "unknown key 'default' in the configuration"),
+            ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
+            ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
+            (
+                {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
+                "columns: ts.unit: 'sec': expected ms, s, us, ns or rfc3339",
+            ),
+            ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
+            ({"predictions": [1]}, TypeError, "predictions: row 1 is 1: expected a dict of fields"),
+            ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
+            ({"predictions": "nowhere.csv"}, UsageError, "can't read 'nowhere.csv': No such file"),
+            ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default"),
+        ],
+    )  # fmt: skip
+    def test_what_makes_no_sense_is_said(self, arguments: Row, error: Any, words: str) -> None:
+        given = {
+            "predictions": [{"instance_id": 1, "y_pred": 1}], "labels": [{"instance_id": 1, "y_true": 1}],
+        } | arguments  # fmt: skip
+        with pytest.raises(error) as raised:
+            evaluate(**given)
+        assert words in str(raised.value)
+
+
+def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: bool = False) -> None:
+    """The records in order of time, ties as replay has them."""
+    events = sorted([(row["ts"], "y_true" in row, row) for row in predictions + labels], key=lambda e: e[:2])
+    for number, (_, is_label, row) in enumerate(events):
+        if is_label:
+            evaluator.learn(row["instance_id"], row["y_true"], ts=row["ts"])
+        else:
+            one = plain(row)
+            evaluator.predict(
+                one["instance_id"], one["y_pred"], y_proba=one["y_proba"], model=one["model"], ts=one["ts"],
+                segments=one["segments"],
+            )  # fmt: skip
+        if ask and number % 97 == 0:
+            _ = evaluator.drift_detected
+
+
+class TestEvaluator:
+    @pytest.mark.parametrize("ask", [False, True])
+    def test_it_says_what_a_replay_says(
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], ask: bool
+    ) -> None:
+        """Whenever it is asked, bit for bit; but for the last set of metrics, as it doesn't know the end."""
+        evaluator = Evaluator(stream="s", **SETTINGS)
+        feed(evaluator, *tables, ask=ask)
+        said = evaluator.result().messages
+        assert len(said) > 100
+        assert list(said) == replayed[: len(said)]
+        rest = {type(one) for one in replayed[len(said) :]}
+        assert rest <= {Metrics, Comparison}
+
+    def test_without_times_it_is_one_table(self) -> None:
+        """Each prediction has the next number as its time, and its label too: test, then train."""
+        r = random.Random(5)
+        rows = [{"instance_id": i, "y_pred": r.choice("ab"), "y_true": r.choice("ab")} for i in range(500)]
+        evaluator = Evaluator(emit={"outcomes": 50, "every": None})
+        for row in rows:
+            evaluator.predict(row["instance_id"], row["y_pred"])
+            evaluator.learn(row["instance_id"], row["y_true"])
+        expected = evaluate(rows, rows, emit={"outcomes": 50, "every": None}).messages
+        said = list(evaluator.result().messages)
+        assert said == list(expected[: len(said)])
+        right = sum(row["y_pred"] == row["y_true"] for row in rows)
+        assert evaluator.get("accuracy", estimator="all") == right / 500
+
+    def test_calls_count_in_their_order(self) -> None:
+        """Whatever their times are: a label of an earlier time comes when it comes."""
+        evaluator = Evaluator()
+        evaluator.predict(1, "x", ts=2_000)
+        evaluator.predict(2, "x", ts=5_000)
+        evaluator.learn(1, "x", ts=3_000)
+        evaluator.learn(2, "y", ts=6_000)
+        assert evaluator.get("accuracy", estimator="all") == 0.5
+        assert evaluator.result().summary.outcomes[0].outcomes == 2
+
+    def test_drift_is_detected_once(self) -> None:
+        evaluator = Evaluator(stages=["final"], detectors=[{"signal": "error", "lambda": 10}])
+        detected = []
+        for i in range(300):
+            evaluator.predict(i, i % 2)
+            evaluator.learn(i, i % 2 if i < 200 else 1 - i % 2)
+            if evaluator.drift_detected:
+                detected.append(i)
+        [alarm] = [one for one in evaluator.result().messages if isinstance(one, Alarm)]
+        assert detected == [alarm.outcome - 1]
+        assert 200 < detected[0] < 230
+
+    def test_numbers(self) -> None:
+        evaluator = Evaluator(task="regression")
+        for i in range(10):
+            evaluator.predict(i, i + 0.5)
+            evaluator.learn(i, i)
+        assert evaluator.get("mae") == 0.5
+        with pytest.raises(ValueError, match="y_true is 'x': expected a number"):
+            evaluator.learn(1, "x")
+
+    def test_bad_arguments_are_refused_at_once(self) -> None:
+        evaluator = Evaluator()
+        for call, words in (
+            (lambda: evaluator.predict(1, 0.5), r"y_pred is 0.5: expected a class .*or task='regression'"),
+            (lambda: evaluator.predict(1, "a", y_proba={"a": 1.5}), "y_proba of 'a' is 1.5"),
+            (lambda: evaluator.predict(1, "a", ts=datetime(2024, 1, 1)), "a datetime with a time zone"),
+            (lambda: evaluator.learn(None, "a"), "instance_id is None"),  # type: ignore[arg-type]
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=words):
+                call()
+        assert evaluator.get() == {}
+        evaluator.predict(1, 1.0, model="a")
+        evaluator.predict(1, True, model="b")
+        evaluator.learn(1, 1)
+        with pytest.raises(ValueError, match="there are several models: expected model to be one of a, b"):
+            evaluator.get()
+        assert evaluator.get("accuracy", model="a") == 1.0
+        with pytest.raises(ValueError, match="no estimator 'window:3': expected one of all"):
+            evaluator.get(model="a", estimator="window:3")
+        with pytest.raises(ValueError, match="no outcomes of a in stage 'bin:2'"):
+            evaluator.get(model="a", stage="bin:2")
+
+    def test_limits_of_the_engine_are_dead_letters(self) -> None:
+        evaluator = Evaluator(config={"limits": {"models_per_stream": 1}})
+        for model in ("a", "b"):
+            evaluator.predict(1, "x", model=model)
+        result = evaluator.result()
+        assert isinstance(result, Result)
+        assert [type(one) for one in result.messages] == [DeadLetter]
+        assert "limits.models_per_stream is 1" in result.dead_letters[0]["reason"]
+        assert result.summary.records[KINDS[1]].dropped == 1

@@ -1,0 +1,502 @@
+"""Replay of tables: the same records are the same messages, whatever file they stand in."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import random
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from prequential.cli.main import main
+
+Row = dict[str, Any]
+
+START, MINUTE, DAY = 1_700_000_000_000, 60_000, 86_400_000
+
+LOG = """\
+files:
+  predictions:
+    {more}
+    stream: {{const: churn}}
+    model: name
+    model_version: release
+    instance_id: customer
+    y_pred: {{path: score, threshold: 0.5, above: 1, below: 0}}
+    y_proba: {{1: score}}
+    ts: {{path: at, unit: {unit}}}
+    segments: {{plan: plan}}
+  labels:
+    stream: {{const: churn}}
+    instance_id: customer
+    y_true: churned
+    ts: {{path: known, unit: {unit}}}
+defaults: {{segments: [plan], label_horizon: 10d, emit: {{outcomes: 50}}}}
+"""
+
+
+def log(count: int = 400, seed: int = 1, shuffled: bool = False) -> tuple[list[Row], list[Row]]:
+    """Rows of predictions of two models, and of labels that come up to a week later."""
+    r = random.Random(seed)
+    predictions, labels = [], []
+    for i in range(count):
+        at, score, customer = START + i * MINUTE, round(r.random(), 3), f"{i:06}"
+        for name in ("tree", "logistic"):
+            predictions.append(
+                {"customer": customer, "at": at, "name": name, "release": "7", "plan": r.choice("ab"),
+                 "score": score if name == "tree" else round(r.random(), 3)}
+            )  # fmt: skip
+        late = r.randrange(7 * DAY)
+        labels.append({"customer": customer, "known": at + late, "churned": int(r.random() < score)})
+    labels.sort(key=lambda row: row["known"])
+    if shuffled:
+        r.shuffle(predictions)
+        r.shuffle(labels)
+    return predictions, labels
+
+
+def records_of(predictions: list[Row], labels: list[Row]) -> tuple[list[Row], list[Row]]:
+    """The same as input records."""
+    return [
+        {
+            "stream": "churn", "model": row["name"], "model_version": row["release"],
+            "instance_id": row["customer"], "y_pred": 1 if row["score"] >= 0.5 else 0,
+            "y_proba": {"1": row["score"], "0": 1 - row["score"]}, "ts": row["at"],
+            "segments": {"plan": row["plan"]},
+        }
+        for row in predictions
+    ], [
+        {"stream": "churn", "instance_id": row["customer"], "y_true": row["churned"], "ts": row["known"]}
+        for row in labels
+    ]  # fmt: skip
+
+
+def write_lines(path: Path, rows: list[Row]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def csv_of(rows: list[Row], **options: Any) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], **options)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def write_csv(path: Path, rows: list[Row]) -> Path:
+    path.write_bytes(csv_of(rows))
+    return path
+
+
+def write_semicolons(path: Path, rows: list[Row]) -> Path:
+    """As spreadsheets of some countries do, with a byte order mark."""
+    path.write_bytes(codecs.BOM_UTF8 + csv_of(rows, delimiter=";", quoting=csv.QUOTE_ALL))
+    return path
+
+
+def write_gzip(path: Path, rows: list[Row]) -> Path:
+    path.write_bytes(gzip.compress(csv_of(rows)))
+    return path
+
+
+def write_parquet(path: Path, rows: list[Row]) -> Path:
+    pa.parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=97)
+    return path
+
+
+def write_feather(path: Path, rows: list[Row]) -> Path:
+    pa.feather.write_feather(pa.Table.from_pylist(rows), str(path), chunksize=83)
+    return path
+
+
+def write_stream(path: Path, rows: list[Row]) -> Path:
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_stream(str(path), table.schema) as sink:
+        sink.write_table(table, max_chunksize=71)
+    return path
+
+
+def write_times(path: Path, rows: list[Row]) -> Path:
+    """Times as such, categories, and numbers that have gaps, so that they are floats."""
+    table = pa.Table.from_pylist(rows)
+    for place, field in enumerate(table.schema):
+        if field.name in ("at", "known"):
+            column = table.column(place).cast(pa.timestamp("ms")).cast(pa.timestamp("ns", "Europe/Berlin"))
+            table = table.set_column(place, field.name, column)
+        if field.name in ("name", "plan"):
+            table = table.set_column(place, field.name, table.column(place).dictionary_encode())
+        if field.name == "churned":
+            table = table.set_column(place, field.name, table.column(place).cast(pa.float64()))
+    pa.parquet.write_table(table, path)
+    return path
+
+
+FORMATS: dict[str, tuple[Callable[[Path, list[Row]], Path], str]] = {
+    "csv": (write_csv, "csv"), "semicolons": (write_semicolons, "csv"), "gzip": (write_gzip, "csv.gz"),
+    "lines": (write_lines, "jsonl"), "parquet": (write_parquet, "parquet"), "times": (write_times, "parquet"),
+    "feather": (write_feather, "feather"), "stream": (write_stream, "arrows"),
+}  # fmt: skip
+
+
+def without(rows: list[Row], *names: str) -> list[Row]:
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
+class Replayed:
+    """What a run of the command says."""
+
+    def __init__(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], config: str, *words: object
+    ) -> None:
+        (folder / "c.yaml").write_text(config)
+        names = ("metrics", "alarms", "dead-letters", "comparisons")
+        outs = [f"--{name}-out={folder / name}" for name in names] + [f"--summary={folder / 's'}"]
+        self.status = main(["replay", "--config", str(folder / "c.yaml"), *map(str, words), *outs])
+        self.said = capsys.readouterr().err
+        self.files = {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+        summary = folder / "s"
+        self.summary: Any = json.loads(summary.read_bytes() or b"null") if summary.exists() else None
+
+    @property
+    def letters(self) -> list[Any]:
+        return [json.loads(line) for line in self.files["dead-letters"].splitlines()]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Replayed]:
+    """Runs the command; the loops are compiled already."""
+    monkeypatch.setattr("prequential.cli.replay.compile_loops", lambda *arguments: None)
+    return lambda config, *words: Replayed(tmp_path, capsys, config, *words)
+
+
+def digits(replayed: Replayed) -> dict[str, bytes]:
+    """All that was written."""
+    assert replayed.status == 0, replayed.said
+    return replayed.files
+
+
+#: What JSON lines of the pipeline's own shape give, by whether they are in order.
+EXPECTED: dict[bool, dict[str, bytes]] = {}
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "in disorder"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_records_are_the_same_messages(
+    tmp_path: Path, run: Callable[..., Replayed], form: str, shuffled: bool
+) -> None:
+    """Bit for bit, whatever the format and the order of rows that have different times."""
+    predictions, labels = log(shuffled=shuffled)
+    if shuffled not in EXPECTED:
+        both = enumerate(records_of(predictions, labels))
+        plain = [write_lines(tmp_path / f"{i}.jsonl", rows) for i, rows in both]
+        settings = "defaults: {segments: [plan], label_horizon: 10d, emit: {outcomes: 50}}"
+        EXPECTED[shuffled] = digits(run(settings, "--predictions", plain[0], "--labels", plain[1]))
+    expected = EXPECTED[shuffled]
+    assert expected["metrics"].count(b"\n") > 100
+    assert expected["comparisons"]
+    write, ending = FORMATS[form]
+    files = [write(tmp_path / f"{i}.{ending}", rows) for i, rows in enumerate((predictions, labels))]
+    config = LOG.format(unit="ms", more="format: csv" if form == "semicolons" else "")
+    if form == "times":
+        config = config.replace(", unit: ms", "")
+    found = digits(run(config, "--predictions", files[0], "--labels", files[1]))
+    assert found == expected
+
+
+def test_files_with_our_names_need_no_mapping(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    predictions, labels = records_of(*log(60))
+    plain = write_lines(tmp_path / "p.jsonl", predictions), write_lines(tmp_path / "l.jsonl", labels)
+    expected = digits(run("", "--predictions", plain[0], "--labels", plain[1]))
+    parquet = [write_parquet(tmp_path / f"{i}.parquet", rows) for i, rows in enumerate((predictions, labels))]
+    assert digits(run("", "--predictions", parquet[0], "--labels", parquet[1])) == expected
+    flat = [
+        {k: v for k, v in row.items() if k not in ("y_proba", "segments")}
+        | {f"y_proba.{k}": v for k, v in row["y_proba"].items()} | {"segments.plan": row["segments"]["plan"]}
+        for row in predictions
+    ]  # fmt: skip
+    tables = write_csv(tmp_path / "p.csv", flat), write_csv(tmp_path / "l.csv", labels)
+    assert digits(run("", "--predictions", tables[0], "--labels", tables[1])) == expected
+
+
+#: Predictions and labels of the same rows.
+ROWS: list[Row] = [
+    {"stream": "s", "model": "m", "instance_id": i, "y_pred": i % 2, "y_true": i // 2 % 2, "ts": START + i}
+    for i in range(40)
+]
+
+
+class TestOneFile:
+    def test_a_label_follows_its_prediction(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+        """Test, then train: the baseline knows all labels before, and no later one."""
+        rows = [dict(row) for row in ROWS]
+        path = write_csv(tmp_path / "rows.csv", rows)
+        found = digits(run("", "--predictions", path, "--labels", path))
+        for row in rows:
+            row["ts"] = None
+        path = write_csv(tmp_path / "rows.csv", rows)
+        timeless = digits(run("", "--predictions", path, "--labels", path))
+        for files in (found, timeless):
+            last = {(m["stage"], m["estimator"]): m for m in map(json.loads, files["metrics"].splitlines())}
+            own = last["initial", "all"]
+            truth = [row["y_true"] for row in rows]
+            assert own["outcomes"] == len(rows)
+            assert own["measures"]["p_per"] == sum(a == b for a, b in pairwise(truth)) / len(rows)
+            right = sum(row["y_pred"] == row["y_true"] for row in rows)
+            assert own["measures"]["accuracy"] == right / len(rows)
+
+    def test_labels_may_have_a_time_of_their_own_or_be_missing(
+        self, tmp_path: Path, run: Callable[..., Replayed]
+    ) -> None:
+        rows = [
+            {**row, "label_ts": row["ts"] + 7, "y_true": "" if place >= 30 else row["y_true"]}
+            for place, row in enumerate(ROWS)
+        ]
+        path = write_csv(tmp_path / "rows.csv", rows)
+        found = run("", "--predictions", path, "--labels", path)
+        assert found.summary["records"]["labels"]["read"] == 30
+        assert found.summary["records"]["predictions"]["waiting"] == 10
+        plain = [
+            write_lines(tmp_path / "p.jsonl", without(ROWS, "y_true")),
+            write_lines(
+                tmp_path / "l.jsonl",
+                [{**row, "ts": row["ts"] + 7} for row in without(ROWS[:30], "y_pred", "model")],
+            ),
+        ]
+        expected = digits(run("", "--predictions", plain[0], "--labels", plain[1]))
+        assert digits(found) == expected
+
+    def test_lines_may_be_one_file_too(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+        path = write_lines(tmp_path / "rows.jsonl", ROWS)
+        found = run("", "--predictions", path, "--labels", path)
+        assert found.summary["outcomes"][0]["outcomes"] == len(ROWS)
+
+    def test_columns_of_two_models(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+        """A mapping for each; what isn't said of labels is as it is of predictions."""
+        rows = [{"id": i, "champion": i % 2, "challenger": i % 3 == 0, "truth": i % 2} for i in range(30)]
+        path = write_csv(tmp_path / "rows.csv", rows)
+        config = """\
+files:
+  predictions:
+  - {stream: {const: s}, instance_id: id, model: {const: a}, y_pred: champion}
+  - stream: {const: s}
+    instance_id: id
+    model: {const: b}
+    y_pred: {path: challenger, map: {true: 1, false: 0}}
+  labels: {y_true: truth}
+"""
+        found = run(config, "--predictions", path, "--labels", path)
+        assert found.status == 0, found.said
+        measures = {one["model"]: one["measures"]["all"]["accuracy"] for one in found.summary["sequences"]}
+        right = sum((i % 3 == 0) == i % 2 for i in range(30))
+        assert measures == {"a": 1.0, "b": right / 30}
+        assert found.summary["comparisons"][0]["outcomes"] == 30
+
+
+WRONG = [
+    ("at, unit", "ta, unit", 10,
+     "files.predictions.ts: {p} has no column ta; its columns: customer, at, name, release, plan, score"),
+    ("model: name\n", "\n", 3,
+     "files.predictions: {p} has no column model; its columns: customer, at, name, release, plan, score; "
+     "expected files.predictions.model to say where it is, or {{const: …}} for a fixed one"),
+    ("y_true: churned", "y_true: churn", 15,
+     "files.labels.y_true: {l} has no column churn; its columns: customer, known, churned"),
+    ("unit: ms}}\n    seg", "unit: s}}\n    seg", 10,
+     "files.predictions.ts: at is 1700000000000 in the first record of {p} that has it, the year 55840 in s: "
+     "expected unit: ms"),
+    ("known, unit: ms", "known, unit: rfc3339", 16,
+     "files.labels.ts: known is {known} in the first record of {l} that has it, which is no time in rfc3339: "
+     "expected unit: ms"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "other", "line", "sentence"), WRONG, ids=[w[1].strip() for w in WRONG])
+def test_what_is_configured_wrongly_is_said(
+    tmp_path: Path, run: Callable[..., Replayed], text: str, other: str, line: int, sentence: str
+) -> None:
+    predictions, labels = log(20)
+    p, truth = write_csv(tmp_path / "p.csv", predictions), write_csv(tmp_path / "l.csv", labels)
+    template = LOG.replace("{unit}", "ms").replace("    {more}\n", "    format: csv\n")
+    assert template.count(text) == 1
+    config = template.replace(text, other).replace("{{", "{").replace("}}", "}")
+    found = run(config, "--predictions", p, "--labels", truth)
+    assert found.status == 2
+    expected = sentence.format(p=p, l=truth, known=labels[0]["known"])
+    assert found.said == f"prequential: {tmp_path / 'c.yaml'} line {line}: {expected}\n"
+
+
+def test_paths_that_no_line_has_are_said_with_the_fields_of_the_first(
+    tmp_path: Path, run: Callable[..., Replayed]
+) -> None:
+    rows = [{"request": {"id": i, "at": START}, "score": 0.5, "tag": None} for i in range(3)]
+    path = write_lines(tmp_path / "rows.jsonl", rows)
+    config = """\
+files:
+  predictions:
+    stream: {const: s}
+    model: tag
+    instance_id: request.uid
+    y_pred: score
+  labels: {y_true: tag}
+"""
+    found = run(config, "--predictions", path, "--labels", path)
+    assert (found.status, found.said) == (
+        2,
+        f"prequential: {tmp_path / 'c.yaml'} line 5: files.predictions.instance_id: {path} has no field "
+        "request.uid; fields of its first record: request {id, at}, score, tag\n",
+    )
+
+
+def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    path = write_csv(tmp_path / "rows.csv", [{"id": 1, "y": 1}])
+    found = run("files: {labels: {ts: at}}", "--predictions", path, "--labels", path)
+    assert found.status == 2
+    assert [line.partition(" has no column ")[2].partition(";")[0] for line in found.said.splitlines()] == [
+        "stream", "model", "instance_id", "y_pred", "at", "y_true",
+    ]  # fmt: skip
+
+
+def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    predictions, labels = records_of(*log(5))
+    p = write_parquet(tmp_path / "p.parquet", predictions)
+    truth = write_csv(tmp_path / "l.csv", without(labels, "ts"))
+    found = run("", "--predictions", p, "--labels", truth)
+    assert found.status == 2
+    assert found.said == (
+        f"prequential: the labels in '{truth}' have no ts, the predictions have: expected files.labels.ts to "
+        "say where it is, or none in any of the files (then the order of rows is that of time)\n"
+    )
+
+
+def test_without_any_times_rows_are_in_order_of_time(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    """All labels come after all predictions, since nothing says when they did."""
+    predictions, labels = (without(rows, "ts", "y_proba", "segments") for rows in records_of(*log(30)))
+    p, truth = write_csv(tmp_path / "p.csv", predictions[::2]), write_csv(tmp_path / "l.csv", labels)
+    found = run("", "--predictions", p, "--labels", truth)
+    assert found.status == 0, found.said
+    assert found.summary["records"]["labels"]["used"] == 30
+    last = json.loads(found.files["metrics"].splitlines()[-1])
+    assert last["ts"] == 30 + 29
+
+
+class TestCellsThatCannotBeUsed:
+    def test_they_are_dead_letters_with_the_number_of_their_row(
+        self, tmp_path: Path, run: Callable[..., Replayed]
+    ) -> None:
+        lines = [
+            b"stream,model,instance_id,y_pred,y_true,ts,note", b's,m,1,UP,UP,1000,"two', b'lines"', b"",
+            b"s,m,,UP,UP,2000,", b"s,m,3,UP,UP", b"s,m,4,\xff,UP,4000,", b"s,m,5,UP,UP,soon,\xe4",
+            b"s,m,6,UP,UP,1e4,", "s,m,7,ÜP,UP,11000,".encode(),
+        ]  # fmt: skip
+        path = tmp_path / "rows.csv"
+        path.write_bytes(b"\r\n".join(lines))
+        found = run("", "--predictions", path, "--labels", path)
+        assert found.status == 0, found.said
+        rows = [(one["topic"], one["offset"], one["error"]) for one in found.letters]
+        assert rows == [
+            ("predictions", 1, "instance_id is missing"),
+            ("predictions", 2, "the row has 5 cells: expected 7, as the first line has"),
+            ("predictions", 3, r"y_pred is '\udcff': expected Unicode without surrogates"),
+            ("predictions", 4, "ts is 'soon': expected epoch milliseconds or an RFC 3339 time with offset"),
+            ("labels", 1, "instance_id is missing"),
+            ("labels", 2, "the row has 5 cells: expected 7, as the first line has"),
+            ("labels", 4, "ts is 'soon': expected epoch milliseconds or an RFC 3339 time with offset"),
+        ]
+        assert json.loads(found.letters[0]["value"]) == {
+            "stream": "s", "model": "m", "instance_id": "", "y_pred": "UP", "y_true": "UP", "ts": "2000",
+            "note": "",
+        }  # fmt: skip
+        assert json.loads(found.letters[1]["value"]) == ["s", "m", "3", "UP", "UP"]
+        assert f"(first: {path} row 2)" in found.said
+        assert [one["outcomes"] for one in found.summary["outcomes"]] == [3]
+
+    @pytest.mark.parametrize("write", [write_parquet, write_feather, write_lines])
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_so_are_those_of_other_formats(
+        self, tmp_path: Path, run: Callable[..., Replayed], write: Any, reverse: bool
+    ) -> None:
+        rows = [
+            {"stream": "s", "model": "m", "instance_id": str(i), "y_pred": 0.5 if i == 7 else i % 2,
+             "y_true": 1, "ts": START + i} for i in range(20)
+        ]  # fmt: skip
+        rows[3]["instance_id"] = None
+        if reverse:
+            rows.reverse()
+        path = write(tmp_path / "rows.x", rows)
+        found = run("", "--predictions", path, "--labels", path)
+        assert found.status == 0, found.said
+        places = {one["error"]: one["offset"] for one in found.letters if one["topic"] == "predictions"}
+        assert places == {
+            "instance_id is missing": 16 if reverse else 3,
+            "class 0.5 is a fraction: expected a string, an integer or a boolean": 12 if reverse else 7,
+        }
+        for one in found.letters:
+            assert json.loads(one["value"])["ts"] == rows[one["offset"]]["ts"]
+
+
+def test_standard_input(
+    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known by what it begins with, or by what the configuration says."""
+    predictions, labels = records_of(*log(30))
+    p, truth = write_parquet(tmp_path / "p.parquet", predictions), write_csv(tmp_path / "l.csv", labels)
+    expected = digits(run("", "--predictions", p, "--labels", truth))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(p.read_bytes())))
+    assert digits(run("", "--predictions", "-", "--labels", truth)) == expected
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(truth.read_bytes())))
+    config = "files: {labels: {format: csv, ts: ts}}"
+    assert digits(run(config, "--predictions", p, "--labels", "-")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "form", "status", "said"),
+    [
+        ("p.parquet", b"PAR1garbage", "", 1, "can't read"),
+        ("p.arrow", b"ARROW1garbage", "", 1, "can't read"),
+        ("p.csv", b"", "", 2, "is empty: expected a line with the names of its columns"),
+        ("p.csv", b"a,b,a\n1,2,3\n", "", 2, "has the column 'a' twice: expected a name for each"),
+        ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as the configuration says"),
+        ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as the configuration says"),
+        ("p.csv.gz", gzip.compress(b"stream,model\n")[:-4], "", 1, "can't read"),
+        ("p.gz", gzip.compress(b"PAR1"), "", 2, "is parquet in gzip: expected parquet, which is compressed"),
+        ("p.csv", b'a,b\n"' + b"x" * (2 << 20), "", 1, "field larger than field limit"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_read(
+    tmp_path: Path, run: Callable[..., Replayed], name: str, content: bytes, form: str, status: int, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    fields = "stream: a, model: a, instance_id: a, y_pred: a"
+    config = f"files: {{predictions: {{{f'format: {form}, ' if form else ''}{fields}}}}}"
+    labels = write_lines(tmp_path / "l.jsonl", [])
+    found = run(config, "--predictions", path, "--labels", labels)
+    assert found.status == status
+    assert said in found.said
+    assert str(path) in found.said
+    assert found.said.count("\n") == 1
+
+
+def test_what_pyarrow_is_needed_for_is_said(
+    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictions, labels = records_of(*log(5))
+    p, truth = write_parquet(tmp_path / "p.parquet", predictions), write_csv(tmp_path / "l.csv", labels)
+    monkeypatch.setitem(sys.modules, "prequential.tables.arrowfile", None)
+    found = run("", "--predictions", p, "--labels", truth)
+    assert (found.status, found.said) == (
+        2, f"prequential: '{p}' is parquet, which needs pyarrow: pip install 'prequential[files]'\n",
+    )  # fmt: skip

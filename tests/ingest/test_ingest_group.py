@@ -1,0 +1,98 @@
+"""Membership and offsets: what a replaced member may write, and what happens where records are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from ingesting import IngestProcess, create_sources, produce, write_config, written
+from prequential.config import Config, load_config
+from prequential.ingest.reading import Assignment, SourceFetcher, generation_of
+from prequential.ingest.writer import Writer
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.worker.transactions import Expelled, Outgoing
+
+from tests.worker.processes import HANGS, eventually, read_topic
+
+pytestmark = pytest.mark.kafka
+
+SOURCE = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
+
+
+class Member:
+    """A process's part in the group, without the process."""
+
+    def __init__(self, config: Config, topic: str) -> None:
+        self.assignment: Assignment | None = None
+        self.fetcher = SourceFetcher(config, [topic], self._assigned)
+        self.fetcher.subscribe()
+
+    def _assigned(self, assignment: Assignment | None) -> None:
+        self.assignment = assignment
+
+    def await_assignment(self, *others: Member) -> Assignment:
+        def assigned() -> bool:
+            for one in (self, *others):
+                one.fetcher.fetch(monotonic())
+            return self.assignment is not None
+
+        eventually("an assignment", assigned)
+        assert self.assignment is not None
+        return self.assignment
+
+
+def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """By the membership of before a rebalance nothing is committed, neither messages nor offsets."""
+    topic = create_sources(cluster, log=1)["log"]
+    config = load_config(str(write_config(tmp_path, cluster, {topic: SOURCE})))
+    message = Outgoing(cluster.topic("labels"), b"s", b"{}", None, 0)
+    former = Member(config, topic)
+    then = former.await_assignment()
+    assert then.places == ((topic, 0),)
+    assert generation_of(then.metadata) > 0
+    writer = Writer(config)
+    writer.take_over()
+    writer.write([message], {(topic, 0): 5}, then.metadata)
+    assert former.fetcher.committed(then.places) == {(topic, 0): 5}
+
+    successor = Member(config, topic)
+    former.assignment = None
+    former.await_assignment(successor)  # there are two members now
+    with pytest.raises(Expelled):
+        writer.write([message], {(topic, 0): 9}, then.metadata)
+    assert successor.fetcher.committed(then.places) == {(topic, 0): 5}
+    assert len(read_topic(cluster, "labels")) == 1
+    owner = former if former.assignment and former.assignment.places else successor
+    writer.write([message], {(topic, 0): 9}, owner.await_assignment(former, successor).metadata)
+    assert len(read_topic(cluster, "labels")) == 2
+    for member in (former, successor):
+        member.fetcher.stop()
+
+
+def test_outside_of_a_group_there_is_no_generation() -> None:
+    """Offsets without one would be taken from anybody."""
+    consumer = Consumer({"bootstrap.servers": "localhost:1", "group.id": "g", "log_level": 0})
+    assert generation_of(consumer.consumer_group_metadata()) == -1
+    consumer.close()
+
+
+def test_records_that_are_gone(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """What retention removed before it was read is counted and said; the rest goes on."""
+    topic = create_sources(cluster, log=1)["log"]
+    path = write_config(tmp_path, cluster, {topic: SOURCE})
+    produce(cluster, topic, [(None, {"id": number, "truth": True}) for number in range(100)])
+    group = Consumer(cluster.client(**{"group.id": load_config(str(path)).ingest_group}))
+    group.commit(offsets=[TopicPartition(topic, 0, 10)], asynchronous=False)
+    group.close()
+    admin = connect(cluster)
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 50)]).values():
+        deleted.result(HANGS)
+    with IngestProcess(path) as process:
+        eventually("all is written", lambda: len(read_topic(cluster, "labels")) >= 50)
+        [lost] = process.metrics()["prequential_ingest_lost_total"].values()
+        assert lost == 40
+        assert "offset 10 isn't there (any more)" in process.log
+        assert process.stop() == 0
+    assert [int(value["instance_id"]) for _, _, value in written(cluster, "labels")] == list(range(50, 100))

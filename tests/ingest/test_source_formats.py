@@ -1,0 +1,235 @@
+"""What records of each format become: by hand, for every form that a record may have."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prequential.ingest.counting import Counts
+from prequential.topics.decoding import KINDS, decode
+from translating import WRITTEN, become, record, translator
+
+LABELS = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
+
+
+def test_every_form_of_a_field(tmp_path: Path) -> None:
+    """Every form of a field at once, and nothing for a record that `when` leaves out."""
+    translate = translator(tmp_path, {
+        "as": "predictions", "format": "json", "stream": {"const": "fraud"},
+        "instance_id": "value.request.id",
+        "model": "value.model.name", "model_version": "value.model.version",
+        "y_pred": {"path": "value.score", "threshold": 0.7, "above": "fraud", "below": "ok"},
+        "y_proba": {"fraud": "value.score"}, "ts": {"path": "value.at", "unit": "s"},
+        "segments": {"country": "value.customer.country"}, "when": "value.kind = score",
+    })  # fmt: skip
+    value = {
+        "kind": "score", "request": {"id": 7}, "model": {"name": "nb", "version": 3}, "score": 0.75,
+        "at": 12.5, "customer": {"country": "DE"},
+    }  # fmt: skip
+    [(topic, key, content), letter] = become(translate, [
+        record(value), record({**value, "kind": "trace", "score": None}), record({**value, "model": None}),
+    ])  # fmt: skip
+    assert (topic, key) == ("predictions", b"fraud")
+    assert content == {
+        "stream": "fraud", "model": "nb", "instance_id": "7", "y_pred": "fraud", "ts": 12_500,
+        "y_proba": {"fraud": 0.75, "ok": 0.25}, "segments": {"country": "DE"}, "model_version": "3",
+    }  # fmt: skip
+    assert letter[0] == "dead-letters"
+    assert letter[2] == "value.model.name is missing"
+
+
+def test_records_own_time_where_none_is_given(tmp_path: Path) -> None:
+    """`ts` absent: the source record's timestamp."""
+    [(_, _, content)] = become(translator(tmp_path, LABELS), [record({"id": "a", "truth": True})])
+    assert content == {"stream": "s", "instance_id": "a", "y_true": True, "ts": WRITTEN}
+
+
+def test_keys_headers_topics_and_timestamps(tmp_path: Path) -> None:
+    """Paths into all that a record has."""
+    source = {
+        "as": "labels", "stream": "topic", "instance_id": "key.id", "y_true": "headers.x-truth",
+        "ts": "timestamp", "when": ["headers.x-truth", "value.final != no"],
+    }  # fmt: skip
+    translate = translator(tmp_path, source)
+    made = become(translate, [
+        record({"final": "yes"}, b'{"id": 5}', {"x-truth": b"UP"}),
+        record({"final": "no"}, b'{"id": 6}', {"x-truth": b"UP"}),
+        record({}, b'{"id": 7}'),
+        record({}, b"{", {"x-truth": b"UP"}),
+    ])  # fmt: skip
+    assert made[0][2] == {"stream": "source", "instance_id": "5", "y_true": "UP", "ts": WRITTEN}
+    assert [content for _, _, content in made[1:]] == ["key: input data was truncated"]
+
+
+def test_one_record_for_several_inputs_is_all_or_nothing(tmp_path: Path) -> None:
+    """A list of mappings, two of them for one input: in the order of the records, none written by half."""
+    ids = {"stream": "value.stream", "instance_id": "value.id"}
+    translate = translator(tmp_path, [
+        {"as": "instances", **ids},
+        {"as": "predictions", **ids, "model": {"const": "a"}, "y_pred": "value.a"},
+        {"as": "predictions", **ids, "model": {"const": "b"}, "y_pred": "value.b", "when": "value.b"},
+    ])  # fmt: skip
+    good = {"stream": "s", "id": 1, "a": "x", "b": "y"}
+    records = [good, {**good, "id": 2, "b": None}, {**good, "a": None}]
+    made = become(translate, list(map(record, records)))
+    assert [(topic, content["instance_id"], content.get("model")) for topic, _, content in made[:-1]] == [
+        ("instances", "1", None), ("predictions", "1", "a"), ("predictions", "1", "b"),
+        ("instances", "2", None), ("predictions", "2", "a"),
+    ]  # fmt: skip
+    assert made[-1][2] == "value.a is missing"
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_debezium(tmp_path: Path, wrapped: bool) -> None:
+    """The row as it is now; tombstones and deletions mean nothing."""
+    row = "value.payload.after" if wrapped else "value.after"
+    source = {
+        "as": "labels", "stream": {"const": "fraud"}, "instance_id": f"{row}.request_id",
+        "y_true": {"path": f"{row}.chargeback", "map": {"1": "fraud", "0": "ok"}},
+        "ts": {"path": f"{row}.updated", "unit": "us"},
+    }  # fmt: skip
+    counts = Counts()
+    translate = translator(tmp_path, source)
+    after = {"request_id": "r", "chargeback": 1, "updated": 1_700_000_000_000_000}
+    events: list[Any] = [
+        {"before": None, "after": after, "op": "c"}, {"before": after, "after": None, "op": "d"},
+        {"before": None, "after": {**after, "chargeback": 2}, "op": "u"},
+    ]  # fmt: skip
+    messages = [record({"schema": {}, "payload": event} if wrapped else event) for event in events]
+    messages.append(record(None))
+    made = become(translate, messages)
+    assert made[0][2] == {"stream": "fraud", "instance_id": "r", "y_true": "fraud", "ts": 1_700_000_000_000}
+    assert [content for _, _, content in made[1:]] == [f"{row}.chargeback is 2: expected 0 or 1"]
+    translate.translate(3, messages, counts)
+    assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"{", "value: input data was truncated"),
+        (b'{"id": 1} x', "value: JSON is malformed: trailing characters (byte 11)"),
+        (b'"\xff"', "value: not UTF-8: byte 0xff can't be decoded"),
+        (b"[" * 5_000, "value: JSON is nested too deeply"),
+        (b"[1]", "value.id is missing"),
+        (b'{"id": {"x": 1}, "truth": "UP"}', "value.id is {'x': 1}: expected a string or a whole number"),
+        (b'{"id": "' + b"x" * 300 + b'", "truth": "UP"}', "value.id '"),
+        (b"", "value: input data was truncated"),
+    ],
+)
+def test_unfit_records(tmp_path: Path, value: bytes, reason: str) -> None:
+    """Each by itself and among good ones becomes a dead letter, byte for byte."""
+    translate = translator(tmp_path, LABELS)
+    good = record({"id": 1, "truth": "UP"})
+    [(topic, key, error)] = become(translate, [record(value, b"k")])
+    assert (topic, key) == ("dead-letters", b"k")
+    assert error.startswith(reason)
+    assert [topic for topic, *_ in become(translate, [good, record(value), good])] == [
+        "labels", "labels", "dead-letters",
+    ]  # fmt: skip
+    letter = translate.translate(3, [record(value, b"k", offset=17)], Counts())[0]
+    assert letter[2] == value
+    assert dict(letter[3])["topic"] == b"source"
+    assert dict(letter[3])["partition"] == b"3"
+    assert dict(letter[3])["offset"] == b"17"
+    assert letter[4] == 1, "partitions of dead letters may be fewer"
+
+
+def test_a_message_that_is_too_large_is_a_dead_letter(tmp_path: Path) -> None:
+    """The inputs take 1 MiB: what would be more can't stop the process."""
+    source = {
+        "as": "predictions", "stream": {"const": "s"}, "model": {"const": "m"}, "instance_id": "value.id",
+        "y_pred": "value.y", "segments": "value.segments",
+    }  # fmt: skip
+    value = {"id": 1, "y": "a", "segments": {f"{n}" * 40: "x" * 200 for n in range(10_000)}}
+    [(topic, _, reason)] = become(translator(tmp_path, source), [record(value)])
+    assert topic == "dead-letters"
+    assert "at most 1048576 are allowed" in reason
+
+
+def test_what_is_written_is_what_the_pipeline_takes(tmp_path: Path) -> None:
+    """Odd but allowed values: each message decodes, as the record that was meant."""
+    source = {
+        "as": ["instances", "predictions"], "stream": "value.s", "instance_id": "value.id",
+        "model": "value.m", "y_pred": "value.y", "y_proba": "value.p", "segments": {"c": "value.c"},
+        "ts": "value.t",
+    }  # fmt: skip
+    values = [
+        {"s": "ü\u2028", "id": 2**62, "m": "m", "y": True, "p": {"a": 0.1, "b": 0.9}, "c": 5, "t": 1.0},
+        {"s": "s", "id": "", "m": 3, "y": -1.5, "c": None, "t": "1970-01-01T00:00:01Z"},
+        {"s": "s", "id": 1.0, "m": "m", "y": 10**30, "t": None},
+    ]
+    translate = translator(tmp_path, source)
+    for topic, _, value, headers, _ in translate.translate(3, list(map(record, values)), Counts()):
+        if not headers:
+            assert decode(KINDS.index(topic), [value]).reasons == {}
+
+
+# ---- CloudEvents
+
+REQUESTS = {
+    "as": "instances", "format": "cloudevents", "stream": "value.inferenceservicename",
+    "instance_id": "value.id", "ts": {"path": "value.time", "unit": "rfc3339"},
+    "when": "value.type = org.kubeflow.serving.inference.request",
+}  # fmt: skip
+RESPONSES = {
+    "as": "predictions", "format": "cloudevents", "stream": "value.inferenceservicename",
+    "instance_id": "value.id", "model": "value.data.model_name", "y_pred": "value.data.outputs.0.data.0",
+    "when": "value.type = org.kubeflow.serving.inference.response",
+}  # fmt: skip
+ATTRIBUTES = {
+    "specversion": "1.0", "id": "8a1f", "source": "http://localhost:9081/", "time": "2023-11-14T22:13:20Z",
+    "inferenceservicename": "fraud", "namespace": "ml", "component": "predictor", "endpoint": "default",
+}  # fmt: skip
+DATA = {
+    "request": {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1.0, 2.0]}]},
+    "response": {"model_name": "fraud-v2", "outputs": [{"name": "y", "datatype": "INT64", "data": [1]}]},
+}
+
+
+def event(what: str, mode: str) -> tuple[Any, dict[str, bytes]]:
+    """An event of KServe's payload logger, in one of the modes of Knative: value and headers."""
+    attributes = {**ATTRIBUTES, "type": f"org.kubeflow.serving.inference.{what}"}
+    if mode == "binary":
+        headers = {f"ce_{name}": text.encode() for name, text in attributes.items()}
+        return DATA[what], {**headers, "content-type": b"application/json; charset=utf-8"}
+    content: dict[str, Any] = {"data": DATA[what]}
+    if mode == "base64":
+        content = {"data_base64": base64.b64encode(json.dumps(DATA[what]).encode()).decode()}
+    value = {**attributes, "datacontenttype": "application/json", **content}
+    return value, {"content-type": b"application/cloudevents+json; charset=UTF-8"}
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured", "base64"])
+def test_requests_and_responses_of_kserve(tmp_path: Path, mode: str) -> None:
+    """One id for both, whatever the mode."""
+    events = [event("request", mode), event("response", mode)]
+    messages = [record(value, None, headers) for value, headers in events]
+    [(instances, _, instance), (predictions, _, prediction)] = become(
+        translator(tmp_path, [REQUESTS, RESPONSES]), messages
+    )
+    assert (instances, predictions) == ("instances", "predictions")
+    assert instance == {"stream": "fraud", "instance_id": "8a1f", "ts": 1_700_000_000_000}
+    assert prediction == {
+        "stream": "fraud", "model": "fraud-v2", "instance_id": "8a1f", "y_pred": 1, "ts": WRITTEN,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "reason"),
+    [
+        ({"id": 1}, {}, "value: it is no CloudEvent: expected headers ce_id and ce_type"),
+        ({"data": {}}, {"content-type": b"application/cloudevents+json"}, "value: it is no CloudEvent"),
+        (b"<x/>", {"content-type": b"application/cloudevents+xml"}, "value: content-type is"),
+        ([], {"content-type": b"application/cloudevents-batch+json"}, "value: content-type is"),
+        (b"{", {"ce_id": b"1", "ce_type": b"t"}, "value: input data was truncated"),
+    ],
+)
+def test_what_is_no_event(tmp_path: Path, value: Any, headers: dict[str, bytes], reason: str) -> None:
+    """One sentence for each."""
+    [(topic, _, error)] = become(translator(tmp_path, REQUESTS), [record(value, None, headers)])
+    assert topic == "dead-letters"
+    assert error.startswith(reason)

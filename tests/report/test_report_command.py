@@ -1,0 +1,209 @@
+"""`prequential report`, its Markdown and its conditions, and `replay --report`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from boards import a_drift, alarm, comparison, incident, metrics
+from prequential.cli.main import main
+from prequential.config import Config, Objective, StreamConfig
+from prequential.dashboard.history import History
+from prequential.report import markdown, parse_condition
+from prequential.topics.errors import UsageError
+from prequential.watching.tail import Record
+
+
+def history_of(*records: Record, config: Config | None = None) -> History:
+    history = History(config)
+    for record in records:
+        history.update(*record)
+    return history
+
+
+def lines(*records: Record) -> bytes:
+    return b"".join((record.value or b"") + b"\n" for record in records)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with a replay's outputs."""
+    (tmp_path / "metrics.jsonl").write_bytes(
+        lines(*a_drift(), *a_drift(estimator="all"), metrics(6000, 0.95, model="tree", estimator="all"))
+    )
+    (tmp_path / "comparisons.jsonl").write_bytes(lines(comparison()))
+    (tmp_path / "alarms.jsonl.gz").write_bytes(gzip.compress(lines(alarm())))
+    (tmp_path / "incidents.jsonl").write_bytes(lines(incident()))
+    return tmp_path
+
+
+class TestConditions:
+    def failures(self, text: str, *records: Record) -> list[str]:
+        return [one.sentence for one in parse_condition(text).check(history_of(*records)) if one.failed]
+
+    def test_of_each_model_over_all_history(self) -> None:
+        some = metrics(estimator="all", accuracy=0.8), metrics(accuracy=0.1), metrics(accuracy=0.2,
+            stage="initial")
+        assert self.failures("accuracy < 0.8", *some) == []
+        assert self.failures("accuracy <= 0.8", *some) == ["elec2 / nb, final, all: accuracy 0.8"]
+        assert self.failures("accuracy>0.5", *some) == ["elec2 / nb, final, all: accuracy 0.8"]
+
+    def test_selectors(self) -> None:
+        some = [
+            metrics(model="nb", accuracy=0.1), metrics(model="tree", accuracy=0.2),
+            metrics(model="@majority", accuracy=0.3), metrics(accuracy=0.4, stage="initial"),
+            metrics(accuracy=0.5, estimator="fading:0.9"), metrics(accuracy=0.6, segment="country=fr"),
+            metrics(accuracy=0.7, stream="other, with a comma"),
+        ]  # fmt: skip
+        assert len(self.failures("accuracy < 1", *some)) == 3
+        assert self.failures("accuracy[model=tree] < 1",
+            *some) == ["elec2 / tree, final, window:1000: accuracy 0.2"]
+        assert len(self.failures("accuracy[model=@*] < 1", *some)) == 1
+        assert "initial, window:1000: accuracy 0.4" in self.failures("accuracy[stage=initial] < 1", *some)[0]
+        assert "fading:0.9: accuracy 0.5" in self.failures("accuracy[estimator=fading*] < 1", *some)[0]
+        assert "country=fr, final" in self.failures('accuracy[segment="country=*"] < 1', *some)[0]
+        assert "country=fr, final" in self.failures("accuracy[segment=country=fr, model=nb] < 1", *some)[0]
+        assert len(self.failures('accuracy[stream="other, with a comma"] < 1', *some)) == 1
+
+    def test_alarms_incidents_and_outcomes_count(self) -> None:
+        some = metrics(6000), alarm(5000), alarm(5001, stage="initial"), incident()
+        assert self.failures("alarms > 1", *some) == ["elec2 / nb: alarms 2"]
+        assert self.failures("alarms[stage=initial] > 1", *some) == []
+        assert self.failures("incidents > 0", *some) == ["elec2 / nb: incidents 1"]
+        assert self.failures("outcomes < 7000", *some) == ["elec2 / nb, final, window:1000: outcomes 6000"]
+
+    def test_what_cannot_be_told_fails(self) -> None:
+        assert self.failures("kappa_plus < 0", metrics()) == [
+            "elec2 / nb, final, window:1000: kappa_plus has no value (p_per_one)"
+        ]
+        assert "not among the measures" in self.failures("auc < 0.5", metrics())[0]
+        assert "no model that it is about" in self.failures("accuracy[model=x] < 0.5", metrics())[0]
+        assert "no model that it is about" in self.failures("accuracy[stage=bin:3] < 0.5", metrics())[0]
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("acuracy < 0.9", "no measure 'acuracy'; did you mean accuracy?"),
+            ("zzz < 0.9", "no measure 'zzz'; known: error, accuracy,"),
+            ("accuracy", "expected MEASURE"),
+            ("accuracy < ", "expected MEASURE"),
+            ("accuracy < x", "'x' is no number"),
+            ("accuracy < nan", "'nan' is no number"),
+            ("accuracy << 1", "expected MEASURE"),
+            ("accuracy[modl=nb] < 1", "'modl' is no selector; expected NAME=VALUE of stream, model"),
+            ("accuracy[nb] < 1", "'nb' is no selector"),
+            ("", "expected MEASURE"),
+        ],
+    )
+    def test_what_is_no_condition_is_quoted(self, text: str, said: str) -> None:
+        with pytest.raises(UsageError) as raised:
+            parse_condition(text)
+        assert str(raised.value).startswith(f"--fail-if {text!r}: ")
+        assert said in str(raised.value)
+
+
+class TestMarkdown:
+    def test_conditions_models_pairs_alarms_and_incidents(self) -> None:
+        config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.9})))
+        causes = [{"cause": "segment", "share": 0.7, "segment": "country=fr"}]
+        history = history_of(
+            metrics(6000, 0.75, estimator="all"), metrics(6000, 0.95, model="tree", estimator="all"),
+            comparison(),
+            alarm(), incident(causes=causes), config=config,
+        )  # fmt: skip
+        conditions = [parse_condition("accuracy < 0.9"), parse_condition("kappa < -1")]
+        assert markdown(history, "build 7", conditions) == """\
+## `build 7`
+
+- ❌ fails `accuracy < 0.9`: 1 of 2 fail
+  - `elec2 / nb, final, all: accuracy 0.75`
+- ✅ passes `kappa < -1`: 0 of 2 fail
+
+| stream | model | stage | estimator | outcomes | accuracy | kappa | kappa_per | p_per | p_maj |
+| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| `elec2` | `nb` | `final` | `all` | 6,000 | 0.750 ▼ | 0.500 | 0.100 | 0.700 | 0.500 |
+| `elec2` | `tree` | `final` | `all` | 6,000 | 0.950 | 0.900 | 0.100 | 0.700 | 0.500 |
+
+Which model is better (in brackets: where the difference is, with 95 % for all pairs and at all times):
+
+- `final: tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000`
+
+Drift alarms: 1
+
+- `elec2 / nb`: 1
+
+Incidents: 1
+
+- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70 %); 1 alarm`
+"""
+
+    def test_names_are_code(self) -> None:
+        said = markdown(history_of(metrics(model="a|b`<img src=x> @everyone", stream="x\n# y")))
+        assert "`` a\\|b`<img src=x> @everyone ``" in said
+        assert "\n# y" not in said
+
+
+class TestCommand:
+    def test_a_report_markdown_and_the_exit_status(
+        self, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(files)
+        words = ["report", "metrics.jsonl", "--comparisons", "comparisons.jsonl", "--alarms",
+            "alarms.jsonl.gz"]
+        words += ["--incidents", "incidents.jsonl", "--out", "report.html", "--markdown", "-"]
+        assert main([*words, "--fail-if", "accuracy < 0.5"]) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith("## `metrics.jsonl`\n\n- ✅ passes `accuracy < 0.5`")
+        assert "Incidents: 1" in said.out
+        assert 100_000 < (files / "report.html").stat().st_size < 2_000_000
+        assert main([*words, "--fail-if", "accuracy < 0.5", "--fail-if", "accuracy[model=tree] > 0.9"]) == 1
+        said = capsys.readouterr()
+        assert said.err == (
+            "prequential: elec2 / tree, final, all: accuracy 0.95: fails accuracy[model=tree] > 0.9\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("words", "status", "said"),
+        [
+            (["metrics.jsonl"], 2, "expected --out, --markdown or --fail-if"),
+            (["none.jsonl", "--out", "x.html"], 2, "can't read 'none.jsonl': No such file or directory"),
+            (["alarms.jsonl.gz", "--out", "x.html"], 1, "no metrics message in alarms.jsonl.gz"),
+            (["wrong.jsonl", "--out", "x.html"], 1, "wrong.jsonl, line 2: "),
+            (["empty.jsonl", "--out", "x.html"], 1, "no metrics message in empty.jsonl"),
+            (["metrics.jsonl", "--fail-if", "accuracy"], 2, "--fail-if 'accuracy': expected MEASURE"),
+        ],
+    )
+    def test_what_is_wrong_is_a_sentence(
+        self, files: Path, words: list[str], status: int, said: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        monkeypatch.chdir(files)
+        Path("wrong.jsonl").write_bytes(lines(metrics()) + b'{"stream": 1}\n')
+        Path("empty.jsonl").write_bytes(b"\n")
+        assert main(["report", *words]) == status
+        assert said in capsys.readouterr().err
+
+
+def test_a_replay_writes_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Path("predictions.jsonl").open("w") as predictions, Path("labels.jsonl").open("w") as labels:
+        for number in range(300):
+            about = {"stream": "elec2", "instance_id": number}
+            right = number < 200 or number % 2
+            prediction = {**about, "model": "nb", "y_pred": "UP" if right else "DOWN", "ts": 1000 * number}
+            print(json.dumps(prediction), file=predictions)
+            print(json.dumps({**about, "y_true": "UP", "ts": 1000 * number + 500}), file=labels)
+    Path("c.yaml").write_text("defaults: {positive_class: X}\n", encoding="utf-8")
+    words = ["replay", "--predictions", "predictions.jsonl", "--labels", "labels.jsonl", "--config", "c.yaml"]
+    assert main([*words, "--report", "r.html"]) == 0
+    written = Path("r.html").read_text(encoding="utf-8")
+    data = json.loads(written.split('id="report">')[1].split("</script>")[0])
+    assert data["board"]["title"] == "predictions.jsonl, labels.jsonl"
+    [row] = data["overview"]["rows"]
+    assert (row["model"], row["outcomes"]) == ("nb", 300)
+    assert row["values"]["accuracy"] == pytest.approx(250 / 300)
+    assert data["board"]["findings"] == ["elec2: positive_class `X` never seen among labels; seen: UP"]
+    assert data["models"][0]["series"]["final"]["outcomes"][-1] == 300

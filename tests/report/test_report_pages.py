@@ -1,0 +1,191 @@
+"""A report as one file: its size, what is in it, and what a browser shows of it without any server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from boards import START, a_drift, alarm, comparison, incident, metrics
+from prequential.config import Config, Objective, StreamConfig
+from prequential.dashboard.server import static_files
+from prequential.report import Report, write_report
+from prequential.report.html import MOST_BYTES, bundle
+from prequential.topics.outputs import Alarm, Metrics
+from prequential.watching.tail import Record
+
+from tests.browser import ready
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+EVIL = "</script><script>document.title='taken'</script><!--"
+
+
+def report_of(*records: Record, title: str = "a replay", config: Config | None = None) -> Report:
+    report = Report(title, config)
+    for record in records:
+        report.add(*record)
+    return report
+
+
+def data_of(written: bytes) -> dict[str, Any]:
+    """What the file carries."""
+    found = re.search(rb'<script type="application/json" id="report">(.*?)</script>', written, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+class TestSize:
+    def many(self, streams: int, models: int, messages: int) -> Iterator[Record]:
+        measures = {f"measure_{n}": n / 7 for n in range(20)}
+        for outcomes in range(1000, 1000 * messages + 1, 1000):
+            for s in range(streams):
+                for m in range(models):
+                    for stage in ("initial", "final"):
+                        yield metrics(
+                            outcomes, 0.5 + (s * models + m) / 20_000,
+                            stream=f"a-stream-with-a-long-name-{s}",
+                            model=f"m{m}", stage=stage, measures={"accuracy": s / streams, **measures},
+                        )  # fmt: skip
+
+    @pytest.mark.parametrize(("streams", "models", "messages"), [(1000, 5, 2), (30, 3, 100), (1, 2, 2000)])
+    def test_it_stays_below_two_megabytes(self, streams: int, models: int, messages: int) -> None:
+        report = Report("large")
+        for record in self.many(streams, models, messages):
+            report.add(*record)
+        for number in range(1, 600):
+            report.add(*incident(number, id=f"i{number}"))
+            report.add(*comparison(4000, model=f"m{number}"))
+        written = report.html()
+        assert len(written) < MOST_BYTES == 2_000_000
+        data = data_of(written)
+        assert data["overview"]["total"] == streams * models + 1  # an incident is of another one
+        shown = {(one["stream"], one["model"]) for one in data["models"]}
+        if len(shown) < data["overview"]["total"]:
+            said = f"pages of the {len(shown):,} worst of {streams * models + 1:,}"
+            assert said in data["board"]["left_out"]
+        # The worst are in it.
+        worst = [(row["stream"], row["model"]) for row in data["overview"]["rows"][: len(shown)]]
+        assert set(worst) == shown
+        assert len(written) > 300_000
+
+    def test_what_fits_is_whole(self) -> None:
+        config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.9})))
+        every = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A"), comparison(), alarm(),
+            incident()]
+        data = data_of(report_of(*every, config=config).html())
+        assert data["board"]["left_out"] is None
+        views = [(one["estimator"], one["segment"]) for one in data["models"]]
+        assert views == [("window:1000", None), ("all", None), ("window:1000", "arm=A")]
+        assert data["models"][0]["estimators"] == ["all", "window:1000"]
+        assert data["models"][0]["segments"] == ["arm=A"]
+        assert len(data["models"][0]["series"]["final"]["t"]) == 60
+        assert data["models"][0]["objective"] == {"accuracy": 0.9}
+        assert [len(data[name]) for name in ("pairs", "incidents")] == [1, 1]
+
+
+class TestSafety:
+    def test_its_policy_allows_exactly_its_own_scripts_and_styles(self) -> None:
+        written = report_of(*a_drift()).html().decode()
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', written)
+        assert policy is not None
+        parts = dict(part.strip().split(" ", 1) for part in policy[1].split(";"))
+        assert parts["default-src"] == "'none'"
+
+        def digests(pattern: str) -> list[str]:
+            bodies = re.findall(pattern, written, re.DOTALL)
+            return [
+                f"'sha256-{base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()}'"
+                for body in bodies
+            ]
+
+        assert parts["script-src"].split() == digests("<script>(.*?)</script>")
+        assert parts["style-src"].split() == digests("<style>(.*?)</style>")
+        assert "MIT" in written  # the library's licence goes with it
+
+    def test_names_cannot_leave_the_data(self) -> None:
+        report = report_of(metrics(stream=EVIL, model=EVIL), title=EVIL)
+        report.findings.append(EVIL)
+        written = report.html().decode()
+        assert EVIL not in written
+        assert written.count("<script") == 3
+        assert data_of(written.encode())["models"][0]["model"] == EVIL
+
+    def test_nothing_is_left_of_modules(self) -> None:
+        script = bundle({name: body.decode() for name, body in static_files().items()})
+        assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+        assert "</script" not in script
+
+
+class TestWriting:
+    def test_dicts_structs_and_json_are_the_same(self, tmp_path: Path) -> None:
+        sent = [record.value or b"" for record in (metrics(1000), metrics(2000, 0.7))]
+        raised = alarm(1500).value or b""
+        forms: list[tuple[list[Any], list[Any]]] = [
+            (sent, [raised]),
+            ([json.loads(one) for one in sent], [json.loads(raised)]),
+            ([msgspec.json.decode(one, type=Metrics) for one in sent], [msgspec.json.decode(raised,
+                type=Alarm)]),
+        ]
+        written = set()
+        for number, (said, alarms) in enumerate(forms):
+            path = tmp_path / f"{number}.html"
+            size = write_report(path, iter(said), alarms=alarms, title="t", findings=["look here"])
+            assert size == path.stat().st_size
+            written.add(path.read_bytes())
+        assert len(written) == 1
+        data = data_of(written.pop())
+        assert data["board"]["findings"] == ["look here"]
+        assert data["models"][0]["marks"][0]["t"] == START + 1_500_000
+
+
+@pytest.mark.slow
+class TestInABrowser:
+    def test_all_pages_work_from_the_file_alone(self, page: Page, tmp_path: Path) -> None:
+        report = report_of(
+            *a_drift(), *a_drift("tree"), *a_drift(estimator="all"), *a_drift(segment="arm=A"),
+            *(comparison(n) for n in range(100, 4001, 100)), alarm(5000), incident(),
+        )  # fmt: skip
+        report.findings.append("elec2: 7 labels came after the horizon")
+        path = tmp_path / "report.html"
+        path.write_bytes(report.html())
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        ready(page, path.as_uri())
+        assert "elec2: 7 labels came after the horizon" in page.inner_text("header")
+        assert page.locator("table.models td:nth-child(2) a").all_inner_texts() == ["nb", "tree"]
+        assert "Open incidents: 1" in page.inner_text("main")
+        page.fill("input[type=search]", "tre")
+        page.wait_for_selector("text=1 to 1 of 1 model")
+        page.fill("input[type=search]", "")
+        page.wait_for_selector("text=1 to 2 of 2 models")
+        page.click("table.models a:text-is('nb')")
+        page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
+        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "2"
+        page.select_option("label:has-text('Estimator') select", "all")
+        page.wait_for_url("**estimator=all**")
+        page.select_option("label:has-text('Estimator') select", "window:1000")
+        page.wait_for_url("**estimator=window**")
+        page.select_option("label:has-text('Segment') select", "arm=A")
+        page.wait_for_url("**segment=arm**")
+        page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
+        page.click("a:has-text('tree beats nb') >> nth=0")
+        page.wait_for_selector('figure[data-title="difference of losses"][data-points="40"]')
+        page.click("nav a:has-text('Incidents')")
+        page.click(".plain a")
+        page.wait_for_selector("h2:has-text('6. Which records to look at')")
+        assert all(url.startswith("file://") for url in asked)
+
+    def test_what_is_not_in_it_is_a_sentence(self, page: Page, tmp_path: Path) -> None:
+        path = tmp_path / "report.html"
+        path.write_bytes(report_of(*a_drift()).html())
+        page.goto(f"{path.as_uri()}#/model?stream=elec2&model=x")
+        page.wait_for_selector(".problem:has-text(\"this isn't in the report\")")
