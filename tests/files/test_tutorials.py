@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from prequential.config import load_config
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 
@@ -50,7 +51,7 @@ def said_by(block: Block, names: dict[str, Any]) -> str:
 
 
 def run(tutorial: Path) -> None:
-    """Run it in the present folder; what a block `text` shows must have been said just before, line by line."""
+    """Run it in the present folder; the lines of a block `text` must have been said just before."""
     names: dict[str, Any] = {}
     said = ""
     for block in blocks_of(tutorial):
@@ -79,3 +80,16 @@ def test_every_tutorial_is_run() -> None:
         assert f'"{tutorial.name}"' in here
         for picture in re.findall(r"!\[.*?\]\((.*?)\)", tutorial.read_text("utf-8")):
             assert (TUTORIALS / picture).exists()
+
+
+def test_the_examples_of_the_page_on_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run, and its configuration is one."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks_of(TUTORIALS.parent / "mapping.md"):
+        if block.language == "yaml":
+            Path("c.yaml").write_text(block.text)
+            assert list(load_config("c.yaml").files) == ["predictions", "labels"]
+        else:
+            said_by(block, names)
+    assert names["evaluator"].get("accuracy") == 0.75

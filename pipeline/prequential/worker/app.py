@@ -78,21 +78,25 @@ class Worker(Served):
             return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
 
         @app.agent(source("instances"))
-        async def instances(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("predictions"))
-        async def predictions(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def predictions(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("labels"))
-        async def labels(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def labels(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         return app
+
+    def _feed_all(self, batches: list[Fetched]) -> None:
+        for batch in batches:
+            self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
         if self._unseen:

@@ -6,7 +6,7 @@ so many outcomes, and at the label time at which it may end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -172,7 +172,7 @@ class Incidents:
 
     # ---- the log
 
-    def consume(self, logs: Logs, records: list[Any], raised: list[Raised]) -> list[Alarm | Incident]:
+    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
         """Take over all that the logs have, and these alarms, which are in order of records.
 
         Returns the alarms, and the messages about incidents among them.
@@ -202,7 +202,7 @@ class Incidents:
                 self.history = history.with_room(self.history)
 
     def _follow(
-        self, logs: Logs, row: int, stop: int, event: int, records: list[Any],
+        self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
         found: list[Alarm | Incident],
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
@@ -229,7 +229,7 @@ class Incidents:
             due=grown(own.due, len(self._catalog.subjects)), examples=grown(own.examples, rows)
         )
 
-    def _note_examples(self, logs: Logs, records: list[Any]) -> None:
+    def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
         own, log = self.history, logs.outcomes
         count = int(own.notes[history.EXAMPLE_COUNT])
         own.notes[history.EXAMPLE_COUNT] = 0
