@@ -56,7 +56,7 @@ from prequential.core.space import Space
 from prequential.core.store import EXPIRED, LABELLED, SETTLED, WAITING
 from prequential.core.transitions import Transitions
 from prequential.topics.decoding import LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics
+from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world
 
 SEEDS = range(8)
@@ -660,7 +660,8 @@ def in_order_by_stream(life: Life) -> dict[str, list[tuple[str, str, int]]]:
     found: dict[str, list[tuple[str, str, int]]] = {}
     for output in life.outputs:
         if not isinstance(output, DeadLetter):
-            count = output.outcome if isinstance(output, Alarm) else output.outcomes
+            counts = {Alarm: "outcome", Incident: "revision"}
+            count = getattr(output, counts.get(type(output), "outcomes"))
             found.setdefault(output.stream, []).append((type(output).__name__, output.id, count))
     return found
 
