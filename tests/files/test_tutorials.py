@@ -5,20 +5,26 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
-from contextlib import redirect_stdout
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from prequential.config import load_config
+from prequential.topics.clients import KafkaConfig
+
+from tests.ingest.registry_server import RegistryServer
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 
 _BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-#: Seconds for a command.
+#: Seconds for a command, and for a process beside it to have done its work.
 _PATIENCE = 300
 
 
@@ -30,8 +36,17 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks_of(tutorial: Path) -> list[Block]:
-    return [Block(one[1], one[2].strip(), one[3]) for one in _BLOCK.finditer(tutorial.read_text("utf-8"))]
+def blocks_of(tutorial: Path, names: Mapping[str, str] | None = None) -> list[Block]:
+    """The blocks, in which names of the reader's machine are replaced by others."""
+    text = tutorial.read_text("utf-8")
+    for name, other in (names or {}).items():
+        text = text.replace(name, other)
+    return [Block(one[1], one[2].strip(), one[3]) for one in _BLOCK.finditer(text)]
+
+
+def environment() -> dict[str, str]:
+    """One in which the program is found."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def said_by(block: Block, names: dict[str, Any]) -> str:
@@ -41,36 +56,87 @@ def said_by(block: Block, names: dict[str, Any]) -> str:
         with redirect_stdout(out):
             exec(compile(block.text, "tutorial", "exec"), names)
         return out.getvalue()
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e"], input=block.text, capture_output=True, text=True, timeout=_PATIENCE,
-        env={**os.environ, "PATH": path},
+        env=environment(),
     )  # fmt: skip
-    assert (done.returncode != 0) == (block.about == "fails"), done.stderr
+    if block.about != "until":
+        assert (done.returncode != 0) == (block.about == "fails"), done.stderr
     return done.stdout + done.stderr
 
 
-def run(tutorial: Path) -> None:
-    """Run it in the present folder; the lines of a block `text` must have been said just before."""
+def missing(shown: str, said: str) -> list[str]:
+    """Lines that are shown and weren't said; what is shown may be the beginning of a line."""
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    wanted = [" ".join(line.split()) for line in shown.splitlines()]
+    return [line for line in wanted if not any(one.startswith(line) for one in lines)]
+
+
+def run(blocks: list[Block]) -> None:
+    """Run blocks in the present folder.
+
+    Beside `sh` may stand `fails`, `background` (it runs until the end) or `until` (the reader tries it
+    again until it says what is shown below it). A block `text` was said by the one before.
+    """
     names: dict[str, Any] = {}
     said = ""
-    for block in blocks_of(tutorial):
-        if block.language == "yaml":
-            Path(block.about).write_text(block.text)
-        elif block.language == "text":
-            lines = [" ".join(line.split()) for line in said.splitlines()]
-            for shown in block.text.splitlines():
-                wanted = " ".join(shown.split())
-                assert any(line.startswith(wanted) for line in lines), (shown, said)
-        elif block.language in ("python", "sh"):
-            said = said_by(block, names)
+    with ExitStack() as stack:
+        stack.callback(names.clear)  # clients of a broker that is gone would go on complaining
+        for block, after in zip(blocks, [*blocks[1:], Block("", "", "")]):
+            if block.language == "yaml":
+                Path(block.about).write_text(block.text)
+            elif block.about == "background":
+                log = stack.enter_context(Path("background.log").open("wb"))
+                command = ["bash", "-c", f"exec {block.text}"]
+                process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
+                stack.callback(stop, process)
+            elif block.language in ("python", "sh"):
+                said = said_by(block, names)
+                end = time.monotonic() + _PATIENCE
+                while block.about == "until" and missing(after.text, said) and time.monotonic() < end:
+                    time.sleep(1)
+                    said = said_by(block, names)
+            else:
+                assert not missing(block.text, said), said
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process as Ctrl-C or a supervisor does."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(30)
+    finally:
+        process.kill()
+
+
+def at_home(cluster: KafkaConfig) -> dict[str, str]:
+    """What stands for the reader's cluster."""
+    return {"localhost:9092": cluster.bootstrap_servers, "tutorial.": f"{cluster.prefix}tutorial."}
 
 
 @pytest.mark.slow
 def test_churn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(TUTORIALS / "churn.md")
+    run(blocks_of(TUTORIALS / "churn.md"))
     assert (tmp_path / "churn.html").stat().st_size > 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with RegistryServer() as registry:
+        names = {**at_home(cluster), "http://localhost:8081": registry.url}
+        run(blocks_of(TUTORIALS / "avro-and-cdc.md", names))
+    assert (tmp_path / "fraud.html").stat().st_size > 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_kserve(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(TUTORIALS / "kserve.md", at_home(cluster)))
+    assert (tmp_path / "kserve.html").stat().st_size > 50_000
 
 
 def test_every_tutorial_is_run() -> None:
