@@ -12,10 +12,10 @@ BENCH := .venv-bench
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench fuzz chaos clean
+.PHONY: help demo test quick lint bench fuzz chaos docs manifests clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
@@ -44,8 +44,14 @@ fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random po
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
 
+docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a link leads nowhere
+	$(TEST)/bin/mkdocs build --quiet
+
+manifests: $(TEST)/.ready ## Kubernetes manifests that are made of alert rules and topics
+	$(TEST)/bin/python tests/deploy/manifests.py
+
 clean: ## remove environments, builds and caches
-	rm -rf $(DEMO) $(TEST) $(BENCH) build dist *.egg-info \
+	rm -rf $(DEMO) $(TEST) $(BENCH) build dist site *.egg-info \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find topics pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -78,9 +78,6 @@ _LOGGING: Mapping[str, str] = {
     "rootLogger.appenderRef.out.ref": "out",
 }
 
-#: The broker's heap: small, other brokers may run beside it.
-_HEAP = ("-Xms256m", "-Xmx768m")
-
 #: Seconds in which Docker has to answer, and in which an image must have come and started.
 _DOCKER_SECONDS = 5
 _DOCKER_START_SECONDS = 300
@@ -211,13 +208,16 @@ class JavaBroker(Broker):
     restartable = True
     name = f"Apache Kafka {KAFKA} (Java)"
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    #: The heap: small, other brokers may run beside it.
+    heap: tuple[str, ...] = ("-Xms256m", "-Xmx768m")
+
+    def __init__(self, properties: Mapping[str, str], ports: tuple[int, int, int] | None = None) -> None:
         self._java = java_program()
         self._jars = kafka_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="prequential-kafka-"))
         self._process: GuardedProcess | None = None
         try:
-            client, self._internal, controller = _ports()
+            client, self._internal, controller = ports or _ports()
             self.bootstrap_servers = f"127.0.0.1:{client}"
             listeners = _listeners("127.0.0.1", client, self._internal, controller)
             listeners["log.dirs"] = f"{self._folder}/data"
@@ -225,7 +225,8 @@ class JavaBroker(Broker):
             _write_properties(self._folder / "server.properties", settings)
             _write_properties(self._folder / "log4j2.properties", _LOGGING)
             self._format()
-            self.start_up()
+            if ports is None:  # a node of a cluster waits for the others: see `tests.cluster`
+                self.start_up()
         except BaseException:
             self.stop()
             raise
@@ -248,7 +249,7 @@ class JavaBroker(Broker):
     def _command(self, main: str, *arguments: str | Path) -> list[str | Path]:
         logging = f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}"
         classpath = str(self._jars / "*")
-        return [self._java, *_HEAP, logging, "-cp", classpath, main, *arguments]
+        return [self._java, *self.heap, logging, "-cp", classpath, main, *arguments]
 
     def _format(self) -> None:
         """Make the data folder one of a cluster."""
@@ -262,8 +263,17 @@ class JavaBroker(Broker):
 
     def start_up(self) -> None:
         """Start on the data that are there."""
+        self.start()
+        self.await_ready()
+
+    def start(self) -> None:
+        """Start, without waiting."""
         command = self._command("kafka.Kafka", self._folder / "server.properties")
         self._process = GuardedProcess(command, self.log, signal.SIGTERM)
+
+    def await_ready(self) -> None:
+        """Wait until it answers."""
+        assert self._process is not None
         if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}"):
             raise WorkError(f"Apache Kafka ended while it was starting: {last_words(self.log)}")
 
@@ -271,6 +281,12 @@ class JavaBroker(Broker):
         """Shut down in order; the data stay."""
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
+            self._process = None
+
+    def kill(self) -> None:
+        """kill -9; the data stay as they are."""
+        if self._process is not None:
+            self._process.kill()
             self._process = None
 
 

@@ -301,7 +301,7 @@ class Harm(Test):
         rho = 8 * max(1.0, (scale / theta) ** 2)
         s, v = sum(x / theta - 1 for x in own) / f, sum((x / theta - 1) ** 2 for x in own) / f
         start = math.lgamma(rho) + rho - rho * math.log(rho)
-        normed = math.log(0.5 + 1 / (3 * math.sqrt(2 * math.pi * rho))) + start
+        normed = math.log(1.0001) + math.log(0.5 + 1 / (3 * math.sqrt(2 * math.pi * rho))) + start
 
         def beyond(s: float) -> bool:
             a, x = v + rho, v + rho + s

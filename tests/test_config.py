@@ -133,7 +133,7 @@ class TestDefaults:
                      versions_per_model: 7}
             http: {host: 0.0.0.0, port: 0, measures: [auc, r2], token: t,
                    tls_certificate: c, tls_key: k}
-            worker: {group: g, session_timeout: 6s, grace: 1ms, commit_every: 2ms,
+            worker: {group: g, instance_id: "env:POD", session_timeout: 6s, grace: 1ms, commit_every: 2ms,
                      snapshot_every: 3ms, quarantine_after: 7}
             """,
         )
@@ -157,7 +157,7 @@ class TestDefaults:
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"), "t", "c", "k")
-        assert config.worker == WorkerConfig("g", 6_000, 1, 2, 3, 7)
+        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7)
         for section, default in (
             (config.defaults, StreamConfig()), (config.limits, Limits()),
             (config.worker, WorkerConfig()), (config.http, HttpConfig()),

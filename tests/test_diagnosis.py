@@ -356,12 +356,12 @@ class TestSummary:
         assert f"  dropped: 1 labels: label later than the horizon {place}" in lines
         assert "outcomes of elec2: nb 60; 1 predictions and 1 labels wait" in lines
         assert any(line.startswith("nb ") and "│ initial │ 60 " in line for line in lines)
-        assert "drift alarms: 0" in lines
+        assert "incidents: 0 (drift alarms: 0)" in lines
 
     def test_its_form(self, summary: Row) -> None:
         assert list(summary) == [
             "evaluated", "records", "dropped", "outcomes", "waiting_labels", "emission", "sequences",
-            "comparisons", "alarms", "findings",
+            "comparisons", "alarms", "incidents", "findings",
         ]  # fmt: skip
         assert summary["outcomes"] == [
             {"stream": "elec2", "partition": 0, "model": "nb", "outcomes": 60, "waiting": 1}
@@ -410,7 +410,7 @@ class TestSummary:
         assert [line.split(":")[0] for line in lines[head + 1 : head + 4]] == ["  final"] * 3
         assert lines[head + 1].startswith("  final: nb beats bad: error lower by 0.917 (")
         assert lines[head + 1].endswith("of 600")
-        assert lines[head + 4].startswith("drift alarms")
+        assert lines[head + 4].startswith("incidents: ")
 
     def test_nobody_is_compared_where_there_is_one_model(self, case: Case) -> None:
         assert case.run(*records())["comparisons"] == []
@@ -419,12 +419,26 @@ class TestSummary:
     def test_alarms(self, case: Case) -> None:
         config = "defaults: {detectors: [{detector: page-hinkley, delta: 0, lambda: 1}]}"
         given = records(400, change=lambda i: {"y_pred": "DOWN"} if i > 200 else {})
-        summary = case.run(*given, config, alarms_out=case.folder / "a")
+        summary = case.run(*given, config, alarms_out=case.folder / "a", incidents_out=case.folder / "i")
         written = [json.loads(line) for line in (case.folder / "a").read_bytes().splitlines()]
         assert summary["alarms"] == written
         assert written
-        said = f"drift alarms: {len(written):,}\n  elec2/nb initial, page-hinkley on error at outcome"
+        messages = [json.loads(line) for line in (case.folder / "i").read_bytes().splitlines()]
+        newest = {message["id"]: message for message in messages}
+        assert summary["incidents"] == list(newest.values())
+        assert sum(one["alarm_count"] for one in newest.values()) == len(written)
+        said = f"incidents: {len(newest):,} (drift alarms: {len(written):,})\n  elec2/nb final: "
         assert said in case.said
+
+    def test_alarms_that_are_in_no_incident(self, case: Case) -> None:
+        """Of models with no stage but such at an age there are none."""
+        config = (
+            "defaults: {stages: ['after:1ms'], detectors: [{detector: page-hinkley, delta: 0, lambda: 1}]}"
+        )
+        given = records(400, change=lambda i: {"y_pred": "DOWN"} if i > 200 else {})
+        summary = case.run(*given, config)
+        assert summary["alarms"]
+        assert f"incidents: 0 (drift alarms: {len(summary['alarms'])})\n  elec2/nb after:1ms, " in case.said
 
     def test_regression(self, case: Case) -> None:
         predictions, labels = records(80)

@@ -121,8 +121,14 @@ class GuardedProcess:
             try:
                 self._process.wait(patience)
             except subprocess.TimeoutExpired:
-                # The guard leads a process group of its own, with the server in it.
-                os.killpg(self._process.pid, signal.SIGKILL)
+                self.kill()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.running:
+            # The guard leads a process group of its own, with the server in it.
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 

@@ -328,6 +328,10 @@ class WorkerConfig:
     """How a worker takes part in its group."""
 
     group: str = "prequential"
+    #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that
+    #: comes back under the same name has its shards at once. None: a new member each time, which leaves at
+    #: its end.
+    instance_id: str | None = None
     #: Without a heartbeat for this long (ms) a worker has lost its shards: short, so that those of a
     #: dead one are soon at work elsewhere; long enough for a pause of a healthy one.
     session_timeout: int = 10_000

@@ -637,7 +637,8 @@ _KAFKA: dict[str, Parser] = {
 }  # fmt: skip
 
 _WORKER: dict[str, Parser] = {
-    "group": _text, "session_timeout": _duration, "grace": _duration, "commit_every": _duration,
+    "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
+    "commit_every": _duration,
     "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
 }  # fmt: skip
 

@@ -8,9 +8,9 @@ from time import thread_time
 from typing import Any, NamedTuple
 
 from prequential.core.merge import Batch
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.streams import MODEL
-from prequential.topics.decoding import Decoder
 from prequential.topics.outputs import encode
 from prequential.topics.specs import INPUTS
 
@@ -113,7 +113,7 @@ def feed(
     shard: Shard, records: Iterator[Record], size: int = 4 * ROUND, flush_every: int = 1
 ) -> Iterator[Spent]:
     """Put records through in rounds of `size`, and flush after so many rounds, and after the last."""
-    decoder = Decoder()
+    parser = Parser()
     offsets = list(shard.merge.added)
     chunk = list(islice(records, size))
     number = 0
@@ -124,7 +124,7 @@ def feed(
             values = [[record.value for record in own] for _, _, own in found]
             times = [[record.ts for record in own] for _, _, own in found]
             began, reported = thread_time(), watch.seconds
-            decoded = [decoder.decode(kind, each) for (kind, _, _), each in zip(found, values)]
+            decoded = [parser.parse(kind, each) for (kind, _, _), each in zip(found, values)]
             ready = thread_time()
             for (kind, span, _), each, those in zip(found, times, decoded):
                 shard.add(Batch(kind, span, each, those))

@@ -21,6 +21,7 @@ import msgspec
 from prequential.compilation import compile_loops
 from prequential.config import Config
 from prequential.core.shard import Shard
+from prequential.core.space import Space
 
 from tests.bench.feeding import arriving, feed, per_event, resident
 from tests.bench.messages import START_MS, Record, generate
@@ -54,8 +55,9 @@ def measure(models: int, waiting: int, streams: int) -> dict[str, float]:
     filled = resident()
     instances = RECORDS // (2 + models)
     rounds = list(feed(shard, generate(instances, models, streams)))
+    space = Space(shard.snapshot_size)  # in the shard's own thread, beside the rounds
     began = perf_counter()
-    parts = shard.snapshot()  # copies everything, while the shard stands still
+    parts = shard.snapshot(space)  # copies everything, while the shard stands still
     stall = perf_counter() - began
     encoded = [msgspec.msgpack.encode(part) for part in parts]
     written = perf_counter() - began

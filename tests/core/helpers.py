@@ -27,6 +27,7 @@ from prequential.core.coverage import tables_of
 from prequential.core.estimators.sums import WindowSums
 from prequential.core.merge import Batch, Cut
 from prequential.core.outcomes import SCORED, WEIGHTED
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
@@ -42,6 +43,9 @@ Topics = tuple[list[Row], list[Row], list[Row]]
 ENDED = 1 << 62
 
 HOUR = 3_600_000
+
+#: Of all worlds: which numbers names have must not matter.
+PARSER = Parser()
 
 #: One detector on each sort of signal that the oracle knows.
 SIGNALS = (
@@ -107,7 +111,9 @@ def batch_of(kind: int, rows: Sequence[Row], start: int, stop: int) -> Batch:
     part = rows[start:stop]
     values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in part]
     times = [time for time, _ in part]
-    return Batch(kind, range(start, start + len(part)), times, decode(kind, values))
+    # Records come as columns where they can; in some rounds they don't, or some do.
+    content = decode(kind, values) if (start + stop) % 4 == 0 else PARSER.parse(kind, values)
+    return Batch(kind, range(start, start + len(part)), times, content)
 
 
 def cut(rng: random.Random, length: int, sizes: Sequence[int] = (1, 2, 7, 100)) -> list[slice]:

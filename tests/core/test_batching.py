@@ -52,10 +52,11 @@ from prequential.core.increments import Increments
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.merge import Merge
 from prequential.core.shard import Shard
+from prequential.core.space import Space
 from prequential.core.store import EXPIRED, LABELLED, SETTLED, WAITING
 from prequential.core.transitions import Transitions
 from prequential.topics.decoding import LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter, Metrics
+from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world
 
 SEEDS = range(8)
@@ -315,16 +316,24 @@ class TestSnapshotOfShard:
             states |= {entry[0] for entry in known_of(halfway(world_of(seed)).shard).values()}
         assert states == {WAITING, LABELLED, SETTLED, EXPIRED}
 
+    @pytest.mark.parametrize("space", [0.0, 0.5, 1.0], ids=["no space", "too little", "enough"])
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_the_shard_may_go_on_before_the_parts_are_written(self, seed: int) -> None:
+    def test_the_shard_may_go_on_before_the_parts_are_written(self, seed: int, space: float) -> None:
         world = world_of(seed)
         life = halfway(world)
         at_once = snapshot_of(life.shard)
-        parts = life.shard.snapshot()
+        parts = life.shard.snapshot(Space(int(space * life.shard.snapshot_size)))
         while life.shard.advance([ENDED] * 3, 1000):
             pass
         life.flush()
         assert [msgspec.msgpack.encode(part) for part in parts] == at_once
+
+    def test_the_space_is_enough_for_all_tables(self) -> None:
+        """Nothing is touched for the first time while the shard stands still."""
+        shard = halfway(world_of(0)).shard
+        space = Space(shard.snapshot_size)
+        copies = [space.copy(array) for array in snapshot._arrays(shard).values() if array.nbytes]
+        assert all(np.shares_memory(copied, space._memory) for copied in copies)
 
     def test_it_comes_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(snapshot, "_PIECE", 10_000)
@@ -651,7 +660,7 @@ def in_order_by_stream(life: Life) -> dict[str, list[tuple[str, str, int]]]:
     found: dict[str, list[tuple[str, str, int]]] = {}
     for output in life.outputs:
         if not isinstance(output, DeadLetter):
-            count = output.outcome if isinstance(output, Alarm) else output.outcomes
+            count = output.outcome if isinstance(output, (Alarm, Incident)) else output.outcomes
             found.setdefault(output.stream, []).append((type(output).__name__, output.id, count))
     return found
 

@@ -34,6 +34,7 @@ from helpers import (
 )
 from prequential.config import Config, Limits, StreamConfig
 from prequential.core.merge import Batch
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
@@ -119,14 +120,14 @@ def topics_of(rng: random.Random) -> Topics:
 def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
     """A shard's life on them, in batches as chance has it."""
     shard, outputs = Shard(CONFIG), []
-    given = [0, 0, 0]
+    parser, given = Parser(), [0, 0, 0]
     while any(start < len(rows) for start, rows in zip(given, topics)):
         for kind, rows in enumerate(topics):
             part = rows[given[kind] : given[kind] + rng.choice([1, 30, 1000])]
             if part:
                 values = [value for _, value in part]
                 span = range(given[kind], given[kind] + len(part))
-                shard.add(Batch(kind, span, [time for time, _ in part], decode(kind, values)))
+                shard.add(Batch(kind, span, [time for time, _ in part], parser.parse(kind, values)))
                 given[kind] = span.stop
         watermarks = [ENDED if start >= len(rows) else None for start, rows in zip(given, topics)]
         while shard.advance(watermarks, rng.choice([3, 1000])):

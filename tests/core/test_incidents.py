@@ -70,6 +70,26 @@ def test_it_recovers_and_is_over_when_it_has_been_quiet() -> None:
     assert found[-1].ts - found[-1].recovered["ts"] >= SOON.quiet
 
 
+def test_a_gradual_recovery_is_one_and_is_said_once() -> None:
+    rng = np.random.default_rng(3)
+    i = np.arange(12_000) - 6_000
+    p = np.where(i < 0, 0.06, 0.06 + 0.3 * np.exp(-np.maximum(i, 0) / 700))
+    stream = Stream(steps(rng, (12_000, 0.5)), (rng.random(12_000) < p).astype(np.int64))
+    found = incidents(stream.records(), incidents=SOON)
+    assert [one.status for one in found if one.status != "open"] == ["recovered", "closed"]
+    assert len(found) <= 7
+    assert found[-1].after == found[-2].after
+
+
+def test_a_relapse_opens_it_again() -> None:
+    stream = broken(17, (3_000, 0.1), (600, 0.5), (1_000, 0.1), (1_500, 0.5))
+    found = incidents(stream.records(), incidents=replace(SOON, quiet_outcomes=5_000))
+    statuses = [one.status for one in found]
+    assert "recovered" in statuses
+    assert statuses[-1] == "open"
+    assert len({one.id for one in found}) == 1
+
+
 def test_a_level_that_stays_is_accepted() -> None:
     stream = broken(6, (3_000, 0.1), (3_000, 0.4))
     found = incidents(stream.records(), incidents=replace(SOON, accept=1_500_000))

@@ -100,6 +100,22 @@ class TestOverview:
             assert "by=name" in page.url
             assert "search=stream-0042" in page.url
 
+    def test_the_keyboard_reaches_a_model_and_keeps_its_place_when_messages_come(self, page: Page) -> None:
+        with served(metrics(model="first"), metrics(2000, 0.9, model="second")) as (address, board):
+            ready(page, address)
+            page.keyboard.press("Tab")
+            assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
+            for _ in range(20):
+                page.keyboard.press("Tab")
+                if page.evaluate("document.activeElement.innerText") == "second":
+                    break
+            board.take([metrics(3000, 0.5, model="second")])
+            page.wait_for_selector("table.models tbody tr:first-child td:text-is('0.500')")
+            assert page.evaluate("document.activeElement.innerText") == "second"
+            page.keyboard.press("Enter")
+            page.wait_for_selector("h1:text-is('elec2 / second')")
+            assert page.evaluate("document.activeElement.tagName") == "H1"
+
     def test_without_messages_it_says_so(self, page: Page) -> None:
         with served() as (address, _):
             ready(page, address)
@@ -141,6 +157,19 @@ class TestModel:
             assert "country=fr" in text
             assert "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of" in text
             assert "◆ open for" in text
+
+    def test_numbers_without_times_are_drawn_over_outcomes(self, page: Page) -> None:
+        some = [metrics(n, ts=0, measures={"mae": n / 1e4, "rmse": n / 9e3, "r2": -1.0}) for n in range(100,
+            2100, 100)]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            assert page.locator("figcaption").all_inner_texts() == ["mae", "r2", "rmse"]
+            assert points(page, "mae") == 20
+            assert page.input_value("label:has-text('Axis') select") == "outcomes"
+            page.focus('figure[data-title="mae"] .plot')
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_selector(".readout:has-text('outcome 2,000 · final 0.200')")
+            assert colours(page, "mae") > 8
 
     def test_another_estimator_segment_axis_and_measure(self, page: Page) -> None:
         some = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A")]

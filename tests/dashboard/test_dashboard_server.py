@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from boards import a_drift, metrics, served
+from boards import a_drift, history_of, metrics, served
 from prequential.dashboard.server import POLICY, Server, static_files
 from prequential.dashboard.views import Board
 from prequential.topics.errors import WorkError
@@ -108,6 +109,18 @@ def test_an_address_that_is_taken_is_a_sentence() -> None:
         with pytest.raises(WorkError,
             match=rf"can't serve HTTP at 127\.0\.0\.1:{port}: Address already in use; --port"):
             Server(board, "127.0.0.1", port)
+
+
+def test_it_is_also_served_at_an_address_of_ipv6() -> None:
+    with closing(socket.socket(socket.AF_INET6)) as tried:
+        try:
+            tried.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    server = Server(Board(history_of(a_drift()), "files"), "::1", 0)
+    assert server.address == f"http://[::1]:{server.port}/"
+    assert json.loads(ask(server.address, "/api/overview")[1])["total"] == 1
+    server.stop()
 
 
 def test_the_vendored_library_has_its_licence() -> None:

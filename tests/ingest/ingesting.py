@@ -29,7 +29,7 @@ def create_sources(kafka: KafkaConfig, **partitions: int) -> dict[str, str]:
     return names
 
 
-def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], **sections: Any) -> Path:
+def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], /, **sections: Any) -> Path:
     """A configuration file for processes of one group, which is named after the topics' prefix."""
     cluster = {
         "bootstrap_servers": kafka.bootstrap_servers,

@@ -12,7 +12,7 @@ from ingesting import create_sources, produce, write_config
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.specs import INPUTS
 
-from tests.worker.processes import prequential, read_topic
+from tests.worker.processes import HANGS, prequential, read_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +43,8 @@ def test_dry_run(cluster: KafkaConfig, tmp_path: Path) -> None:
     assert f"{topics['empty']}: 0 records, 0 passed over, 0 don't fit" in lines
     for name in INPUTS:
         assert read_topic(cluster, name) == []
-    groups = connect(cluster).list_consumer_groups().result()
+    admin = connect(cluster)
+    groups = admin.list_consumer_groups().result(HANGS)
     assert not [group for group in groups.valid if cluster.prefix in group.group_id]
 
     config = write_config(tmp_path, cluster, {topics["log"]: SOURCE})
@@ -57,9 +58,9 @@ def test_all_that_is_wrong_at_once(cluster: KafkaConfig, tmp_path: Path) -> None
     resource = ConfigResource(ResourceType.TOPIC, topics["log"], incremental_configs=large)
     admin = connect(cluster)
     for changed in admin.incremental_alter_configs([resource]).values():
-        changed.result()
+        changed.result(HANGS)
     for deleted in admin.delete_topics([cluster.topic("labels")]).values():
-        deleted.result()
+        deleted.result(HANGS)
     config = write_config(tmp_path, cluster, {topics["log"]: SOURCE, "nowhere": SOURCE, "neither": SOURCE})
     done = prequential("ingest", "--config", config, cwd=tmp_path)
     assert done.returncode == 1

@@ -14,7 +14,7 @@ from prequential.ingest.writer import Writer
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.worker.transactions import Expelled, Outgoing
 
-from tests.worker.processes import eventually, read_topic
+from tests.worker.processes import HANGS, eventually, read_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -88,7 +88,7 @@ def test_records_that_are_gone(cluster: KafkaConfig, tmp_path: Path) -> None:
     group.close()
     admin = connect(cluster)
     for deleted in admin.delete_records([TopicPartition(topic, 0, 50)]).values():
-        deleted.result()
+        deleted.result(HANGS)
     with IngestProcess(path) as process:
         eventually("all is written", lambda: len(read_topic(cluster, "labels")) >= 50)
         [lost] = process.metrics()["prequential_ingest_lost_total"].values()

@@ -92,25 +92,30 @@ def chaos(broker: Broker, folder: Path, seed: int, minutes: float, tell: Tell) -
     with Flock(config) as flock:
         with Feeder(kafka, stream, RATE) as feeder:
             for strike in strikes:  # step 2
-                _watch(flock, feeder, strike.pause)
+                watch(flock, feeder, strike.pause)
                 what = _restart(broker, flock) if strike.what == BROKER else flock.strike(strike)
                 say(f"{feeder.sent:9,} records; {what}")
-            feeder.stop()  # step 3
-        say(f"{feeder.sent:9,} records are all")
-        patience = HANGS + feeder.sent / _SLOWEST
-        flock.settle()
-        await_published(kafka, *flock.running, seconds=patience)
-        flock.look()
-        say("all are processed; replaying them")
-        found = counters(kafka, *flock.running)
-    replay = assert_as_replayed(kafka, config, patience)  # step 4
-    assert_counters(found, replay, kafka)
-    say(f"{assert_published_once(kafka)} messages, each once and as the replay says")
-    say(f"{assert_plain_repeats_are_copies(kafka)} of them were sent to plain readers more than once")
+            feeder.stop()
+        conclude(kafka, config, flock, feeder.sent, say)  # steps 3 and 4
     return kafka
 
 
-def _watch(flock: Flock, feeder: Feeder, seconds: float) -> None:
+def conclude(kafka: KafkaConfig, config: Path, flock: Flock, sent: int, say: Tell) -> None:
+    """Let the workers process all that was sent, and compare what they say with the replay (see `chaos`)."""
+    say(f"{sent:9,} records are all")
+    patience = HANGS + sent / _SLOWEST
+    flock.settle()
+    await_published(kafka, *flock.running, seconds=patience)
+    flock.look()
+    say("all are processed; replaying them")
+    found = counters(kafka, *flock.running)
+    replay = assert_as_replayed(kafka, config, patience)
+    assert_counters(found, replay, kafka)
+    say(f"{assert_published_once(kafka)} messages, each once and as the replay says")
+    say(f"{assert_plain_repeats_are_copies(kafka)} of them were sent to plain readers more than once")
+
+
+def watch(flock: Flock, feeder: Feeder, seconds: float) -> None:
     """Nothing strikes for some seconds, in which all should be well."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -135,7 +140,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="default: 10")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default: 1")
     parser.add_argument("--plan", action="store_true", help="only tell what would strike when")
+    parser.add_argument(
+        "--network", action="store_true",
+        help="the second form: three nodes of Kafka, and a network that delays, holds, cuts and separates",
+    )  # fmt: skip
     args = parser.parse_args()
+    if args.network:
+        from network import run  # which builds on this module
+
+        return run(args.seed, args.minutes, plan_only=args.plan)
     if args.plan:
         print(*plan(args.seed, args.minutes), sep="\n")
         return 0

@@ -33,7 +33,9 @@ _UP = "shards of this worker"
 _UNREACHABLE = "no Kafka broker answered"
 
 #: What it says last when it is told to stop and can't publish.
-_CANT_PUBLISH = re.compile(r"INFO .*: stopping\n(.*\n)*.*: can't commit yet .*: waiting")
+_CANT_PUBLISH = re.compile(
+    r"INFO .*: stopping\n(.*\n)*.*: can't (take over|look what is committed) yet .*: waiting"
+)
 
 
 class Flock:
@@ -152,6 +154,10 @@ class Flock:
 
     # ---- parts of them
 
+    def start(self) -> WorkerProcess:
+        """A new worker."""
+        return WorkerProcess(self._config)
+
     def _stranded(self, worker: WorkerProcess, now: float) -> bool:
         return now < self._back + _STRANDED_SECONDS and bool(_CANT_PUBLISH.search(worker.log))
 
@@ -163,7 +169,7 @@ class Flock:
 
     def _fill(self, count: int) -> None:
         while len(self.running) < count:
-            self.running.append(WorkerProcess(self._config))
+            self.running.append(self.start())
 
     def _thaw(self, worker: WorkerProcess) -> None:
         """SIGCONT: it wakes up as one that may have lost its shards, and doesn't know it yet."""
@@ -175,6 +181,6 @@ class Flock:
         if worker.status == 1 and _UNREACHABLE in worker.log and _UP not in worker.log:
             # The broker was away while it started: its supervisor tries again.
             self.running.remove(worker)
-            self.running.append(WorkerProcess(self._config))
+            self.running.append(self.start())
         else:
             assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"

@@ -1,11 +1,11 @@
 """How often a detector alarms on streams like a past one, by its threshold.
 
-Alarms of a stream without a change come like those of a Poisson process once they are rare, and how their
-rate falls with the threshold has a known form, of two unknowns. Page-Hinkley and CUSUM watch the excursions
-of a random walk with a drift downwards: there are C·(e^w - 1 - w) outcomes between alarms, w = κ·threshold
-(Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then exponential; κ is known from sums
-of their values (`excursions`). Of ADWIN, whose threshold is a significance δ, they are C·δ^-κ. So rates are
-counted where they can be, and what is rarer is extrapolated.
+Alarms of a stream without a change come like those of a Poisson process once they are rare. Rates are counted
+where they can be, and rarer ones extrapolated. Of Page-Hinkley and CUSUM on the outcomes' own losses, which
+watch the excursions of a random walk with a drift downwards, there are C·(e^w - 1 - w) outcomes between
+alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then
+exponential; κ is known from sums of their values (`excursions`). Elsewhere ln(rate) is taken for a line: of
+ADWIN, whose threshold is a significance δ, over ln δ.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LOOK = 1 << 19
 _POINTS, _LEAST_ALARMS = 6, 40
 
 #: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and through
-#: which a line is laid where the wanted rate is counted.
-_OF_LEVEL, _NEAREST = 2, 3
+#: which a line is laid elsewhere.
+_OF_LEVEL, _NEAREST = 2, 4
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -222,12 +222,15 @@ def curves(
     each = outcomes // REPLICATES
     found: list[Curve | None] = []
     for detector, points in zip(detectors, _counted(streams, detectors, grids, outcomes)):
-        if DETECTORS[detector.detector].drift and longest > most:
+        says = parse_signal(detector.signal)
+        # Values that are an outcome's own make a walk; those of a memory go up and down more slowly than
+        # excursions do.
+        walks_at_random = DETECTORS[detector.detector].drift and not says.errors and not says.estimator
+        if walks_at_random and longest > most:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)] if points else []
             found.append(_of_excursions(detector, points, walks, each))
         else:
-            inside = points[-_NEAREST:] if longest <= most else points
-            found.append(_of_line(inside, points, each * REPLICATES))
+            found.append(_of_line(points[-_NEAREST:], points, each * REPLICATES))
     return found
 
 

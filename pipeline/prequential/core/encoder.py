@@ -15,12 +15,17 @@ import numpy as np
 from prequential.core.catalog import Catalog, Stream
 from prequential.core.errors import Unusable
 from prequential.core.kernel import Bytes, Ints
+from prequential.core.plain import PlainRecords
+from prequential.core.plain_rows import PlainEncoder
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.streams import name_hash
 from prequential.core.versions import family_of
 
 #: Numbers beyond it would overflow when they are squared and added up.
 _LARGEST = 1e100
+
+#: Records that are looked at one by one from one with a new name on: other new ones follow, as a rule.
+_NEW_AT_ONCE = 1_000
 
 #: Names in `y_proba` whose hashes are kept: they come from strangers.
 _MOST_HASHES = 100_000
@@ -78,6 +83,7 @@ class Encoder:
         self._models: dict[str, dict[str, int]] = {}
         self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
+        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
         #: What the rows of the present round have registered, as (row, how to take it back), in their order.
         self._registered: list[tuple[int, Callable[[], None]]] = []
         #: Whether a model was taken out of the catalog since this was last set to False.
@@ -106,8 +112,15 @@ class Encoder:
         """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds."""
         self._registered.clear()
         self._brought.clear()
+        count = len(records)
+        if isinstance(records, PlainRecords) and not self._numbers:
+            rows = self._plain.rows(records, times, kinds, self._keys)
+            known = len(rows.kind)
+            if known:
+                return Round(rows, np.arange(known), [], known)
+            count = min(count, _NEW_AT_ONCE)
+        records, times, kinds = list(records[:count]), times[:count], kinds[:count]
         try:
-            count = len(records)
             return Round(self._known(records, times, kinds), np.arange(count), [], count)
         except (KeyError, Unusable):
             return self._one_by_one(records, times, kinds)
@@ -326,8 +339,7 @@ class Encoder:
 
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""
-        del self._models[stream.name][name]
-        self._catalog.remove_model(stream, name)
+        self._forget_model(stream, name)
         stream.retired[name] = None
         self.retired = True
 
@@ -362,14 +374,17 @@ class Encoder:
             self._registered.append((row, lambda: None))  # it goes with its model
 
     def _forget_stream(self, name: str) -> None:
+        self._plain.forget()
         del self._streams[name], self._models[name], self._classes[name]
         self._catalog.remove_stream(name)
 
     def _forget_model(self, stream: Stream, name: str) -> None:
+        self._plain.forget()
         del self._models[stream.name][name]
         self._catalog.remove_model(stream, name)
 
     def _forget_class(self, stream: Stream, name: str) -> None:
+        self._plain.forget()
         del self._classes[stream.name][name]
         self._catalog.remove_class(stream, name)
 

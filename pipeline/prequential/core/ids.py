@@ -360,13 +360,13 @@ class Dump(NamedTuple):
     text: Bytes
 
 
-def copied(ids: Ids) -> Ids:
-    """What `dump` needs, as it is now; without the table, nobody can be found in it."""
+def used(ids: Ids) -> Ids:
+    """What `dump` needs; without the table, nobody can be found in it."""
     slots = int(ids.counts[TOP]) + 1
     return ids._replace(
-        stream=ids.stream[:slots].copy(), offset=ids.offset[:slots].copy(), size=ids.size[:slots].copy(),
-        entries=ids.entries[:0], arena=ids.arena[: int(ids.counts[END])].copy(), counts=ids.counts.copy(),
-    )  # fmt: skip
+        stream=ids.stream[:slots], offset=ids.offset[:slots], size=ids.size[:slots], entries=ids.entries[:0],
+        arena=ids.arena[: int(ids.counts[END])],
+    )
 
 
 def dump(ids: Ids) -> Dump:

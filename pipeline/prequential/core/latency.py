@@ -256,12 +256,14 @@ def _quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Int
     while quantile < len(shares) and shares[quantile] * (labels - 1) < zeros:
         found[quantile] = 0
         quantile += 1
-    for key in range(len(_VALUES)):
-        block = table.block[stream, key >> _BITS]
-        if block:
-            running += bins[block, key & (_BLOCK - 1)]
+    for number in range(_BLOCKS):
+        block = table.block[stream, number]
+        if block == 0:
+            continue
+        for i in range(_BLOCK):
+            running += bins[block, i]
             while quantile < len(shares) and running > shares[quantile] * (labels - 1) - zeros:
-                found[quantile] = _VALUES[key]
+                found[quantile] = _VALUES[(number << _BITS) + i]
                 quantile += 1
     return labels
 
@@ -276,12 +278,14 @@ def _recent_quantiles(latencies: Latencies, stream: int, shares: np.ndarray, fou
     while quantile < len(shares) and running > shares[quantile] * (labels - 1):
         found[quantile] = 0
         quantile += 1
-    for key in range(len(_RECENT_VALUES)):
-        for generation in range(2):
-            block = table.recent_block[stream, generation, key >> _BITS]
-            if block:
-                running += bins[block, key & (_BLOCK - 1)]
-        while quantile < len(shares) and running > shares[quantile] * (labels - 1):
-            found[quantile] = _RECENT_VALUES[key]
-            quantile += 1
+    for number in range(_RECENT_BLOCKS):
+        one, other = table.recent_block[stream, 0, number], table.recent_block[stream, 1, number]
+        if one == 0 and other == 0:
+            continue
+        for i in range(_BLOCK):
+            running += bins[one, i] if one else 0
+            running += bins[other, i] if other else 0
+            while quantile < len(shares) and running > shares[quantile] * (labels - 1):
+                found[quantile] = _RECENT_VALUES[(number << _BITS) + i]
+                quantile += 1
     return labels

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 from prequential.core.kernel import Bytes, Ints
+from prequential.core.plain import Plain, PlainRecords, together
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 
@@ -29,15 +30,29 @@ Cut = tuple[int, ...]
 class Batch:
     """Consecutive records of one input topic; `times` never decrease."""
 
-    __slots__ = ("kind", "offsets", "reasons", "records", "times")
+    __slots__ = ("_records", "kind", "offsets", "plain", "reasons", "times")
 
     def __init__(
-        self, kind: int, offsets: Sequence[int], times: Sequence[int] | Ints, decoded: Decoded
+        self, kind: int, offsets: Sequence[int], times: Sequence[int] | Ints, content: Decoded | Plain
     ) -> None:
         self.kind = kind
         self.offsets = offsets
         self.times: Ints = np.asarray(times, dtype=np.int64)
-        self.records, self.reasons = decoded
+        #: The records as columns, unless they are objects.
+        self.plain: Plain | None = None
+        self._records: list[Record | None] = []
+        self.reasons: dict[int, str] = {}
+        if isinstance(content, Plain):
+            self.plain = content
+        else:
+            self._records, self.reasons = content
+
+    @property
+    def records(self) -> list[Record | None]:
+        """The records as objects, which they stay."""
+        if self.plain is not None:
+            self._records, self.plain = self.plain.records(), None
+        return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
         """Make a record one that can't be used, if it is here."""
@@ -57,12 +72,15 @@ class Round:
     def __init__(self, sources: list[tuple[Batch, int, int]]) -> None:
         """`sources`: parts of batches, in order of kind, then of offset."""
         self.sources = sources
-        self.records: list[Record | None] = []
         counts = [0, 0, 0]
         for batch, start, stop in sources:
-            whole = stop - start == len(batch.records)
-            self.records += batch.records if whole else batch.records[start:stop]
             counts[batch.kind] += stop - start
+        plain = [batch.plain.part(start, stop) for batch, start, stop in sources if batch.plain is not None]
+        self._plain = together(plain) if len(plain) == len(sources) else None
+        self._records: list[Record | None] = []
+        if self._plain is None:
+            for batch, start, stop in sources:
+                self._records += batch.records[start:stop]
         self.starts = (0, counts[0], counts[0] + counts[1], sum(counts))
         self.kinds: Bytes = np.repeat(np.arange(3, dtype=np.uint8), counts)
         self.times: Ints = np.concatenate([b.times[start:stop] for b, start, stop in sources])
@@ -74,7 +92,18 @@ class Round:
             self.order = np.argsort(self.times, kind="stable")
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.times)
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """All of them, in order of kind; None for those that couldn't be decoded."""
+        return self.at(np.arange(len(self)))
+
+    def at(self, places: Ints) -> Sequence[Any]:
+        """The records at these places."""
+        if self._plain is not None:
+            return PlainRecords(self._plain, places)
+        return list(map(self._records.__getitem__, places.tolist()))
 
     @property
     def flawed(self) -> bool:

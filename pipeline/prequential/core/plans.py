@@ -155,12 +155,12 @@ class Plan:
     # ---- snapshot
 
     def dump(self) -> dict[str, Any]:
-        """Arrays of the rows in use, by name; the rest is settings."""
-        found: dict[str, Any] = {"owner": self.owner[: self.rows].copy()}
+        """The rows in use of all columns, by name, not copied; the rest is settings."""
+        found: dict[str, Any] = {"owner": self.owner[: self.rows]}
         for name, tables in self.named_tables():
             for i, table in enumerate(tables):
                 for field, column in zip(table._fields, table):
-                    found[f"{name}|{i}|{field}"] = column[: self.rows].copy()
+                    found[f"{name}|{i}|{field}"] = column[: self.rows]
         return found
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:

@@ -49,6 +49,7 @@ from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
+from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import DeadLetter, Metrics, Output
@@ -194,7 +195,7 @@ class Shard:
         if start >= stop:
             return
         places = taken.order[start:stop]
-        records = list(map(taken.records.__getitem__, places.tolist()))
+        records = taken.at(places)
         if taken.flawed and None in records:
             for place, record in zip(places.tolist(), records):
                 if record is None:
@@ -202,11 +203,11 @@ class Shard:
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
-        while records:
+        while len(records):
             rest = self._round(taken, places, records)
             places, records = places[rest:], records[rest:]
 
-    def _round(self, taken: Taken, places: Ints, records: list[Any]) -> int:
+    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> int:
         """Process records; returns how many: up to one that is refused with its name, or begins a round."""
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
         if self.encoder.retired:
@@ -214,7 +215,9 @@ class Shard:
             self.encoder.retired = False
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
-        refused = self._join(encoded, [records[i] for i in encoded.positions.tolist()])
+        used = len(encoded.positions)
+        of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
+        refused = self._join(encoded, of_rows)
         done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
         rows = len(encoded.rows.kind) if refused is None else refused + 1
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
@@ -238,7 +241,7 @@ class Shard:
             self.dropped[reason] = batch.kind, batch.offsets[index]
             self.logs.dropped[reason] = -1
 
-    def _join(self, encoded: Round, records: list[Any]) -> int | None:
+    def _join(self, encoded: Round, records: Sequence[Any]) -> int | None:
         """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
         self._touched[rows.stream] = True
@@ -320,7 +323,7 @@ class Shard:
 
     # ---- consumers
 
-    def _consume(self, records: list[Any]) -> None:
+    def _consume(self, records: Sequence[Any]) -> None:
         """Whoever reads the logs does so; then they are empty."""
         logs, reporter = self.logs, self.reporter
         used = logs.used
@@ -350,7 +353,7 @@ class Shard:
             self.incidents.follow_events(logs)
         clear(logs)
 
-    def _evaluate(self, count: int, records: list[Any]) -> list[Raised]:
+    def _evaluate(self, count: int, records: Sequence[Any]) -> list[Raised]:
         """Estimators and detectors read the outcome log; returns their alarms in order."""
         catalog, log = self.catalog, self.logs.outcomes
         plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
@@ -509,11 +512,16 @@ class Shard:
 
     # ---- snapshot
 
-    def snapshot(self) -> Iterator[object]:
-        """The state in parts: see `prequential.core.snapshot`."""
+    @property
+    def snapshot_size(self) -> int:
+        """Bytes of the memory that the next snapshot copies tables into (`prequential.core.space`)."""
+        return snapshot.size(self)
+
+    def snapshot(self, space: Space | None = None) -> Iterator[object]:
+        """The state in parts, copied into this space: see `prequential.core.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
-        return snapshot.take(self)
+        return snapshot.take(self, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> list[str]:
         """Become what the parts of a snapshot say; returns what the configuration has beyond it."""

@@ -19,10 +19,11 @@ from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel, taken
+from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
+from prequential.core.space import Space, size_of
 from prequential.core.state import ensure_rows
 from prequential.core.store import SETTLED, UNKNOWN, WAITING, Store
 from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
@@ -53,15 +54,27 @@ _POOLS = ("predictions", "values", "labels", "label_values", "probabilities")
 # ---- taken
 
 
-def take(shard: Shard) -> Iterator[object]:
+def take(shard: Shard, space: Space) -> Iterator[object]:
     """The parts of a snapshot; all is copied before the first is asked for, so the shard may go on.
 
     What takes more than copying whole tables is done when the parts are asked for, by another thread maybe.
     """
-    return _parts(_head(shard), _arrays(shard), ids.copied(shard.store.ids))
+    return _parts(_head(shard), {name: space.copy(array) for name, array in _arrays(shard).items()})
 
 
-def _parts(head: dict[str, Any], arrays: dict[str, Any], known: ids.Ids) -> Iterator[object]:
+def size(shard: Shard) -> int:
+    """Bytes that a snapshot copies."""
+    return size_of(_arrays(shard).values())
+
+
+def _parts(head: dict[str, Any], tables: dict[str, Any]) -> Iterator[object]:
+    known = ids.Ids(*(tables.pop(f"ids|{field}") for field in ids.Ids._fields))
+    arrays: dict[str, Any] = {}
+    for name, table in tables.items():
+        if table.dtype.names is None:
+            arrays[name] = table
+        else:
+            arrays |= {f"{name}|{field}": table[field] for field in table.dtype.names}
     arrays |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
     head["arrays"] = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     yield head
@@ -120,34 +133,38 @@ def _head(shard: Shard) -> dict[str, Any]:
 
 
 def _arrays(shard: Shard) -> dict[str, Any]:
+    """All tables as they are, by name: columns, or arrays of records."""
     catalog, reporter, store = shard.catalog, shard.reporter, shard.store
     found: dict[str, Any] = {}
     streams, subjects = catalog.registry.streams, catalog.registry.subjects
     for name in (*_STREAM_STATE, "classes", "class_capacity", "class_count", "pairs"):
-        found[f"streams.{name}"] = getattr(streams, name)[: len(catalog.streams)].copy()
+        found[f"streams.{name}"] = getattr(streams, name)[: len(catalog.streams)]
     for name in (*_SUBJECT_STATE, "plan", "first", "segments"):
-        found[f"subjects.{name}"] = getattr(subjects, name)[: len(catalog.subjects)].copy()
+        found[f"subjects.{name}"] = getattr(subjects, name)[: len(catalog.subjects)]
     for name in _CLASS_STATE:
-        found[f"classes.{name}"] = getattr(catalog.registry.classes, name).copy()
-    found["pairs"] = catalog.registry.pairs.pairs.copy()
-    found["segment_rows"] = catalog.registry.segment_rows.subject[: len(catalog.segment_origin)].copy()
+        found[f"classes.{name}"] = getattr(catalog.registry.classes, name)
+    found["pairs"] = catalog.registry.pairs.pairs
+    found["segment_rows"] = catalog.registry.segment_rows.subject[: len(catalog.segment_origin)]
     for number, plan in enumerate(catalog.plans):
         for name, array in plan.dump().items():
             found[f"plan {number}|{name}"] = array
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, array in tables_of(getattr(reporter, what)).items():
-            found[f"{what}|{name}"] = array.copy()
+            found[f"{what}|{name}"] = array
     found |= saving.arrays(shard.pairing)
     found |= saved_incidents.arrays(shard.incidents.history, len(catalog.subjects))
     slots = int(store.ids.counts[ids.TOP]) + 1
-    found["deadline"] = store.links.deadline[:slots].copy()
+    found["deadline"] = store.links.deadline[:slots]
     ends = dict.fromkeys(_OF_SLOTS, slots)
     ends |= zip(_POOLS, store.pools.end[[0, 0, 1, 1, 2]].tolist())
     for name, end in ends.items():
-        for field, column in columns_of(taken(getattr(store, name), slice(end))).items():
-            found[f"{name}|{field}"] = column
-    for field, column in zip(store.pools._fields, store.pools):
-        found[f"pools|{field}"] = column.copy()
+        table = getattr(store, name)
+        if isinstance(table, np.ndarray):
+            found[name] = table[:end]
+        else:
+            found |= {f"{name}|{field}": column[:end] for field, column in zip(table._fields, table)}
+    found |= {f"pools|{field}": column for field, column in zip(store.pools._fields, store.pools)}
+    found |= {f"ids|{field}": column for field, column in ids.used(store.ids)._asdict().items()}
     return found
 
 

@@ -29,6 +29,7 @@ from prequential.core.incidents import history
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.merge import Batch
 from prequential.core.outcomes import new_log
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
@@ -85,6 +86,7 @@ _STEP = 300
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
     warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
+    _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)
     parts = list(shard.snapshot())
@@ -111,6 +113,15 @@ def warm_up_detectors(names: Iterable[str]) -> None:
         settings = detector.configured({})
         table = detector.new_table(1, settings)
         detector.run(table, settings, log, nothing, values, fed, 0, new_alarms(1))
+
+
+def _warm_up_plain() -> None:
+    """Compile the loops for records in the plain form."""
+    parser, shard = Parser(), Shard(CONFIG)
+    value = b'{"stream":"plain","instance_id":"1","y_true":"a"}'
+    for offset in range(2):  # its names are new, and known
+        shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parser.parse(Label.KIND, [value])))
+        shard.advance([_STEP] * 3, 1)
 
 
 def warm_consumers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -73,7 +74,7 @@ class Server:
             "loopback": _is_loopback(host),
         })  # fmt: skip
         try:
-            self._server = _Threads((host, port), handler)
+            self._server = (_SixThreads if ":" in host else _Threads)((host, port), handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise WorkError(
@@ -100,6 +101,12 @@ class _Threads(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that is closed in the middle of an answer is no news."""
+
+
+class _SixThreads(_Threads):
+    """At an address of IPv6."""
+
+    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -140,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the name that the base class looks for
 
     def _api(self, view: str, params: dict[str, str]) -> None:
-        if view != "events":
+        if view != "events" or self.command == "HEAD":
             self._send_json(200, self.board.answer(view, params))
             return
         view = params.pop("view", "")

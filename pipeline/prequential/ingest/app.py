@@ -87,12 +87,13 @@ class Ingest(Served):
         self.app = batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics
-        self.app.shard_count = 0  # known once the cluster has answered
+        self.app.shard_count = 1  # all partitions look the same to Faust: the group gives and takes them
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
-    async def _agent(self, batches: AsyncIterable[Fetched]) -> None:
-        async for batch in batches:
-            self._feed(batch)
+    async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
+        async for batches in fetched:
+            for batch in batches:
+                self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
         if batch.opening != self._fetcher.opening or self._stopping:
@@ -208,9 +209,6 @@ class Ingest(Served):
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
-        kafka = self.config.kafka
-        counts = await asyncio.to_thread(partition_counts, kafka, self._topics)
-        self.app.shard_count = max(counts.values())
         endpoint = Endpoint(  # step 1
             self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )

@@ -183,13 +183,18 @@ class SourceFetcher:
             on_lost=self._on_revoke,
         )
 
-    def fetch(self, now: float) -> list[Fetched]:
-        """What has come; `now` is monotonic (seconds)."""
+    def fetch(self, now: float) -> list[list[Fetched]]:
+        """What has come, by topic; `now` is monotonic (seconds)."""
         self._member.poll(0)  # serves rebalances
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        return [] if self.held else self._batches(self._reader.consume(_MOST, 0))
+        if self.held:
+            return []
+        by_kind: dict[int, list[Fetched]] = {}
+        for batch in self._batches(self._reader.consume(_MOST, 0)):
+            by_kind.setdefault(batch.kind, []).append(batch)
+        return list(by_kind.values())
 
     def stranded(self) -> bool:
         """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""

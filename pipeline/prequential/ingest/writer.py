@@ -13,13 +13,15 @@ connections, threads and transactions as there are partitions of all sources.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from uuid import uuid4
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from prequential.config import Config
 from prequential.ingest.reading import Place
 from prequential.topics.specs import INPUTS
-from prequential.worker.transactions import Outgoing, Transactions
+from prequential.worker.complaints import COMPLAINING
+from prequential.worker.transactions import Outgoing, Transactions, Unknown
 
 #: A transaction whose process is gone is aborted by the broker after this many ms; until then it holds up
 #: those who read the inputs, and whoever reads its partitions next. Many times what one takes, as it would be
@@ -43,6 +45,7 @@ class Writer(Transactions):
             # Nobody asks where a message has come to lie.
             **{"delivery.report.only.error": True},
         )
+        self._group = config.ingest_group
         self._offsets: list[TopicPartition] = []
         self._metadata = b""
 
@@ -53,9 +56,23 @@ class Writer(Transactions):
         self.publish(messages)
 
     def _send_offsets(self) -> None:
-        self._retried(
-            "send the offsets",
+        self._checked(
             lambda: self._producer.send_offsets_to_transaction(
                 self._offsets, self._metadata, _OFFSETS_SECONDS
-            ),
+            )
         )
+
+    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """The offsets are the transaction's: whoever has committed them has written what is below."""
+        wanted = {(part.topic, part.partition): part.offset for part in self._offsets}
+        with closing(Consumer(self._kafka.client(**{"group.id": self._group, **COMPLAINING}))) as consumer:
+            try:
+                parts = [TopicPartition(*place) for place in wanted]
+                found = consumer.committed(parts, timeout=_OFFSETS_SECONDS)
+            except KafkaException as error:
+                raise Unknown(error.args[0].str()) from error
+        for part in found:
+            if part.error is not None:
+                raise Unknown(part.error.str())
+        there = all(part.offset >= wanted[part.topic, part.partition] for part in found)
+        return {} if there else None

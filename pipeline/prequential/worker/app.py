@@ -17,7 +17,7 @@ from prequential.topics.admin import (
     partition_errors,
     present,
 )
-from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
@@ -78,21 +78,25 @@ class Worker(Served):
             return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
 
         @app.agent(source("instances"))
-        async def instances(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("predictions"))
-        async def predictions(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def predictions(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         @app.agent(source("labels"))
-        async def labels(batches: AsyncIterable[Fetched]) -> None:
-            async for batch in batches:
-                self._feed(batch)
+        async def labels(fetched: AsyncIterable[list[Fetched]]) -> None:
+            async for batches in fetched:
+                self._feed_all(batches)
 
         return app
+
+    def _feed_all(self, batches: list[Fetched]) -> None:
+        for batch in batches:
+            self._feed(batch)
 
     def _feed(self, batch: Fetched) -> None:
         if self._unseen:
@@ -333,6 +337,8 @@ def run_worker(config: Config, *, rebuild: bool = False) -> int:
 
 
 async def _main(config: Config, rebuild: bool) -> int:
+    if config.worker.instance_id is not None:
+        resolved("worker.instance_id", config.worker.instance_id)  # what is wrong with it is said first
     # Before the worker's own clients, which would tell of a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild).run()

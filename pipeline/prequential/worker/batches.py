@@ -9,19 +9,19 @@ from operator import methodcaller
 
 from confluent_kafka import Message
 from prequential.core.merge import Batch
-from prequential.topics.decoding import Decoder
+from prequential.core.plain import Parser
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 
 
-def to_batch(kind: int, messages: list[Message], decoder: Decoder) -> Batch:
-    """Consecutive messages of one partition, decoded."""
+def to_batch(kind: int, messages: list[Message], parser: Parser) -> Batch:
+    """Consecutive messages of one partition, parsed or decoded."""
     first, last = messages[0].offset(), messages[-1].offset()
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]
     times = [message.timestamp()[1] for message in messages]
-    return Batch(kind, offsets, times, decoder.decode(kind, [message.value() for message in messages]))
+    return Batch(kind, offsets, times, parser.parse(kind, [message.value() for message in messages]))
 
 
 class Originals:

@@ -17,6 +17,7 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
+from prequential.core.space import Space
 from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
@@ -108,12 +109,13 @@ class Checkpoint:
         if known.manifest is not None:
             self.generation = known.manifest.generation
         self._journal_number = known.journal_number
-        self._journal_offset = known.journal_offset
+        self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
     def processed(self, records: int) -> None:
         """The shard has processed records."""
         self._changed = True
         self._uncommitted += records
+        self._backlog |= self._uncommitted >= _BACKLOG
         self._originals.keep(self._shard.letters)
         self._originals.drop(self._shard.merge.cut)
 
@@ -130,7 +132,6 @@ class Checkpoint:
             self._snapshot.result()
             self._snapshot = None
         now = monotonic()
-        self._backlog |= self._uncommitted >= _BACKLOG
         caught_up = not any(self._shard.merge.buffered)
         late = now - self._committed_at >= self._config.worker.commit_every / 1000
         due = late or (self._backlog and caught_up) or self.many_outputs
@@ -140,6 +141,11 @@ class Checkpoint:
             self._uncommitted = 0
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
+
+    @property
+    def next_at(self) -> float:
+        """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once."""
+        return 0.0 if self._backlog else self._committed_at + self._config.worker.commit_every / 1000
 
     @property
     def many_outputs(self) -> bool:
@@ -175,14 +181,17 @@ class Checkpoint:
     async def commit(self, *, with_snapshot: bool = False) -> None:
         """Publish everything since the last time; take a snapshot of the state then, if wanted.
 
+        0. If a snapshot is due, have memory for it, while the shard goes on.
         1. Take outputs and cuts from the shard; from here on it may go on.
-        2. If a snapshot is due, copy the state: it is exactly the state after these cuts.
+        2. Copy the state for the snapshot: it is exactly the state after these cuts.
         3. Publish a journal entry with the cuts. Now the order is settled, whoever goes on from here.
         4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
            this worker can't commit are published by the next one, with the same content.
         5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
         6. Commit the input offsets that the snapshot covers.
         """
+        if with_snapshot and not self.broken:  # step 0
+            space = await self._in_thread(Space, self._shard.snapshot_size)
         if self.broken:
             return
         outputs, cuts = self._shard.flush()  # step 1
@@ -192,7 +201,7 @@ class Checkpoint:
             started = monotonic()
             self._changed = False
             cut: Cut = tuple(self._shard.merge.cut)
-            parts = self._shard.snapshot()
+            parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
         if cuts:
             await self._publish_entry(cuts, [])  # step 3

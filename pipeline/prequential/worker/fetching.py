@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import is_stranded
+from prequential.topics.clients import is_stranded, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.complaints import COMPLAINING
@@ -31,8 +32,10 @@ FETCH_SETTINGS: Mapping[str, object] = {
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
     "queued.max.messages.kbytes": 131_072,
-    # A new record reaches a waiting fetch at once; this only bounds how long an idle fetch waits.
-    "fetch.wait.max.ms": 100,
+    # At a quiet pace a fetch waits so long for so much: one for each new record would cost more than
+    # all that is done with it.
+    "fetch.wait.max.ms": 50,
+    "fetch.min.bytes": 65_536,
 }
 
 #: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
@@ -61,12 +64,15 @@ class Fetcher:
     ) -> None:
         self._config = config
         self._on_partitions = on_partitions
+        name = config.worker.instance_id
+        self._name = None if name is None else resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
         self._connect()
 
     def _connect(self) -> None:
         """New clients, out of the group, and no shard open."""
         config, kafka = self._config, self._config.kafka
+        static = {} if self._name is None else {"group.instance.id": self._name}
         self._member = Consumer(
             kafka.client(
                 **{
@@ -75,6 +81,7 @@ class Fetcher:
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
                     "session.timeout.ms": config.worker.session_timeout,
+                    **static,
                     **COMPLAINING,
                 }
             )
@@ -161,17 +168,21 @@ class Fetcher:
             on_lost=self._on_revoke,
         )
 
-    def fetch(self, now: float) -> list[Fetched]:
-        """What has come; `now` is monotonic (seconds)."""
-        self._member.poll(0)  # serves rebalances
+    def fetch(self, now: float) -> list[list[Fetched]]:
+        """What has come, by topic; `now` is monotonic (seconds)."""
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and message.error().code() == KafkaError._FATAL:
+            raise WorkError(
+                f"the group has thrown this worker out ({message.error().str()}): is there another one with "
+                f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+            )
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        return [
-            batch
-            for kind in self._wanted_kinds()
-            for batch in self._batches(kind, self._readers[kind].consume(_MOST, 0))
-        ]
+        found = (
+            self._batches(kind, self._readers[kind].consume(_MOST, 0)) for kind in self._wanted_kinds()
+        )
+        return list(filter(None, found))
 
     def _wanted_kinds(self) -> list[int]:
         """The topics to read now: first those that a shard can't go on without."""
@@ -200,28 +211,31 @@ class Fetcher:
         self.subscribe()
 
     def stop(self) -> None:
-        """Leave the group at once, so that others take over without waiting."""
+        """Leave the group at once, so that others take over without waiting.
+
+        A static member stays: whoever comes with its name takes its shards, others after the session timeout.
+        """
         self._member.close()
         for reader in self._readers:
             reader.close()
 
     def _batches(self, kind: int, messages: list[Message]) -> list[Fetched]:
-        """Messages of one topic in runs of one partition, as they came."""
-        partitions = list(map(Message.partition, messages))
+        """Messages of one topic, those of each partition together, as they came.
+
+        At a quiet pace each of a partition's few records is followed by the news that this was the last one.
+        """
+        found: dict[Any, list[Message]] = {}
+        if len(partitions := set(map(Message.partition, messages))) == 1:
+            found[partitions.pop()] = messages  # with a backlog, mostly
+        else:
+            for partition, run in groupby(messages, Message.partition):
+                found.setdefault(partition, []).extend(run)
         batches = []
-        start = 0
-        while start < len(messages):
-            if messages[start].topic() is None:  # an error of the client, of no partition
-                self._without_events([messages[start]])
-                start += 1
-                continue
-            stop = run_end(partitions, start)
-            run = messages[start:stop]
+        for partition, of in found.items():
             end = None
-            if any(map(Message.error, run)):
-                run, end = self._without_events(run)
-            batches.append(Fetched(kind, partitions[start], run, end))
-            start = stop
+            if any(map(Message.error, of)):
+                of, end = self._without_events(of)
+            batches.append(Fetched(kind, partition, of, end))
         return batches
 
     def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:

@@ -12,10 +12,10 @@ from prequential.config import Config
 from prequential.core.course import Courses
 from prequential.core.merge import Cut
 from prequential.core.past import Past
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
-from prequential.topics.decoding import Decoder
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.specs import INPUTS, JOURNAL
@@ -97,7 +97,7 @@ class _ShardReplay:
         self._shard.courses = Courses()
         self._shard.past = Past() if past else None
         self._originals = Originals()
-        self._decoder = Decoder()
+        self._parser = Parser()
         self._cuts: deque[Cut] = deque()
         self._kinds = {config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
@@ -185,7 +185,7 @@ class _ShardReplay:
                 elif not error.retriable():
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
-                self._shard.add(to_batch(kind, good, self._decoder))
+                self._shard.add(to_batch(kind, good, self._parser))
                 self._originals.add(kind, good)
 
     def _process(self) -> int:

@@ -2,14 +2,18 @@
 
 One transactional producer a shard. Its transactional id is the shard's, so whoever takes a shard over
 fences the former holder and aborts what that had open; a read_committed reader sees each output once.
-All methods block and belong in a thread of the shard's own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from confluent_kafka import Message
 from prequential.config import Config
-from prequential.topics.specs import INPUTS
-from prequential.worker.transactions import Fenced, Outgoing, Transactions
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.worker.recovery import read_partition
+from prequential.worker.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown
 
 #: A transaction that its worker abandoned is aborted by the broker after this many ms; until then it
 #: would hold up read_committed readers. Longer than any pause of a healthy worker.
@@ -21,14 +25,17 @@ class ShardLost(Fenced):
 
 
 class Publisher(Transactions):
-    """The transactional producer of one shard: messages go to the shard's partition of each topic.
+    """The transactional producer of one shard.
 
-    Raises ShardLost as soon as the broker says that another worker has taken over.
+    Raises ShardLost as soon as the broker, or the journal, says that another worker has taken over.
     """
 
     fenced = ShardLost
 
     def __init__(self, config: Config, partition: int) -> None:
+        self._journal = config.kafka.topic(JOURNAL)
+        #: Offset after the last entry of the journal that this worker has read or published.
+        self.journal_offset = 0
         super().__init__(
             config.kafka,
             f"{config.group}-shard-{partition}",
@@ -37,6 +44,32 @@ class Publisher(Transactions):
             timeout_ms=_TRANSACTION_TIMEOUT_MS,
             partition=partition,
         )
+
+    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
+        """As `Transactions.publish`; of messages that were there already the journal's offset is known."""
+        offsets = super().publish(messages)
+        if self._journal in offsets:
+            self.journal_offset = offsets[self._journal] + 1
+        return offsets
+
+    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """Read the journal on: it has the messages' entry, or nothing; or another worker's."""
+        try:
+            found: list[Message] = list(
+                read_partition(
+                    self._kafka, self._journal, self._partition, self.journal_offset, lambda: self.stopping,
+                    ATTEMPT_SECONDS,
+                )
+            )  # fmt: skip
+        except WorkError as why:
+            raise Unknown(str(why)) from why
+        if self.stopping:
+            raise ShardLost("the worker stops")
+        ours = [message.value for message in messages if message.topic == self._journal]
+        if any(entry.value() not in ours for entry in found):
+            self._lost = "another worker has written to the journal"
+            raise ShardLost(self._lost)
+        return {self._journal: found[-1].offset()} if found else None
 
 
 __all__ = ["Outgoing", "Publisher", "ShardLost"]

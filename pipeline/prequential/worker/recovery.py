@@ -44,9 +44,13 @@ class Known(NamedTuple):
 
 
 def read_partition(
-    kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool]
-) -> Iterator[Message]:
-    """The committed records of a partition from `offset` up to its present end, in no group."""
+    kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool],
+    patience: float = _SILENCE_SECONDS,
+) -> Iterator[Message]:  # fmt: skip
+    """The committed records of a partition from `offset` up to its present end, in no group.
+
+    Raises WorkError if neither a record nor the end comes for `patience` seconds.
+    """
     consumer = Consumer(
         kafka.client(
             **{
@@ -67,7 +71,7 @@ def read_partition(
             message = consumer.poll(1.0)
             if message is None:
                 silence += 1.0
-                if silence > _SILENCE_SECONDS:
+                if silence > patience:
                     raise WorkError(f"{topic}/{partition}: nothing came for {silence:.0f} s")
                 continue
             silence = 0.0

@@ -17,10 +17,10 @@ from typing import Any
 
 from prequential.config import Config
 from prequential.core.merge import Cut
+from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.diagnosis import StreamFacts
 from prequential.facts import streams_of
-from prequential.topics.decoding import Decoder
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 #: Most records of each topic processed without a look at anything else: some 10 ms.
 _ROUND = 8_000
 
-#: A round has costs of its own, so one with fewer new records than this waits a little for more.
-_FULL_ROUND, _PAUSE_SECONDS = 6_000, 0.04
+#: A round has costs of its own, some 1 ms. So one with fewer new records than this waits until what comes of
+#: it can be published: rounds are at least so far apart then, and at most.
+_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.25
 
 #: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
 _PLENTY = 16_000
@@ -103,7 +104,7 @@ class ShardRunner:
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
-        self._decoder = Decoder()
+        self._parser = Parser()
         self._journal: deque[Cut] = deque()  # cuts yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._caution: Caution | None = None
@@ -128,7 +129,7 @@ class ShardRunner:
         if fetched.end is not None:
             self._ends[kind] = fetched.end
         if messages:
-            batch = to_batch(kind, messages, self._decoder)
+            batch = to_batch(kind, messages, self._parser)
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
@@ -249,8 +250,7 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
-        until = self._round_at + _PAUSE_SECONDS
-        while self._fed < _FULL_ROUND and (pause := until - monotonic()) > 0:
+        while self._fed < _FULL_ROUND and (pause := self._next_round - monotonic()) > 0:
             await self._woken(pause)
         self._fed = 0
         if self.checkpoint.many_outputs:
@@ -274,6 +274,16 @@ class ShardRunner:
             self.checkpoint.begin_if_due()
         if not processed:
             await self._woken(_TICK_SECONDS)
+
+    @property
+    def _next_round(self) -> float:
+        """When a round that isn't full is to begin (monotonic seconds)."""
+        if self._journal or self._stopping:
+            return 0.0
+        least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
+        if self._caution is not None:
+            return least
+        return min(max(least, self.checkpoint.next_at), most)
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something comes, or the time is over."""

@@ -2,6 +2,12 @@
 
 What a shard publishes (`prequential.worker.publisher`) and what `ingest` writes
 (`prequential.ingest.writer`) goes out so. All methods block and belong in a thread of their own.
+
+A request to commit may lie in the network while its client has long sent another one. When it arrives after
+all, the broker takes it for the commit of whatever transaction that producer has open then, and makes half of
+it visible (KIP-890; librdkafka hasn't the defence: https://github.com/confluentinc/librdkafka/issues/5423).
+So a producer that may have left such a request behind is given up: the next one has another epoch, and what
+the former one has sent is refused. Whether the transaction in question was committed is looked up.
 """
 
 from __future__ import annotations
@@ -18,8 +24,14 @@ from prequential.worker.complaints import COMPLAINING, complain
 
 log = logging.getLogger(__name__)
 
-#: Seconds that one attempt to commit may take before it is tried again (and said so).
-_ATTEMPT_SECONDS = 10.0
+#: Seconds that a commit may take before it counts as one whose outcome isn't known.
+ATTEMPT_SECONDS = 10.0
+
+#: Seconds of one attempt to take an id over.
+_TAKE_OVER_SECONDS = 30.0
+
+#: Syslog's level at which librdkafka logs that a connection was closed.
+_LOG_INFO = 6
 
 #: Seconds between attempts: first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
@@ -71,29 +83,43 @@ class Transactions:
         partition: int = BY_KEY, **settings: Any,
     ) -> None:  # fmt: skip
         self._id, self._who, self._topic, self._partition = transactional_id, who, topic, partition
-        self._producer = Producer(
-            kafka.client(
+        self._kafka = kafka
+        self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
+        self.stopping = False
+        self._lost: str | None = None  # why nothing can be published any more
+        self._doubtful = False  # something that the producer has sent may still be on its way
+        self._producer = self._connected()
+
+    def _connected(self) -> Producer:
+        def note(error: KafkaError) -> None:
+            if producer is not self._producer:
+                return  # one that was given up is fenced, of course
+            if error.fatal():
+                self._lost = error.str()
+            else:
+                complain(error)
+
+        def broken() -> None:
+            if producer is self._producer:
+                self._doubtful = True
+
+        producer = Producer(
+            self._kafka.client(
                 **{
-                    "transactional.id": transactional_id,
-                    "transaction.timeout.ms": timeout_ms,
+                    "transactional.id": self._id,
                     "partitioner": "murmur2_random",
                     "compression.type": "lz4",
                     "linger.ms": 5,
                     "message.max.bytes": _LARGEST_MESSAGE,
-                    **settings,
+                    **self._settings,
                     **COMPLAINING,
-                    "error_cb": self._note,
+                    "error_cb": note,
+                    "log_level": _LOG_INFO,
                 }
-            )
+            ),
+            logger=_Log(broken),
         )
-        self.stopping = False
-        self._lost: str | None = None  # why nothing can be published any more
-
-    def _note(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._lost = error.str()
-        else:
-            complain(error)
+        return producer
 
     def stranded(self) -> bool:
         """Whether the client has lost its brokers for good; blocks, see `is_stranded`."""
@@ -101,33 +127,60 @@ class Transactions:
 
     def take_over(self) -> None:
         """Fence whoever had the id before, and abort what that had open."""
-        self._retried("take over", lambda: self._producer.init_transactions(30.0))
+        self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
-        """Publish messages in one transaction; returns the offset of the last one of each topic.
+        """Publish messages in one transaction; returns the offset of the last one of each topic, if known.
 
-        1. Begin.
-        2. Send; a full queue is waited for.
-        3. Send the offsets of what the messages were made of, if there are any.
-        4. Commit. If it is unknown whether that happened, ask again; if the broker has aborted,
-           begin again from 1 with the same messages.
+        1. Where the producer may have left something behind in the network, go on with a new one.
+        2. Begin.
+        3. Send; a full queue is waited for.
+        4. Send the offsets of what the messages were made of, if there are any.
+        5. Commit. If it isn't known whether that has happened, or if the broker has aborted: a new producer,
+           which ends the transaction one way or the other. If it wasn't committed, begin again from 2 with
+           the same messages.
         """
         messages = list(messages)
         pause = _FIRST_PAUSE
         while True:
+            if self._doubtful and (offsets := self._renewed(messages)) is not None:  # step 1
+                return offsets
             try:
                 return self._attempt(messages)
-            except _Aborted as why:
-                log.warning("%s: transaction aborted (%s): again", self._who, why)
-                self._abort()
+            except Unknown as why:
+                log.warning("%s: not sure of a commit (%s): looking", self._who, why)
+                self._doubtful = True
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Expelled:
-                self._abort()
+                self._renew()  # which aborts
                 raise
 
-    def _abort(self) -> None:
-        self._retried("abort", lambda: self._producer.abort_transaction(_ATTEMPT_SECONDS))
+    def _renewed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """Go on with a new producer; the messages' offsets, if they are committed."""
+        # Whoever has taken over meanwhile isn't to be fenced: look before and after.
+        self._looked_up(messages)
+        self._renew()
+        return self._looked_up(messages)
+
+    def _renew(self) -> None:
+        former, self._producer = self._producer, self._connected()
+        former.purge()
+        del former
+        self.take_over()
+        self._doubtful = False
+
+    def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        found: list[dict[str, int] | None] = []
+        self._retried("look what is committed", lambda: found.append(self._committed(messages)))
+        return found[0]
+
+    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """Offsets, as far as they are known, if the messages' transaction is committed; None if it isn't.
+
+        Nothing of the id's is open. Raises Unknown if it can't be found out at the moment.
+        """
+        raise NotImplementedError
 
     def _attempt(self, messages: Sequence[Outgoing]) -> dict[str, int]:
         offsets: dict[str, int] = {}
@@ -139,8 +192,8 @@ class Transactions:
             elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
-        self._retried("begin", self._producer.begin_transaction)  # step 1
-        for topic, key, value, headers, partition in messages:  # step 2
+        self._checked(self._producer.begin_transaction)  # step 2
+        for topic, key, value, headers, partition in messages:  # step 3
             while True:
                 try:
                     self._producer.produce(
@@ -155,17 +208,16 @@ class Transactions:
                         raise WorkError(f"{topic}: a message is too large: {error}") from error
                     if error.args[0].code() == KafkaError._STATE and self._lost is None:
                         # The broker has aborted it while messages were still being handed over.
-                        raise _Aborted(error.args[0].str()) from error
+                        raise Unknown(error.args[0].str()) from error
                     self._checked(_raiser(error))
         try:
-            self._send_offsets()  # step 3
-            self._retried(
-                "commit", lambda: self._producer.commit_transaction(_ATTEMPT_SECONDS)
-            )  # step 4
-        except _Aborted:
+            self._send_offsets()  # step 4
+            self._checked(lambda: self._producer.commit_transaction(ATTEMPT_SECONDS))  # step 5
+        except Unknown:
             if refused:  # trying again would fail again
                 raise WorkError(refused[0]) from None
             raise
+        self._producer.poll(0)  # what has happened to connections meanwhile
         return offsets
 
     def _send_offsets(self) -> None:
@@ -178,7 +230,7 @@ class Transactions:
             try:
                 self._checked(call)
                 return
-            except _Retriable as why:
+            except Unknown as why:
                 log.warning("%s: can't %s yet (%s): waiting", self._who, what, why)
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -201,19 +253,30 @@ class Transactions:
                 raise self.fenced(self._lost) from exception
             if error.code() in _EXPELLED:
                 raise Expelled(error.str()) from exception
-            if error.txn_requires_abort():
-                raise _Aborted(error.str()) from exception
-            if error.retriable() or error.code() == KafkaError._TIMED_OUT:
-                raise _Retriable(error.str()) from exception
+            if error.txn_requires_abort() or error.retriable() or error.code() == KafkaError._TIMED_OUT:
+                raise Unknown(error.str()) from exception
             raise WorkError(f"{self._id}: {error.str()}") from exception
 
 
-class _Aborted(Exception):
-    """The transaction must be aborted and begun again."""
+class Unknown(Exception):
+    """The call may have taken effect or not, or the broker has aborted the transaction."""
 
 
-class _Retriable(Exception):
-    """The same call may be made again."""
+class _Log:
+    """What librdkafka logs of a producer: only of interest is that the connection to its coordinator broke.
+
+    It sends again then what had no answer, without a word to the program; what it sent before may
+    arrive, too.
+    """
+
+    def __init__(self, broken: Callable[[], None]) -> None:
+        self._broken = broken
+
+    def log(self, level: int, form: str, *args: str) -> None:
+        """As a `logging.Logger` is called."""
+        line = form % args
+        if "TxnCoordinator" in line and " in state UP" in line:
+            self._broken()
 
 
 def _raiser(error: BaseException) -> Callable[[], None]:

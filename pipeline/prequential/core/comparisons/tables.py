@@ -176,10 +176,10 @@ class Side:
     # ---- snapshots
 
     def dump(self) -> Iterator[tuple[str, Any]]:
-        """Arrays of the rows in use, by name."""
+        """The rows in use of all columns, by name, not copied."""
         for name, table in zip(("verdict", "times", *self.names), self.tables()):
             for field, column in columns_of(table).items():
-                yield f"{name}|{field}", column[: self.rows].copy()
+                yield f"{name}|{field}", column[: self.rows]
 
     def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
         """Become what was dumped."""

@@ -58,20 +58,19 @@ class Fixed(NamedTuple):
 
 
 def examine(
-    view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str], back: int | None
+    view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str]
 ) -> Found:
     """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
 
     Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
-    changed. A change that is `fixed` is where it was; of one that had recovered, `back` is the outcome from
-    which on it had.
+    changed. A change that is `fixed` is where it was.
     """
     first = _first(view.blocks, since)
     if fixed is not None:
         own = _own(view, fixed.segment)
         change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
         change = change._replace(statistic=max(change.statistic, fixed.statistic))
-        return _said(view, own, change, fixed.segment, first, back)
+        return _said(view, own, change, fixed.segment, first)
     segment, own = None, view.blocks
     change = _change(view, own, first, alarm)
     if not change.clear and view.binary:
@@ -81,7 +80,7 @@ def examine(
                 other = _change(view, of, first, alarm)
                 if other.clear and other.statistic > change.statistic:
                     segment, own, change = name, of, other
-    return _said(view, own, change, segment, first, back)
+    return _said(view, own, change, segment, first)
 
 
 def _first(blocks: Blocks, since: int) -> int:
@@ -106,13 +105,11 @@ def _own(view: View, segment: str | None) -> Blocks:
     )  # fmt: skip
 
 
-def _said(
-    view: View, own: Blocks, change: Change, segment: str | None, first: int, known: int | None
-) -> Found:
+def _said(view: View, own: Blocks, change: Change, segment: str | None, first: int) -> Found:
     binary, end = view.binary, len(own.n)
     before = phase(own, min(first, change.before), change.before)
     former = level_of(before, binary)
-    recovered = _recovered(view, own, change, before, former, known)
+    recovered = _recovered(view, own, change, before, former)
     last = end if recovered is None else recovered.before
     if not change.clear or last <= change.after:
         last = end
@@ -143,34 +140,37 @@ def _said(
 
 
 def _recovered(
-    view: View, own: Blocks, change: Change, before: Phase, former: Level, known: int | None
+    view: View, own: Blocks, change: Change, before: Phase, former: Level
 ) -> Change | None:
     """The change back: the most likely split of what came behind, if the level is as it was from there on.
 
     It is so where the split is clear, the intervals of the level since and of the level before overlap, and
-    it is nearer to that than to the one between. What has recovered (from outcome `known` on) stays so until
-    the level changes clearly once more, to one nearer to the one between.
+    it is nearer to that than to the one between.
     """
     if not change.clear:
         return None
-    if known is not None:
-        back: Change | None = change_point.at_outcome(own, view.now, known, 0.0)
-    else:
-        back = change_point.find(own, view.binary, view.now, change.after)
-        if back is not None and not back.clear:
-            return None
-    if back is None or back.before <= change.after:
+    back = change_point.find(own, view.binary, view.now, change.after)
+    if back is None or not back.clear or back.before <= change.after:
         return None
-    between, since = phase(own, change.after, back.before), phase(own, back.after, len(own.n))
-    again = change_point.find(own, view.binary, view.now, back.after)
-    if again is not None and again.clear:  # what counts is how it is now
-        since = phase(own, again.after, len(own.n))
-    if known is None and since.n < _LEAST_SINCE:
+    between, since = phase(own, change.after, back.before), _newest(view, own, back.after)
+    if since.n < _LEAST_SINCE:
         return None
     level = level_of(since, view.binary)
     nearer = abs(since.mean - before.mean) < abs(since.mean - between.mean)
-    overlaps = level.low <= former.high and former.low <= level.high
-    return back if nearer and (overlaps or known is not None) else None
+    return back if nearer and level.low <= former.high and former.low <= level.high else None
+
+
+def _newest(view: View, own: Blocks, first: int) -> Phase:
+    """What counts of the blocks from `first` on: how it is now, if it has clearly changed meanwhile."""
+    again = change_point.find(own, view.binary, view.now, first)
+    return phase(own, again.after if again is not None and again.clear else first, len(own.n))
+
+
+def has_relapsed(view: View, segment: str | None, back: int, before: float, bad: float) -> bool:
+    """Whether a level that was back from outcome `back` on is nearer to the bad one again."""
+    own = _own(view, segment)
+    since = _newest(view, own, _first(own, back))
+    return since.n > 0 and abs(since.mean - bad) <= abs(since.mean - before)
 
 
 def _predictions(

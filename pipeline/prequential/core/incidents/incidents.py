@@ -6,14 +6,14 @@ so many outcomes, and at the label time at which it may end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog import OTHER, Catalog, Stream, Subject
 from prequential.core.incidents import change_point, history
-from prequential.core.incidents.analysis import Fixed, Found, View, details, examine
+from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
 from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
@@ -79,12 +79,29 @@ class State:
     alarm_count: int = 0
     signals: list[dict[str, Any]] = field(default_factory=list)
     last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
-    change_point: dict[str, int] = field(default_factory=dict)
+    #: What was found of the change, as messages say it.
+    details: dict[str, Any] = field(default_factory=dict)
     statistic: float = 0.0  # how clear it is
     segment: str | None = None  # whose change it is, where the model's own isn't clear
     recovered: dict[str, int] | None = None
     #: What the last message said: status, first cause, severity, number of signals.
     said: list[Any] = field(default_factory=list)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is clear that the level has changed."""
+        return self.statistic > CLEAR
+
+    @property
+    def cause(self) -> str:
+        """The first cause."""
+        return str(self.details["causes"][0]["cause"])
+
+    @property
+    def change_point(self) -> dict[str, int]:
+        """Where the level changed: outcome, ts, prediction_ts."""
+        point: dict[str, int] = self.details["change_point"]
+        return point
 
     @property
     def newest(self) -> dict[str, int]:
@@ -155,7 +172,7 @@ class Incidents:
 
     # ---- the log
 
-    def consume(self, logs: Logs, records: list[Any], raised: list[Raised]) -> list[Alarm | Incident]:
+    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
         """Take over all that the logs have, and these alarms, which are in order of records.
 
         Returns the alarms, and the messages about incidents among them.
@@ -185,7 +202,7 @@ class Incidents:
                 self.history = history.with_room(self.history)
 
     def _follow(
-        self, logs: Logs, row: int, stop: int, event: int, records: list[Any],
+        self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
         found: list[Alarm | Incident],
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
@@ -212,7 +229,7 @@ class Incidents:
             due=grown(own.due, len(self._catalog.subjects)), examples=grown(own.examples, rows)
         )
 
-    def _note_examples(self, logs: Logs, records: list[Any]) -> None:
+    def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
         own, log = self.history, logs.outcomes
         count = int(own.notes[history.EXAMPLE_COUNT])
         own.notes[history.EXAMPLE_COUNT] = 0
@@ -263,7 +280,9 @@ class Incidents:
         if opening:
             state.last = self._now(owner)._asdict()
         if not state.revision:
-            found.append(self._say(owner, state, self._find(owner, state)))
+            self._find(owner, state)
+            state.recovered = None  # it has just opened
+            found.append(self._say(owner, state))
         self._schedule(owner, state)
         return found
 
@@ -320,33 +339,31 @@ class Incidents:
         state = self.open.get(owner)
         if state is None:
             return []
-        found = self._find(owner, state)
+        self._find(owner, state)
         config, now = self._stream(owner).config.incidents, self._now(owner)
+        state.status = RECOVERED if state.recovered else OPEN
         quiet = self._is_quiet(owner, state.newest)
-        state.status = RECOVERED if found.recovered else OPEN
-        if quiet and (found.recovered or now.ts - state.newest["ts"] >= config.accept):
-            return [self._close(owner, state, found)]
+        if quiet and (state.recovered or now.ts - state.newest["ts"] >= config.accept):
+            return [self._close(owner, state)]
         self._schedule(owner, state)
         status, cause, severity, signals = state.said
-        moved = abs(found.severity - severity)
+        moved = abs(state.details["severity"] - severity)
         if (
-            (status, cause) != (state.status, found.causes[0].cause)
-            or (found.change.clear and moved > _MOVE + _MOVE_PART * abs(severity))
+            (status, cause) != (state.status, state.cause)
+            or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
             or signals != len(state.signals)
         ):
-            return [self._say(owner, state, found)]
+            return [self._say(owner, state)]
         return []
 
-    def _close(self, owner: int, state: State, found: Found | None = None) -> Incident:
-        found = self._find(owner, state) if found is None else found
+    def _close(self, owner: int, state: State) -> Incident:
         state.status = CLOSED
-        message = self._say(owner, state, found)
+        message = self._say(owner, state)
         del self.open[owner]
         owners = self.history.owners
         owners.check_number[owner] = owners.check_time[owner] = NEVER
-        start = found.recovered or state.change_point
-        if found.change.clear:
-            self.since[owner] = start["outcome"]
+        if state.clear:
+            self.since[owner] = (state.recovered or state.change_point)["outcome"]
         return message
 
     def _schedule(self, owner: int, state: State) -> None:
@@ -378,29 +395,30 @@ class Incidents:
             int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
         )  # fmt: skip
 
-    def _find(self, owner: int, state: State) -> Found:
-        """What is known of an incident's change by now."""
+    def _find(self, owner: int, state: State) -> None:
+        """Note what is known of an incident's change by now; what has recovered stays as it was then."""
         view = self.view(owner)
-        settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         known = None
-        if state.statistic > CLEAR:
+        if state.clear:
             known = Fixed(state.segment, state.change_point["outcome"], state.statistic)
+            before, after = (state.details[name]["level"] for name in ("before", "after"))
+            if state.recovered and not has_relapsed(
+                view, state.segment, state.recovered["outcome"], before, after
+            ):
+                return
+        settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         segments = [one["segment"] for one in state.signals if one["segment"]]
-        back = state.recovered["outcome"] if known and state.recovered else None
-        fixed = known if settled else None
-        found = examine(view, state.first, state.last["outcome"], fixed, segments, back)
+        found = examine(view, state.first, state.last["outcome"], known if settled else None, segments)
         state.statistic, state.segment = found.change.statistic, found.segment
-        state.change_point = details(found)["change_point"]
-        state.recovered = found.recovered
-        return found
+        state.recovered, state.details = found.recovered, details(found)
 
-    def _say(self, owner: int, state: State, found: Found) -> Incident:
+    def _say(self, owner: int, state: State) -> Incident:
         """The next message about an incident."""
         state.revision += 1
         if state.revision == 1:
             counts = self.opened.setdefault(owner, {})
-            counts[found.causes[0].cause] = counts.get(found.causes[0].cause, 0) + 1
-        state.said = [state.status, found.causes[0].cause, found.severity, len(state.signals)]
+            counts[state.cause] = counts.get(state.cause, 0) + 1
+        state.said = [state.status, state.cause, state.details["severity"], len(state.signals)]
         about, stream = self._catalog.subjects[owner], self._stream(owner)
         assert about is not None
         place = stream.name, self._catalog.partition, about.model
@@ -412,7 +430,7 @@ class Incidents:
             alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
             examples=[name for number, name in kept if number >= point][:_EXAMPLES],
             former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
-            outcome=now.outcome, ts=now.ts, config=stream.config.digest, **details(found),
+            outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
         )  # fmt: skip
         if state.recovered is not None and state.status != OPEN:
             message.recovered = state.recovered

@@ -44,7 +44,7 @@ class Level(NamedTuple):
     @property
     def message(self) -> dict[str, Any]:
         """As it stands in messages."""
-        return {"level": self.level, "interval": (self.low, self.high), "n": self.n}
+        return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
 
 
 def phase(blocks: Blocks, first: int, last: int) -> Phase:

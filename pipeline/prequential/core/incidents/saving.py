@@ -34,18 +34,18 @@ def head(incidents: Incidents) -> dict[str, Any]:
 
 
 def arrays(of: History, subjects: int) -> Iterator[tuple[str, Any]]:
-    """All tables, by name."""
+    """All tables, by name, not copied."""
     for name, column in columns_of(of.owners).items():
-        yield f"incidents|owners|{name}", column[:subjects].copy()
-    yield "incidents|versions", of.versions[:subjects].copy()
+        yield f"incidents|owners|{name}", column[:subjects]
+    yield "incidents|versions", of.versions[:subjects]
     for name in _POOLS:
         pool: Pool = getattr(of, name)
         for field, column in columns_of(pool.lines).items():
-            yield f"incidents|{name}|lines|{field}", column[:subjects].copy()
+            yield f"incidents|{name}|lines|{field}", column[:subjects]
         for field, column in columns_of(pool.blocks).items():
-            yield f"incidents|{name}|blocks|{field}", column[: pool.used[0]].copy()
-        yield f"incidents|{name}|cells", pool.cells[: pool.used[1]].copy()
-        yield f"incidents|{name}|used", pool.used.copy()
+            yield f"incidents|{name}|blocks|{field}", column[: pool.used[0]]
+        yield f"incidents|{name}|cells", pool.cells[: pool.used[1]]
+        yield f"incidents|{name}|used", pool.used
 
 
 def restore(

@@ -1,0 +1,232 @@
+"""What is parsed as columns is what is decoded as objects, whatever the bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import typeof
+from prequential.config import Config
+from prequential.core import plain as plain_module
+from prequential.core.catalog import Catalog
+from prequential.core.encoder import Encoder
+from prequential.core.merge import Batch, Merge
+from prequential.core.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, PlainRecords, together
+from prequential.core.records import Rows
+from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
+
+from tests.bench.messages import generate
+
+#: Values as they may be written, in the plain form or not, and what is no JSON at all.
+PIECES = (
+    '"a"', '"b"', '""', '"with space"', '"é"', r'"\u0061"', f'"{"x" * 256}"', f'"{"x" * 257}"', '"tab\t"',
+    "0", "1", "-7", "-0", "01", "1.5", "1e3", "-", "+1", "true", "false", "null", "nul", "truex", "tru",
+    str(2**63 - 1), str(2**63), str(10**17), "8640000000000000", "8640000000000001", "-8640000000000000",
+    "[]", "[1,2]", "[1,]", "{}", '{"a":1}', '{"a":{"b":[true,null,{"c":"d"}]}}', '{"a":1,}', '{"a" 1}', "[}",
+    "{]", "[" * 70 + "]" * 70, "1e400", "1e-9", "1.", ".5", "1e", '"open', "", "NaN",
+)  # fmt: skip
+
+FIELDS = (
+    "stream", "model", "instance_id", "y_pred", "y_true", "ts", "version", "segments", "label_propensity",
+    "y_proba", "model_version", "other", "", "strea", "streams",
+)  # fmt: skip
+
+SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
+
+
+def written(rng: random.Random, kind: int) -> bytes:
+    """A record that may be in the plain form."""
+    of = {"stream": '"a"', "instance_id": f'"{rng.randrange(99)}"'}
+    if kind == PREDICTIONS:
+        of |= {"model": rng.choice(['"a"', '"m"']), "y_pred": rng.choice(['"a"', "1", "true"])}
+    if kind == LABELS:
+        of["y_true"] = rng.choice(['"a"', "1", "false"])
+    if rng.random() < 0.8:
+        of["ts"] = str(rng.randrange(10**12))
+    fields = list(of.items())
+    if rng.random() < 0.5:
+        for _ in range(rng.choice([1, 1, 2])):
+            fields.append((rng.choice(FIELDS), rng.choice(PIECES)))
+    if rng.random() < 0.3:
+        place = rng.randrange(len(fields))
+        fields[place] = fields[place][0], rng.choice(PIECES)
+    rng.shuffle(fields)
+    s = lambda: rng.choice(SPACES) if loose else ""  # noqa: E731
+    loose = rng.random() < 0.3
+    body = ",".join(f'{s()}"{name}"{s()}:{s()}{text}{s()}' for name, text in fields)
+    return f"{s()}{{{body}}}{s()}".encode()
+
+
+def shown(plain: Plain) -> list[tuple[Any, ...]]:
+    """Stream, model, class, id, ts and version of each record."""
+    c, found = plain.columns, []
+    for i in range(len(plain)):
+        names = [None if n < 0 else plain.known[n] for n in c.names[i].tolist()]
+        one = c.ids[c.id_bounds[i] : c.id_bounds[i + 1]].tobytes().decode()
+        ts = None if c.ts[i] == NO_TIME else int(c.ts[i])
+        found.append((names[STREAM], names[MODEL], names[TARGET], one, ts, int(c.version[i])))
+    return found
+
+
+def target(record: Any) -> str | None:
+    value = getattr(record, "y_pred", getattr(record, "y_true", None))
+    return value if isinstance(value, str | None) else str(value).lower()
+
+
+def expected(records: list[Any]) -> list[tuple[Any, ...]]:
+    return [
+        (r.stream, getattr(r, "model", None), target(r), r.instance_id, r.ts, getattr(r, "version", 0) or 0)
+        for r in records
+    ]
+
+
+def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
+    """Whether it was in the plain form; then it is what is decoded."""
+    found = parser.parse(kind, values)
+    decoded = decode(kind, values)
+    if not isinstance(found, Plain):
+        assert found == decoded or [str(r) for r in found.records] == [str(r) for r in decoded.records]
+        return False
+    assert not decoded.reasons
+    assert shown(found) == expected(decoded.records)
+    assert found.records() == decoded.records
+    for record in decoded.records:
+        for field in ("segments", "label_propensity", "y_proba", "model_version"):
+            assert getattr(record, field, None) is None
+    return True
+
+
+@settings(max_examples=400)
+@given(st.randoms(use_true_random=False), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
+def test_any_records(rng: random.Random, kind: int) -> None:
+    parser = Parser()
+    for _ in range(5):
+        assert_same(parser, kind, [written(rng, kind) for _ in range(rng.choice([1, 1, 1, 2, 4]))])
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
+def test_damaged_records(data: st.DataObject, kind: int) -> None:
+    rng = data.draw(st.randoms(use_true_random=False))
+    content = bytearray(written(rng, kind))
+    others = st.sampled_from([b"", b'"', b",", b"}", b"{", b"\n", b"0", b" "])
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + 1] = data.draw(others)
+    assert_same(Parser(), kind, [bytes(content), written(rng, kind)])
+
+
+@pytest.mark.parametrize("kind", [INSTANCES, PREDICTIONS, LABELS])
+def test_what_is_usual_is_in_the_plain_form(kind: int) -> None:
+    names = ("instances", "predictions", "labels")
+    values: list[bytes | None] = [one.value for one in generate(50, 2, 7) if one.kind == names[kind]]
+    assert assert_same(Parser(), kind, values)
+    spaced: list[bytes | None] = [json.dumps(json.loads(one or b"")).encode() for one in values]
+    assert assert_same(Parser(), kind, spaced)
+    features = b',"features":{"x":[1.5,-2e-3,null],"y":{"z":"w"}},"version":null}'
+    more: list[bytes | None] = [(one or b"")[:-1] + features for one in values]
+    assert assert_same(Parser(), kind, more)
+
+
+@pytest.mark.parametrize("other", [None, b"", b"{}", b"[]", "{}".encode("utf-16")])
+def test_values_that_are_none(other: bytes | None) -> None:
+    usual = b'{"stream":"s","instance_id":"1","y_true":"a"}'
+    parser = Parser()
+    assert not assert_same(parser, LABELS, [usual, other])
+    assert not assert_same(parser, LABELS, [other, usual])
+    assert assert_same(parser, LABELS, [usual, usual])
+
+
+def test_two_records_in_a_value_are_none() -> None:
+    usual = b'{"stream":"s","instance_id":"1","y_true":"a"}'
+    for values in ([usual + b"\n" + usual], [usual + b"\n" + usual, b""], [usual + b"\n", usual]):
+        assert not assert_same(Parser(), LABELS, list(values))
+
+
+def test_the_longest_value() -> None:
+    def of_length(length: int) -> bytes:
+        usual = b'{"stream":"s","instance_id":"1","y_true":"a","more":"%s"}'
+        return usual % (b"x" * (length - len(usual) + 2))
+
+    assert assert_same(Parser(), LABELS, [of_length(1 << 20)])
+    assert not assert_same(Parser(), LABELS, [of_length((1 << 20) + 1)])
+
+
+def test_parts_and_all_together() -> None:
+    parser = Parser()
+    values = [b'{"stream":"s","instance_id":"%s","y_true":"%d"}' % (b"i" * n, n % 3) for n in range(9)]
+    whole = parser.parse(LABELS, values)
+    assert isinstance(whole, Plain)
+    joined = together([whole.part(2, 5), whole.part(5, 5), whole.part(0, 2)])
+    assert joined is not None
+    assert shown(joined) == [shown(whole)[i] for i in (2, 3, 4, 0, 1)]
+    assert joined.records() == [decode(LABELS, [values[i]]).records[0] for i in (2, 3, 4, 0, 1)]
+    assert [joined.record(i) for i in range(5)] == joined.records()
+    others = Parser().parse(LABELS, list(values))
+    assert isinstance(others, Plain)
+    assert together([whole, others]) is None
+
+
+def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_module, "_MOST_NAMES", 50)
+    parser = Parser()
+    for number in range(100):
+        assert assert_same(parser, LABELS, [b'{"stream":"s%d","instance_id":"1","y_true":"a"}' % number])
+        assert len(parser._known) <= 53
+
+
+def test_records_of_rounds_that_are_plain_in_part() -> None:
+    """Those that were parsed become objects where others are."""
+    merge, parser = Merge(), Parser()
+    label = b'{"stream":"s","instance_id":"1","y_true":"a"}'
+    fraction = b'{"stream":"s","instance_id":"2","y_true":0.5}'
+    merge.add(Batch(LABELS, range(2), [1, 2], parser.parse(LABELS, [label, label])))
+    merge.add(Batch(LABELS, range(2, 3), [3], parser.parse(LABELS, [fraction])))
+    taken = merge.take([9, 9, 9], 99)
+    assert taken is not None
+    assert list(taken.at(np.array([2, 0]))) == decode(LABELS, [fraction, label]).records
+
+
+def test_rows_are_of_one_type() -> None:
+    """Loops that read them are compiled once, however the records came."""
+    values = [b'{"stream":"s","instance_id":"%d","y_true":"a"}' % number for number in range(3)]
+    catalog, parser = Catalog(Config(), 0), Parser()
+    encoder = Encoder(catalog)
+    records = decode(LABELS, values).records
+    times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
+    encoder.encode(records, times, kinds)  # its names are new
+    decoded = encoder.encode(records, times, kinds)
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    rows = encoder.encode(PlainRecords(parsed, np.arange(3)), times, kinds)
+    assert rows.stop == decoded.stop == 3
+    assert typeof(rows.rows) == typeof(decoded.rows)
+    columns: Any = zip(Rows._fields, rows.rows, decoded.rows)
+    for name, one, other in columns:
+        assert np.array_equal(one, other), name
+
+
+def test_rows_up_to_a_name_that_is_new() -> None:
+    values = [b'{"stream":"s","instance_id":"%d","y_true":"%d"}' % (n, n == 2) for n in range(4)]
+    catalog, parser = Catalog(Config(), 0), Parser()
+    encoder = Encoder(catalog)
+    times, kinds = np.arange(4), np.full(4, LABELS, np.uint8)
+    encoder.encode(decode(LABELS, values[:1]).records, times[:1], kinds[:1])
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    records = PlainRecords(parsed, np.arange(4))
+    found = encoder.encode(records, times, kinds)
+    assert (found.stop, found.positions.tolist()) == (2, [0, 1])
+    assert found.rows.text.tobytes() == b"01"
+    rest = encoder.encode(records[2:], times[2:], kinds[2:])
+    assert (rest.stop, rest.rows.registers.tolist(), rest.rows.classes.tolist()) == (2, [1, 0], [2, 2])
+    again = encoder.encode(records, times, kinds)
+    assert (again.stop, again.rows.label.tolist()) == (4, [0, 0, 1, 0])
+    encoder.undo(0)
+    encoder._forget_class(catalog.by_name["s"], "1")
+    assert encoder.encode(records, times, kinds).stop == 2

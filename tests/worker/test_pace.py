@@ -1,0 +1,75 @@
+"""How much is fetched and processed at once at a quiet pace: small batches cost what large ones do."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Message
+from prequential.config import Config, WorkerConfig
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.worker.fetching import Fetcher
+from prequential.worker.origin import Origin
+from prequential.worker.runner import ShardRunner
+
+_NOBODY = KafkaConfig("127.0.0.1:1")
+
+
+def message(partition: int, offset: int) -> Message:
+    return Message(topic="labels", partition=partition, offset=offset)
+
+
+def end_of(partition: int, offset: int) -> Message:
+    return Message(
+        topic="labels", partition=partition, offset=offset, error=KafkaError(KafkaError._PARTITION_EOF)
+    )
+
+
+def test_a_look_brings_one_batch_of_each_partition() -> None:
+    fetcher = Fetcher(Config(kafka=_NOBODY), lambda partitions: None)
+    came = [
+        message(1, 7), end_of(1, 8), message(0, 3), message(0, 4), message(1, 8), end_of(0, 5), message(1, 9)
+    ]  # fmt: skip
+    batches = fetcher._batches(2, came)
+    found = [(b.kind, b.partition, [one.offset() for one in b.messages], b.end) for b in batches]
+    assert found == [(2, 1, [7, 8, 9], 8), (2, 0, [3, 4], 5)]
+
+
+def test_an_error_among_records_is_noticed() -> None:
+    fetcher = Fetcher(Config(kafka=_NOBODY), lambda partitions: None)
+    gone = Message(
+        topic="labels", partition=0, offset=3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET)
+    )
+    with pytest.raises(WorkError, match="offset 3 isn't there"):
+        fetcher._batches(2, [message(1, 7), gone])
+
+
+@pytest.mark.parametrize(
+    ("commit_every", "ago", "expected"),
+    [
+        (250, 0.0, 0.25),  # with the next commit
+        (50, 0.0, 0.05),
+        (1, 0.0, 0.04),  # but not all the time
+        (10_000, 0.0, 0.25),  # lookers-on see what is going on
+        (250, 9.0, 0.04),  # commits take long
+    ],
+)
+def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, expected: float) -> None:
+    async def next_round() -> float:
+        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
+        fetcher: Any = SimpleNamespace()
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner._round_at = 100.0
+        runner.checkpoint._committed_at = runner._round_at - ago
+        found = runner._next_round - runner._round_at
+        runner.checkpoint._backlog = True  # its end is published at once
+        assert runner._next_round == runner._round_at + 0.04
+        runner.checkpoint._backlog = False
+        runner._journal.append((1, 1, 1))  # to be followed as fast as it can be
+        assert runner._next_round == 0.0
+        return found
+
+    assert asyncio.run(next_round()) == pytest.approx(expected)
