@@ -365,7 +365,7 @@ def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Callable[..., Re
     found = run("files: {labels: {ts: at}}", "--predictions", path, "--labels", path)
     assert found.status == 2
     assert [line.partition(" has no column ")[2].partition(";")[0] for line in found.said.splitlines()] == [
-        "stream", "model", "instance_id", "y_pred", "at", "y_true",
+        "stream", "model", "instance_id", "y_pred", "y_true", "at",
     ]  # fmt: skip
 
 
