@@ -210,14 +210,20 @@ def test_the_command_prints_tables_and_writes_lines(
     out = tmp_path / "out.yaml"
     assert main([*options, "--budget", "2 per 1d", "--out", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "budget: 2 per 1d for each stream" in shown
+    assert "2 per 1d" in shown
     assert "ecdd has no threshold that sets a rate of false alarms" in " ".join(shown.split())
     assert "◂" in shown
-    cusum, ecdd = load_config(str(out)).stream("s").detectors
+    stream = load_config(str(out)).stream("s")
+    cusum, ecdd = stream.detectors
+    assert (stream.alarm_budget, stream.alarm_change) == ("2 per 1d", 0.05)
     assert cusum.params["h"] > 20
     assert ecdd == DetectorConfig("ecdd")
-    assert main([*options, "--budget", "2 per 1d", "--json"]) == 0
+    # A stream's own settings say the same, and those of the command go before them.
+    lines = config.replace("{stages", "{alarm_budget: 2 per 1d, alarm_change: 0.1, stages")
+    (tmp_path / "config.yaml").write_text(lines)
+    assert main([*options, "--change", "0.05", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
+    assert (report["budgets"], report["changes"]) == ({"s": "2 per 1d"}, {"s": 0.05})
     assert report["detectors"][0]["after"] == cusum.params["h"]
 
 

@@ -127,6 +127,7 @@ class TestDefaults:
                        stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
+                       alarm_budget: 2 per 1w, alarm_change: 0.1,
                        incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
@@ -153,6 +154,7 @@ class TestDefaults:
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
             emit_outcomes=None, emit_every=14 * DAY,
+            alarm_budget="2 per 7d", alarm_change=0.1,
             incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)

@@ -249,6 +249,10 @@ class StreamConfig:
     mcnemar_level: float = 0.01
     #: What the models are to keep; None: nothing is said of it.
     objective: Objective | None = None
+    #: False alarms of the stream that are accepted, such as `1 per 30d`, and the rise of the mean loss that
+    #: is to be found; for `prequential calibrate`, which finds thresholds for them.
+    alarm_budget: str | None = None
+    alarm_change: float = 0.05
     #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
     #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
     versions: str = "mark"
@@ -280,11 +284,12 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all settings but `emit`, which say when there are messages, not what they say.
+        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` is to do.
 
         It is the `config` field of metrics messages.
         """
-        settings = {name: value for name, value in asdict(self).items() if not name.startswith("emit_")}
+        left_out = ("emit_", "alarm_")
+        settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from prequential import mapping
+from prequential.calibration.budget import parse_budget
 from prequential.config import (
     BASELINES,
     COMPARE,
@@ -502,6 +503,20 @@ def _positive_share(value: Any) -> float:
     return float(value)
 
 
+def _budget(value: Any) -> str:
+    try:
+        return str(parse_budget(value))
+    except (TypeError, UsageError):
+        raise _expected(value, "false alarms per duration, e.g. 1 per 30d") from None
+
+
+def _change(value: Any) -> float:
+    change = _number(0)(value)
+    if not change:
+        raise _expected(value, "a rise above 0")
+    return change
+
+
 def _duration(value: Any) -> int:
     milliseconds = duration(value)
     if not 1 <= milliseconds <= _LONGEST:
@@ -656,6 +671,7 @@ _STREAM: dict[str, Parser] = {
     "stages": _list_of(parse_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
+    "alarm_budget": _optional(_budget), "alarm_change": _change,
     "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from prequential.config import duration, shown_duration
 from prequential.topics.errors import UsageError
 
+#: Where neither a command nor a stream's settings say another one.
+DEFAULT_BUDGET = "1 per 30d"
+
 _BUDGET = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s+(?:per|in)\s+(\S+)\s*")
 
 

@@ -17,10 +17,10 @@ from prequential.backtesting.changes import Injection
 from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
 from prequential.backtesting.scores import Change
-from prequential.calibration.budget import Budget
+from prequential.calibration.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.calibration.rates import Curve, curves, scale_of, threshold_of, value_of, with_threshold
 from prequential.calibration.report import Calibrated, Left, Rate, Report
-from prequential.config import DetectorConfig
+from prequential.config import DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
 from prequential.sequences import Sequence as Outcomes
 
@@ -40,12 +40,29 @@ _INTERVAL = 1.96
 class Settings(NamedTuple):
     """What is asked for."""
 
-    budget: Budget
-    #: Rise of the mean loss whose delay is measured.
-    change: float
+    #: None: those of the streams' settings.
+    budget: Budget | None
+    #: Rise of the mean loss whose delay is measured; None: those of the streams' settings.
+    change: float | None
     #: Outcomes that are made of each sequence.
     outcomes: int
     seed: int
+
+
+class _Asked(NamedTuple):
+    """… of one stream."""
+
+    budget: Budget
+    change: float
+    outcomes: int
+    seed: int
+
+
+def _asked(settings: Settings, config: StreamConfig) -> _Asked:
+    """What is asked for of a stream with these settings."""
+    budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
+    change = config.alarm_change if settings.change is None else settings.change
+    return _Asked(budget, change, settings.outcomes, settings.seed)
 
 
 class _Watched(NamedTuple):
@@ -60,17 +77,19 @@ def calibrate(
     pasts: Iterable[Outcomes], settings: Settings, done: Callable[[], None] = lambda: None
 ) -> Report:
     """Of each stream with detectors; `done` is called after each sequence."""
-    report = Report(str(settings.budget), settings.change, [], [], {})
+    report = Report({}, {}, [], [], {})
     by_stream: dict[str, list[Outcomes]] = {}
     for past in pasts:
         by_stream.setdefault(past.stream, []).append(past)
     for stream, own in by_stream.items():
-        _calibrate(stream, own, settings, report, done)
+        asked = _asked(settings, own[0].config)
+        report.budgets[stream], report.changes[stream] = str(asked.budget), asked.change
+        _calibrate(stream, own, asked, report, done)
     return report
 
 
 def _calibrate(
-    stream: str, pasts: Sequence[Outcomes], settings: Settings, report: Report, done: Callable[[], None]
+    stream: str, pasts: Sequence[Outcomes], settings: _Asked, report: Report, done: Callable[[], None]
 ) -> None:
     configured = pasts[0].config.detectors
     able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
@@ -176,7 +195,7 @@ def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | N
 
 def _delays(
     stream: str, pasts: Sequence[Outcomes], detectors: tuple[DetectorConfig, ...],
-    calibrated: dict[int, Calibrated], settings: Settings, report: Report,
+    calibrated: dict[int, Calibrated], settings: _Asked, report: Report,
 ) -> None:  # fmt: skip
     """How soon the new thresholds find the change, over all sequences."""
     delays: list[list[float]] = [[] for _ in detectors]

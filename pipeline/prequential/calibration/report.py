@@ -59,9 +59,9 @@ class Left(msgspec.Struct):
 class Report(msgspec.Struct):
     """All of it, as `--json` prints it."""
 
-    budget: str
-    #: Rise of the mean loss that delays are about.
-    change: float
+    #: By stream: its budget, and the rise of the mean loss that delays are about.
+    budgets: dict[str, str]
+    changes: dict[str, float]
     detectors: list[Calibrated]
     left: list[Left]
     #: By stream: its detectors with the new thresholds.
@@ -70,16 +70,17 @@ class Report(msgspec.Struct):
 
 def tables(report: Report) -> Iterator[Table]:
     """Tables for people, and plots of alarms by threshold."""
-    grid = _grid(f"budget: {report.budget} for each stream")
-    for name in ("stream", "detector"):
+    grid = _grid("alarms of a stream in the time of its budget")
+    for name in ("stream", "budget", "detector"):
         grid.add_column(name, overflow="fold")
-    for name in ("now", "alarms", "new", "alarms", "95 %", f"+{report.change:g} after", "found"):
+    for name in ("now", "alarms", "new", "alarms", "95 %", "rise", "after", "found"):
         grid.add_column(name, justify="right", overflow="fold")
     for one in report.detectors:
         expected, low, high = one.alarms
         grid.add_row(
-            *map(Text, (printable(one.stream), printable(one.detector))), _short(one.before),
-            _short(one.alarms_before), _short(one.after), _short(expected), f"{_short(low)}–{_short(high)}",
+            *map(Text, (printable(one.stream), report.budgets[one.stream], printable(one.detector))),
+            _short(one.before), _short(one.alarms_before), _short(one.after), _short(expected),
+            f"{_short(low)}–{_short(high)}", f"{report.changes[one.stream]:g}",
             "-" if one.delay is None else f"{one.delay:,.0f}",
             "-" if one.found is None else f"{one.found:.0%}",
         )  # fmt: skip
@@ -112,10 +113,11 @@ def _plot(one: Calibrated) -> Table:
 
 def lines(report: Report) -> Iterator[str]:
     """The configuration's lines: YAML that the reader takes."""
-    yield f"# False alarms: {report.budget} for each stream."
     yield "streams:"
     for stream, detectors in report.streams.items():
         yield f"  {json.dumps(stream, ensure_ascii=False)}:"
+        yield f"    alarm_budget: {report.budgets[stream]}"
+        yield f"    alarm_change: {report.changes[stream]:g}"
         yield "    detectors:"
         for detector in detectors:
             yield f"      - {{{', '.join(_entries(detector))}}}"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from prequential.calibration.budget import parse_budget
+from prequential.calibration.budget import DEFAULT_BUDGET, parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.report import lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output
@@ -35,7 +35,7 @@ the configuration raises an alarm, by its threshold, and finds the thresholds at
 stream together, on all its models, stages and segments, have as many false alarms as the budget allows.
 Prints what it found, how late a change would be noticed, and the configuration's lines."""
 
-_BUDGET, _CHANGE, _OUTCOMES = "1 per 30d", 0.05, 5_000_000
+_OUTCOMES = 5_000_000
 _LEAST_OUTCOMES, _MOST_OUTCOMES = 100_000, 1_000_000_000
 
 
@@ -46,12 +46,13 @@ def add_parser(subparsers: Any) -> None:
     add_source_options(parser)
     what = parser.add_argument_group("budget")
     what.add_argument(
-        "--budget", metavar="'N per DURATION'", default=_BUDGET,
-        help=f"false alarms of a stream that are accepted (default: {_BUDGET})",
+        "--budget", metavar="'N per DURATION'",
+        help="false alarms of a stream that are accepted (default: its alarm_budget, or else "
+        f"{DEFAULT_BUDGET})",
     )  # fmt: skip
     what.add_argument(
-        "--change", metavar="RISE", type=_above_zero, default=_CHANGE,
-        help=f"rise of the mean loss whose delay is reported (default: {_CHANGE:g})",
+        "--change", metavar="RISE", type=_above_zero,
+        help="rise of the mean loss whose delay is reported (default: the stream's alarm_change)",
     )  # fmt: skip
     what.add_argument(
         "--outcomes", metavar="N", type=_outcomes, default=_OUTCOMES,
@@ -67,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     given = given_sources(args)
-    budget = parse_budget(args.budget)
+    budget = None if args.budget is None else parse_budget(args.budget)
     config = load(args)
     compile_loops(notice, config)
     pasts = [one for one in read_past(args, config, given) if one.watched]
