@@ -121,7 +121,11 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     assert list(map(alarm_key, alarms)) == list(map(alarm_key, their_alarms))
     for ours, theirs in zip(alarms, their_alarms):
         assert_same_alarm(ours, theirs)
-    assert len(metrics) + len(alarms) + len(comparisons_of(outputs)) == len(outputs), "and nothing else"
+    incidents = [output for output in outputs if isinstance(output, Incident)]
+    ids = {alarm.id for alarm in alarms}
+    assert all(ids.issuperset(incident.alarms) for incident in incidents)
+    others = comparisons_of(outputs)
+    assert len(metrics) + len(alarms) + len(others) + len(incidents) == len(outputs), "and nothing else"
     return len(metrics), len(alarms)
 
 

@@ -68,8 +68,9 @@ def dockerfile() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_yaml_is_well_formed(path: Path) -> None:
-    assert read(path)
-    assert list(double_keys(yaml.compose(path.read_text(encoding="utf-8")))) == []
+    documents = list(yaml.compose_all(path.read_text(encoding="utf-8")))
+    assert documents
+    assert [key for document in documents for key in double_keys(document)] == []
 
 
 def test_compose_file_follows_the_specification() -> None:
