@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,12 @@ def dashboard_queries(
     stage: str = "final",
     estimator: str = "window:1000",
     segment: str = "^$",
+    **built_in: str,
 ) -> list[str]:
     """Every PromQL query of the dashboard, once: panels, annotations and variables.
 
-    `model` and `segment` are regular expressions, the others are names. Grafana's `label_values`
-    isn't PromQL: `count by` asks for the same series and labels.
+    `model` and `segment` are regular expressions, the others are names; `built_in` are variables of
+    Grafana's own. Grafana's `label_values` isn't PromQL: `count by` asks for the same series and labels.
 
     >>> expand("up{job='$stream'}[$__range]", {"stream": "elec2"})
     "up{job='elec2'}[1h]"
@@ -47,7 +47,8 @@ def dashboard_queries(
     values = {
         "stream": stream, "model": model, "stage": stage, "estimator": estimator, "segment": segment
     }  # fmt: skip
-    return list(dict.fromkeys(expand(query, values) for query in _templates(load())))
+    values |= built_in
+    return list(dict.fromkeys(expand(query, values) for query in templates().values()))
 
 
 def expand(query: str, values: dict[str, str]) -> str:
@@ -56,15 +57,18 @@ def expand(query: str, values: dict[str, str]) -> str:
     return _VARIABLE.sub(lambda match: known[match[1] or match[2]], query)
 
 
-def _templates(dashboard: dict[str, Any]) -> Iterator[str]:
+def templates() -> dict[str, str]:
+    """All queries as they are written, by where: `variable stream`, `annotation Restoring`, `2 Input A`."""
+    dashboard, found = load(), {}
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
             match = _LABEL_VALUES.fullmatch(variable["query"]["query"])
             if match is None:
                 raise ValueError(f"{variable['query']['query']!r}: expected label_values(…, …)")
-            yield f"count by ({match['label']}) ({match['series']})"
+            found[f"variable {variable['name']}"] = f"count by ({match['label']}) ({match['series']})"
     for annotation in dashboard["annotations"]["list"]:
-        yield annotation["expr"]
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", ()):
-            yield target["expr"]
+        found[f"annotation {annotation['name']}"] = annotation["expr"]
+    for panel in panels():
+        for target in panel["targets"]:
+            found[f"{panel['id']} {panel['title']} {target['refId']}"] = target["expr"]
+    return found

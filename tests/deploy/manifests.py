@@ -17,6 +17,9 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 STRIMZI = KUBERNETES / "overlays" / "strimzi"
 
+#: The rules that Prometheus reads.
+RULES = ("alerts.yml", "recording.yml")
+
 #: What a worker may do with its topics, by their role (see `docs/operations.md`).
 _OPERATIONS = {
     "input": ["Read", "Describe", "DescribeConfigs"],
@@ -37,7 +40,7 @@ def manifests() -> dict[Path, tuple[str, list[dict[str, Any]]]]:
     config = load_config(str(STRIMZI / "prequential.yaml"))
     return {
         KUBERNETES / "components" / "monitoring" / "prometheusrule.yaml": (
-            "deploy/prometheus/alerts.yml",
+            "deploy/prometheus/alerts.yml and recording.yml",
             [_rule()],
         ),
         STRIMZI / "topics.yaml": (
@@ -49,12 +52,13 @@ def manifests() -> dict[Path, tuple[str, list[dict[str, Any]]]]:
 
 
 def _rule() -> dict[str, Any]:
-    rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))
+    texts = [(DEPLOY / "prometheus" / name).read_text(encoding="utf-8") for name in RULES]
+    groups = [group for text in texts for group in yaml.safe_load(text)["groups"]]
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "prequential"},
-        "spec": rules,
+        "spec": {"groups": groups},
     }
 
 

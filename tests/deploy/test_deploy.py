@@ -158,7 +158,7 @@ def test_feeders_stream_is_configured_for_it() -> None:
 def test_mounted_files_exist_and_are_read_only(services: dict[str, Any]) -> None:
     mounts = [mount for service in services.values() for mount in service.get("volumes", ())]
     from_here = [mount for mount in mounts if mount.startswith(".")]
-    assert len(from_here) == 8
+    assert len(from_here) == 9
     for mount in from_here:
         source, _, mode = mount.split(":")
         assert (ROOT / source).exists(), mount

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
+from manifests import RULES
 from prequential.config import KNOWN_MEASURES, Config, HttpConfig, Objective, StreamConfig, load_config
 from prequential.core import warmup
 from prequential.core.shard import Shard
@@ -136,8 +137,8 @@ _SAMPLES = "1+1x120"
 
 def _rules(kind: str) -> dict[str, dict[str, Any]]:
     """Rules by name, of the kind `alert` or `record`."""
-    content = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))
-    rules = [rule for group in content["groups"] for rule in group["rules"]]
+    contents = [yaml.safe_load((PROMETHEUS / name).read_text(encoding="utf-8")) for name in RULES]
+    rules = [rule for content in contents for group in content["groups"] for rule in group["rules"]]
     return {rule[kind]: rule for rule in rules if kind in rule}
 
 
@@ -165,6 +166,29 @@ def test_promtool_accepts_configuration_and_rules() -> None:
 
 def test_alerts_fire_when_they_should_and_only_then() -> None:
     promtool("test", "rules", PROMETHEUS / "alerts_test.yml")
+
+
+def test_what_is_recorded_for_the_dashboard_is_right() -> None:
+    promtool("test", "rules", PROMETHEUS / "recording_test.yml")
+
+
+def test_all_that_is_recorded_for_the_dashboard_is_tested_and_shown() -> None:
+    """And panels over days or all streams read nothing else."""
+    content = yaml.safe_load((PROMETHEUS / "recording.yml").read_text(encoding="utf-8"))
+    recorded = {rule["record"] for group in content["groups"] for rule in group["rules"]}
+    cases = yaml.safe_load((PROMETHEUS / "recording_test.yml").read_text(encoding="utf-8"))["tests"]
+    tested = " ".join(case["expr"] for test in cases for case in test["promql_expr_test"])
+    shown = {metric for query in dashboard_queries() for metric, _ in _selectors(query)}
+    assert {name for name in recorded if name in tested} == recorded <= shown
+    [glance] = [panel for panel in panels() if panel["title"] == "Streams at a glance"]
+    metrics = {metric for target in glance["targets"] for metric, _ in _selectors(target["expr"])}
+    # That one has one series for each model.
+    assert metrics - recorded == {"prequential_open_incidents"}
+
+
+def test_prometheus_reads_all_rules() -> None:
+    content = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
+    assert content["rule_files"] == list(RULES)
 
 
 def test_every_alert_is_tested_firing_and_silent() -> None:
@@ -373,7 +397,7 @@ def _series_labels() -> dict[str, tuple[str, ...]]:
         for metric, (_, labels) in METRICS.items()
         for name in _names(metric)
     }
-    recorded = {name: (name.partition(":")[0],) for name in RECORDS}
+    recorded = {name: tuple(name.partition(":")[0].split("_")) for name in RECORDS}
     return ours | OWN | recorded
 
 

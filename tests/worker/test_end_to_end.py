@@ -8,20 +8,16 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
-import yaml
 from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
 from dashboard import DEPLOY, dashboard_queries
-from prequential.broker import pick_port
+from manifests import RULES
 from prequential.config import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
@@ -37,6 +33,7 @@ from processes import (
     repeated,
     write_config,
 )
+from prometheus_server import ask, prometheus_of
 from workload import HORIZON, SETTLE, UNUSABLE, Feeder, Sender, records, unusable
 
 from tests.brokers import Broker
@@ -239,7 +236,8 @@ class TestExporter:
 @pytest.fixture(scope="module")
 def prometheus(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Prometheus that has scraped both workers some times."""
-    with prometheus_of(scene.workers, tmp_path_factory.mktemp("prometheus")) as address:
+    ports = [worker.port for worker in scene.workers]
+    with prometheus_of(ports, tmp_path_factory.mktemp("prometheus")) as address:
         yield address
 
 
@@ -250,10 +248,10 @@ class TestPrometheus:
         expected = [query for query in empty if not re.search(r"[<>] *[\d.]+$", query)]
         assert [query for query in expected if IMPORTANT.search(query)] == []
 
-    @pytest.mark.parametrize("asks", ["alerts.yml", "the dashboard"])
+    @pytest.mark.parametrize("asks", [*RULES, "the dashboard"])
     def test_what_is_asked_for_is_at_every_workers_endpoint(self, scene: Scene, asks: str) -> None:
         """By its name, whether it has a value yet or not."""
-        if asks == "alerts.yml":
+        if asks in RULES:
             queries = [(DEPLOY / "prometheus" / asks).read_text("utf-8")]
         else:
             queries = dashboard_queries(**SHOWN)
@@ -284,57 +282,6 @@ class TestPrometheus:
         found = ask(prometheus, 'sum by (stream, model) (prequential_outcomes_total{stage="final"})')
         last = {(m["stream"], m["model"]) for m in outputs(scene.kafka, "metrics")}
         assert {(row["metric"]["stream"], row["metric"]["model"]) for row in found} == last
-
-
-@contextmanager
-def prometheus_of(workers: tuple[WorkerProcess, ...], folder: Path) -> Iterator[str]:
-    """A Prometheus that scrapes workers once a second."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not installed")
-    targets = [f"127.0.0.1:{worker.port}" for worker in workers]
-    scrape = {"job_name": "prequential", "static_configs": [{"targets": targets}]}
-    content = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(DEPLOY / "prometheus" / "alerts.yml")],
-        "scrape_configs": [scrape],
-    }
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    address = f"http://127.0.0.1:{pick_port()}"
-    options = [
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={address.removeprefix('http://')}",
-    ]
-    with (folder / "log").open("wb") as log, ExitStack() as stack:
-        process = subprocess.Popen(["prometheus", *options], stdout=log, stderr=log, cwd=folder)
-        stack.callback(process.wait, HANGS)
-        stack.callback(process.terminate)
-
-        def scraped() -> bool:
-            assert process.poll() is None, (folder / "log").read_text("utf-8")
-            try:
-                urlopen(f"{address}/-/ready", timeout=HANGS).close()
-            except (URLError, ConnectionError):
-                return False
-            # Rates need several samples.
-            rows = ask(address, 'count_over_time(up{job="prequential"}[1m]) > 3')
-            return len(rows) == len(workers)
-
-        eventually("Prometheus has scraped the workers", scraped)
-        assert ask(address, "up == 0") == []
-        yield address
-
-
-def ask(address: str, query: str) -> list[dict[str, Any]]:
-    """The rows that Prometheus answers a query with now; AssertionError if it finds fault."""
-    url = f"{address}/api/v1/query?{urlencode({'query': query})}"
-    try:
-        with urlopen(url, timeout=HANGS) as response:
-            answer = json.load(response)
-    except HTTPError as error:
-        raise AssertionError(f"{query}: {error.read().decode()}") from None
-    rows: list[dict[str, Any]] = answer["data"]["result"]
-    return rows
 
 
 class TestLife:

@@ -1,0 +1,134 @@
+"""Every panel of the Grafana dashboard shows something, where a Prometheus watches a real worker."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import fresh_cluster
+from dashboard import DEPLOY, expand, templates
+from prequential.config import load_config
+from processes import WorkerProcess, await_published, await_ready, eventually, write_config
+from prometheus_server import ask, prometheus_of
+from workload import Record, Sender
+
+from tests.brokers import Broker
+
+pytestmark = pytest.mark.kafka
+
+CLASSES, NUMBERS = "clicks", "prices"
+
+DEFAULTS: dict[str, Any] = {
+    "estimators": ["all", "window:100"],
+    "positive_class": "yes",
+    "segments": ["arm"],
+    "label_horizon": "1m",
+    "settle": "1s",
+    "compare_losses": ["error", "log_loss"],
+    "objective": {"accuracy": 0.8},
+    "emit": {"outcomes": 50, "every": "1s"},
+    "detectors": [{"detector": "page-hinkley", "signal": "error", "lambda": 10}],
+}
+
+#: What the dashboard's user has chosen, and what Grafana fills in: a rate's range is all of the test, so
+#: that nothing depends on when a scrape comes.
+CHOSEN = {
+    "model": ".+", "stage": "final", "estimator": "window:100", "segment": "^$", "__rate_interval": "10m"
+}  # fmt: skip
+
+#: What is empty while all is well, and why.
+EMPTY = {"annotation Restoring": "marks the times at which shards were being restored"}
+
+#: Instances, and event time between two of them, in ms: five minutes, so that the horizon of many is over.
+_COUNT, _STEP = 1_000, 300
+
+
+def events(began: int) -> Iterator[Record]:
+    """Two models with a version each; halfway one gets worse, and the next version of it comes.
+
+    Some labels never come, come twice, or have no prediction.
+    """
+    rng = random.Random(1)
+    for number in range(_COUNT):
+        ts = began + _STEP * number
+        about: dict[str, Any] = {"stream": CLASSES, "instance_id": number}
+        late = 2 * number >= _COUNT
+        yes = rng.random() < 0.5
+        yield record("instances", **about, ts=ts)
+        for model, wrong in (("nb", 0.6 if late else 0.1), ("tree", 0.05)):
+            if number % 50 == 7:
+                break  # nobody predicts it
+            says = "yes" if (rng.random() >= wrong) == yes else "no"
+            p = 0.9 if says == "yes" else 0.1
+            yield record(
+                "predictions", **about, ts=ts + 5, model=model, y_pred=says, y_proba={"yes": p, "no": 1 - p},
+                segments={"arm": "AB"[number % 2]}, model_version="2" if late else "1",
+            )  # fmt: skip
+        if number % 10 != 3:
+            label = {**about, "y_true": "yes" if yes else "no", "ts": ts + 100}
+            yield record("labels", **label)
+            if number % 20 == 4:
+                yield record("labels", **label)
+        price = {"stream": NUMBERS, "instance_id": number}
+        y = rng.gauss(10, 3)
+        yield record("predictions", **price, ts=ts, model="m", y_pred=y + rng.gauss(0, 1))
+        yield record("labels", **price, ts=ts + 50, y_true=y)
+
+
+def record(topic: str, **fields: Any) -> Record:
+    return Record(topic, fields["stream"].encode(), json.dumps(fields).encode())
+
+
+def has_values(rows: list[dict[str, Any]]) -> bool:
+    """Whether one of them is a number: Grafana shows NaN as nothing."""
+    return any(not math.isnan(float(row["value"][1])) for row in rows)
+
+
+def test_no_panel_is_empty(kafka: Broker, tmp_path: Path) -> None:
+    cluster = fresh_cluster(kafka, 2)
+    measures = list(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
+    numbers = {"task": "regression", "objective": {"mae": 2.0}, "compare_losses": ["error"]}
+    numbers |= {"positive_class": None, "segments": []}
+    config = write_config(
+        tmp_path, cluster, defaults=DEFAULTS, streams={NUMBERS: numbers}, http={"measures": measures},
+        worker={"snapshot_every": "1s"},
+    )  # fmt: skip
+    everything = list(events(round(time.time() * 1000) - _COUNT * _STEP))
+    half = len(everything) // 2
+    sender = Sender(cluster)
+    with WorkerProcess(config) as worker:
+        sender.send(everything[:half])
+        sender.flush()
+        await_ready(worker)
+        await_published(cluster, worker)
+        with prometheus_of([worker.port], tmp_path) as address:
+            sender.send(everything[half:])
+            sender.send([Record("labels", CLASSES.encode(), b"no JSON")])
+            sender.flush()
+            await_published(cluster, worker)
+            # Classes and numbers have different measures: one of the two streams must have an answer.
+            empty = {
+                place: [expand(query, {**CHOSEN, "stream": name}) for name in (CLASSES, NUMBERS)]
+                for place, query in templates().items()
+            }
+
+            def filled() -> bool:
+                for place, asked in list(empty.items()):
+                    if any(has_values(ask(address, query)) for query in asked):
+                        del empty[place]
+                return empty.keys() <= EMPTY.keys()
+
+            try:
+                eventually("every panel has values", filled, 30.0)
+            except AssertionError:
+                assert empty.keys() == EMPTY.keys(), worker.log
+            assert empty.keys() == EMPTY.keys()
+            # What PrequentialHarm goes by: the objectives' own tests, one of which says that nb breaks it.
+            harm = 'sum by (stream, model) (prequential_drift_alarms_total{detector="harm", segment=""}) > 0'
+            assert [row["metric"] for row in ask(address, harm)] == [{"stream": CLASSES, "model": "nb"}]
