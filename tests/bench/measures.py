@@ -53,11 +53,12 @@ def measure(config: StreamConfig, classes: int, instances: int, messages: int) -
     evaluate: Any = vars(Shard)["_evaluate"]
     evaluating = 0.0
 
-    def timed(count: int, records: list[Any]) -> None:
+    def timed(count: int, records: list[Any]) -> Any:
         nonlocal evaluating
         began = thread_time()
-        evaluate(shard, count, records)
+        found = evaluate(shard, count, records)
         evaluating += thread_time() - began
+        return found
 
     shard._evaluate = timed  # type: ignore[method-assign]
     for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
