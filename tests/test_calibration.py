@@ -181,13 +181,16 @@ def test_lines_are_those_that_the_reader_takes(tmp_path: Path) -> None:
         DetectorConfig("hddm-w", "error", {"two_sided_test": True}),
     ]
     names = ['a: "b" #c', "null", "Ω 😀", "s"]
-    report = Report("1 per 30d", 0.05, [], [], dict.fromkeys(names, detectors))
+    budgets, changes = dict.fromkeys(names, "0.5 per 30d"), dict.fromkeys(names, 1e-7)
+    report = Report(budgets, changes, [], [], dict.fromkeys(names, detectors))
     file = tmp_path / "c.yaml"
     file.write_text("\n".join(lines(report)), encoding="utf-8")
     config = load_config(str(file))
     assert list(config.streams) == names
     for name in names:
-        assert config.stream(name).detectors == tuple(detectors)
+        stream = config.stream(name)
+        assert stream.detectors == tuple(detectors)
+        assert (stream.alarm_budget, stream.alarm_change) == ("0.5 per 30d", 1e-7)
 
 
 # ---- the command

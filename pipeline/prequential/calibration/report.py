@@ -117,7 +117,7 @@ def lines(report: Report) -> Iterator[str]:
     for stream, detectors in report.streams.items():
         yield f"  {json.dumps(stream, ensure_ascii=False)}:"
         yield f"    alarm_budget: {report.budgets[stream]}"
-        yield f"    alarm_change: {report.changes[stream]:g}"
+        yield f"    alarm_change: {_yaml(report.changes[stream])}"
         yield "    detectors:"
         for detector in detectors:
             yield f"      - {{{', '.join(_entries(detector))}}}"
