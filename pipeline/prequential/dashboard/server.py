@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import ipaddress
 import socket
 import threading
@@ -14,10 +13,10 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
+from prequential.compression import compressed
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
 from prequential.topics.errors import WorkError
-from prometheus_client.exposition import gzip_accepted
 
 #: What a page may load: what this server serves.
 POLICY = (
@@ -37,10 +36,6 @@ _KINDS = {
     "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8", "svg": "image/svg+xml", "LICENSE": "text/plain; charset=utf-8",
 }  # fmt: skip
-
-#: Answers that are compressed where it is asked for: smaller ones fit a packet or two as they are.
-_COMPRESSED_BYTES = 2_000
-_LEVEL = 1
 
 #: Seconds between two events of a page, at least; and a pause is so many times as long as making one took, so
 #: that lookers-on don't slow down reading.
@@ -197,11 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, kind: str, body: bytes, cache: str) -> None:
         self.send_response(status)
         self._head(kind, cache)
-        if len(body) >= _COMPRESSED_BYTES:
-            self.send_header("Vary", "Accept-Encoding")
-            if gzip_accepted(self.headers.get("Accept-Encoding", "")):
-                body = gzip.compress(body, _LEVEL)
-                self.send_header("Content-Encoding", "gzip")
+        body, more = compressed(body, self.headers.get("Accept-Encoding"))
+        for name, value in more.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from prequential.compression import compressed
 from prequential.config import HttpConfig
 from prequential.topics.errors import WorkError
 from prequential.worker.access import Access
-from prometheus_client.exposition import gzip_accepted
 
 #: An answer: status, content type, body.
 Answer = tuple[int, str, bytes]
 
 TEXT = "text/plain; charset=utf-8"
-
-#: Answers that are compressed where it is asked for: smaller ones fit a packet or two as they are.
-_COMPRESSED_BYTES = 2_000
-
-#: Level of compression: series are alike, so that more than the least effort gains little.
-_LEVEL = 1
 
 
 #: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
@@ -69,11 +62,9 @@ class Endpoint:
                 if status == 401:
                     self.send_header("WWW-Authenticate", "Bearer")
                 self.send_header("Content-Type", kind)
-                if len(body) >= _COMPRESSED_BYTES:
-                    self.send_header("Vary", "Accept-Encoding")
-                    if gzip_accepted(self.headers.get("Accept-Encoding", "")):
-                        body = gzip.compress(body, _LEVEL)
-                        self.send_header("Content-Encoding", "gzip")
+                body, more = compressed(body, self.headers.get("Accept-Encoding"))
+                for name, value in more.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
