@@ -1,0 +1,186 @@
+"""A shard's streams go on in several shards, as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from helpers import (
+    ENDED,
+    Row,
+    Topics,
+    World,
+    batch_of,
+    by_sequence,
+    decoded,
+    known_of,
+    snapshot_of,
+    times_of,
+)
+from prequential.core.shard import Shard
+from prequential.core.split import split, streams_of
+from prequential.core.store import WAITING
+from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.partitioning import partition_of
+from worlds import extreme_world, random_world
+
+#: Streams that one stream of a world becomes: enough for each shard to have some.
+NAMES = 6
+
+SEEDS = range(8)
+
+
+def of_many_streams(world: World) -> World:
+    """A world whose instances belong to more streams; each has a last record, so that everything is due."""
+    settings = world.settings | {"limits": {}}  # those of a shard are of more streams before
+    own = settings.get("streams", {})
+    settings["streams"] = {f"{name[:2]}-{i}": of for name, of in own.items() for i in range(NAMES)}
+    names: dict[str, None] = {}
+
+    def row(time: int, obj: Any) -> Row:
+        stream = f"{obj['stream'][:2]}-{sum(map(ord, str(obj['instance_id']))) % NAMES}"
+        names[stream] = None
+        return time, obj | {"stream": stream}
+
+    found: Topics = ([], [], [])
+    for kind, rows in enumerate(world.topics):
+        for time, (_, obj) in zip(times_of(rows), rows):  # as a broker gives them, whatever the partition
+            found[kind].append(row(time, json.loads(obj) if isinstance(obj, bytes) else obj))
+    last = max(time for rows in found for time, _ in rows) + 7_200_000
+    for name in names:
+        found[0].append((last, {"stream": name, "instance_id": "the last", "ts": last}))
+    return World(settings, found)
+
+
+class Partition:
+    """A partition of the inputs, and its shard."""
+
+    def __init__(self, world: World, number: int, of: int, offsets: Sequence[int] = (0, 0, 0)) -> None:
+        self.number, self.of = number, of
+        self.shard = Shard(world.config, number, of)
+        self.ends = list(offsets)
+        self.outputs: list[Output] = []
+
+    def take(self, topics: Topics) -> None:
+        """Process the records of these that belong here."""
+        for kind, rows in enumerate(topics):
+            own = [row for row in rows if partition_of(_stream(row), self.of) == self.number]
+            batch = batch_of(kind, own, 0, len(own))
+            start = self.ends[kind]
+            batch.offsets = range(start, start + len(own))
+            self.shard.add(batch)
+            self.ends[kind] += len(own)
+        while self.shard.advance([ENDED] * 3, 50):
+            pass
+        self.outputs += self.shard.flush()[0]
+
+
+def _stream(row: Row) -> str:
+    assert isinstance(row[1], dict)
+    return str(row[1]["stream"])
+
+
+def grow(world: World, before: Sequence[Partition], after: int) -> list[Partition]:
+    """More partitions, whose shards have what the former ones knew of their streams."""
+    snapshots = [snapshot_of(one.shard) for one in before]
+    found = []
+    for number in range(after):
+        parent = before[number % len(before)]
+        moved = number >= len(before)
+        one = Partition(world, number, after, (0, 0, 0) if moved else parent.ends)
+        parts = split(decoded(snapshots[parent.number]), streams_of(number, len(before), after), moved=moved)
+        assert one.shard.restore(iter(list(parts))) == []
+        # As it is written, and read.
+        again = Partition(world, number, after, one.ends)
+        assert again.shard.restore(decoded(snapshot_of(one.shard))) == []
+        found.append(again)
+    return found
+
+
+def halves(world: World, share: float) -> tuple[Topics, Topics]:
+    """What comes before a time, and what comes later."""
+    times = sorted(time for rows in world.topics for time, _ in rows)
+    middle = times[int(len(times) * share)]
+    first: Topics = ([], [], [])
+    second: Topics = ([], [], [])
+    for kind, rows in enumerate(world.topics):
+        for time, row in zip(times_of(rows), rows):
+            (first if time < middle else second)[kind].append(row)
+    return first, second
+
+
+#: What contains the partition.
+_OF_PARTITION = ("id", "partition", "alarms")
+
+
+def messages(partitions: Sequence[Partition]) -> dict[tuple[object, ...], list[dict[str, Any]]]:
+    """Messages by sequence, apart from what contains the partition; each once, however often it is said."""
+    found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    outputs = [output for one in partitions for output in one.outputs if not isinstance(output, DeadLetter)]
+    for key, own in by_sequence(outputs).items():
+        kept = found[key] = []
+        for encoded in own:
+            message = msgspec.json.decode(encoded)
+            for name in _OF_PARTITION:
+                message.pop(name, None)
+            if not kept or kept[-1] != message:
+                kept.append(message)
+    return found
+
+
+def remembered(partitions: Sequence[Partition]) -> dict[tuple[str, str], Any]:
+    found: dict[tuple[str, str], Any] = {}
+    for one in partitions:
+        own = known_of(one.shard)
+        assert len(own) == one.shard.remembered
+        assert not found.keys() & own.keys()
+        found |= own
+    for state, *_, predictions in found.values():
+        for prediction in predictions if state == WAITING else ():  # they have no outcomes yet
+            del prediction["segment_numbers"], prediction["after_numbers"]
+    return found
+
+
+def lives(world: World, share: float, counts: Sequence[int]) -> tuple[list[Partition], list[Partition]]:
+    """Partitions that have stayed as many, and partitions that became more on the way; both at the end."""
+    first, second = halves(world, share)
+    same, grown = ([Partition(world, number, counts[0]) for number in range(counts[0])] for _ in range(2))
+    for one in (*same, *grown):
+        one.take(first)
+    for one in (*same, *grown):
+        one.outputs.clear()
+    for after in counts[1:]:
+        grown = grow(world, grown, after)
+        assert remembered(grown) == remembered(same)
+    for one in (*same, *grown):
+        one.take(second)
+    return same, grown
+
+
+def assert_the_same(same: Sequence[Partition], grown: Sequence[Partition]) -> None:
+    expected = messages(same)
+    found = messages(grown)
+    assert found.keys() == expected.keys()
+    for key, own in expected.items():
+        assert found[key] == own, key
+    assert remembered(grown) == remembered(same)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("counts", [(1, 2), (2, 4), (1, 3, 6)], ids=str)
+def test_every_stream_goes_on_as_if_nothing_had_been(seed: int, counts: Sequence[int]) -> None:
+    rng = random.Random(f"{seed} {counts}")
+    world = of_many_streams(random_world(rng, 500, 2 + 3 * (seed % 2)))
+    same, grown = lives(world, rng.choice([0.3, 0.5, 0.8]), counts)
+    assert_the_same(same, grown)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_is_evaluated_of_it(seed: int) -> None:
+    rng = random.Random(seed)
+    world = of_many_streams(extreme_world(rng, 300))
+    assert_the_same(*lives(world, rng.choice([0.3, 0.5, 0.8]), rng.choice([(1, 2), (1, 2, 4), (3, 6)])))
