@@ -141,7 +141,8 @@ def remembered(partitions: Sequence[Partition]) -> dict[tuple[str, str], Any]:
         found |= own
     for state, *_, predictions in found.values():
         for prediction in predictions if state == WAITING else ():  # they have no outcomes yet
-            del prediction["segment_numbers"], prediction["after_numbers"]
+            for name in ("segment_numbers", "after_numbers"):
+                prediction.pop(name, None)
     return found
 
 

@@ -1,6 +1,6 @@
 """A shard's state split: some of its streams go on in another shard.
 
-When the input topics get more partitions, what one shard has known of its streams is needed by several. Each of
+When the input topics get more partitions, what one shard knows of its streams is needed by several. Each of
 them gets a snapshot of its own streams alone, as if the others had never been: all that is theirs is left
 out, and tables of what waits, of ids, of latencies and of histories are laid out anew without it. Rows of
 what is evaluated keep their numbers, as they do in every snapshot; those of other streams are of no use.
@@ -29,8 +29,8 @@ _BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs", "compare
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:
     """The parts of a snapshot with those streams alone whose names are to be kept.
 
-    With `moved` they go to a shard whose input partitions are empty: it begins at their first records, and has
-    counted nothing. Times go on: records of a topic never become earlier.
+    With `moved` they go to a shard whose input partitions are empty: it begins at their first records, and
+    has counted nothing. Times go on: records of a topic never become earlier.
     """
     head, arrays = snapshot.read(parts)
     _Splitting(head, arrays, keep).run()
@@ -48,9 +48,8 @@ def streams_of(partition: int, before: int, after: int) -> Callable[[str], bool]
     `before`. Streams that have never lain where their names say (their producers have another partitioner)
     stay where they are.
 
-    >>> kept = [streams_of(partition, 2, 4) for partition in range(4)]
-    >>> [keep("elec2") for keep in kept]
-    [False, True, False, False]
+    >>> [streams_of(partition, 2, 4)("elec2") for partition in (1, 3)]  # of what was in partition 1
+    [True, False]
     """
     former = partition % before
 
@@ -90,7 +89,7 @@ class _Splitting:
     # ---- what consumers know
 
     def _segments(self) -> Ints:
-        """Rows for the segments of models that are kept lie together, in their order; returns which these are."""
+        """Rows for the segments of models that are kept lie together; returns which they were."""
         head, arrays = self._head, self._arrays
         origin = head["segment_origin"]
         kept = [0] + [place for place in range(1, len(origin)) if origin[place][0] in self._rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from time import monotonic
@@ -120,6 +120,15 @@ class ShardRunner:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         return self.checkpoint.published and not self.recovering
+
+    def has_taken(self, ends: Sequence[int]) -> bool:
+        """Whether all that is below these offsets of the inputs, and all that was fetched, is published."""
+        return (
+            self.published
+            and self._caution is None
+            and not any(self.shard.merge.buffered)
+            and all(end is not None and end >= wanted for end, wanted in zip(self._ends, ends))
+        )
 
     # ---- records in
 
