@@ -2,43 +2,156 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from comparison import (
+    assert_as_replayed,
+    assert_as_the_oracle_says,
+    assert_counters,
+    assert_published_once,
+    counters,
+)
+from prequential.config import load_config
+from prequential.topics import growth
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import topic_specs
-from processes import WorkerProcess, await_published, await_ready, prequential, write_config
-from workload import HORIZON, SETTLE, Sender, records
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.partitioning import partition_of
+from prequential.topics.specs import INPUTS, JOURNAL, topic_specs
+from prequential.worker import growing
+from prequential.worker.publisher import Publisher
+from processes import (
+    WorkerProcess,
+    await_published,
+    await_ready,
+    eventually,
+    outputs,
+    prequential,
+    write_config,
+)
+from workload import HORIZON, SETTLE, Record, Sender, records
 
 pytestmark = pytest.mark.kafka
 
+STREAMS = 12
 
-def send(cluster: KafkaConfig, some: list) -> None:
+#: Everything that may be told, as often as it can be.
+DEFAULTS: dict[str, Any] = {
+    "label_horizon": HORIZON, "settle": SETTLE, "emit": {"outcomes": 5, "every": None},
+    "detectors": [
+        {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 5},
+        {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.1, "lambda": 5},
+    ],
+}  # fmt: skip
+
+
+def send(cluster: KafkaConfig, some: list[Record]) -> None:
     sender = Sender(cluster)
     sender.send(some)
     sender.flush()
 
 
-def work(config: Path, cluster: KafkaConfig) -> str:
+def prequential_killed(config: Path, partitions: int, seconds: float) -> None:
+    """`topics grow`, which is killed after so many seconds."""
+    with suppress(subprocess.TimeoutExpired):
+        prequential(
+            "topics", "grow", "--config", config, "--partitions", str(partitions), cwd=config.parent,
+            seconds=seconds,
+        )  # fmt: skip
+
+
+def work(config: Path, cluster: KafkaConfig, *, kills: int = 0) -> None:
+    """Workers process all there is; some of them are killed meanwhile."""
+    for _ in range(kills):
+        with WorkerProcess(config) as worker:
+            await_ready(worker)
+            worker.kill()
     with WorkerProcess(config) as worker:
         await_ready(worker)
         await_published(cluster, worker)
         assert worker.stop() == 0, worker.log
-        return worker.log
 
 
+class Killed(BaseException):
+    """The process ends here, and leaves no word."""
+
+
+class Deaths:
+    """Ends `grow` after each thing that it does to the cluster, once for each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.died: list[tuple[object, ...]] = []
+        self._done: Counter[object] = Counter()  # by the present one
+        self._raise, self._publish = growing.raise_partitions, Publisher.publish
+        monkeypatch.setattr(growing, "raise_partitions", self._raised)
+        monkeypatch.setattr(Publisher, "publish", lambda *args: self._published(*args))
+
+    def grow(self, config: Path, partitions: int) -> int:
+        """Run it again and again, until it comes to its end."""
+        while True:
+            self._done.clear()
+            try:
+                return growing.grow(load_config(str(config)), partitions, lambda line: None)
+            except Killed:
+                pass
+
+    def _raised(self, kafka: KafkaConfig, topic: str, partitions: int) -> None:
+        self._raise(kafka, topic, partitions)
+        self._die_after("partitions", topic)
+
+    def _published(self, publisher: Publisher, messages: Any) -> Any:
+        offsets = self._publish(publisher, messages)
+        self._done[publisher._partition] += 1
+        self._die_after("publish", publisher._partition, self._done[publisher._partition])
+        return offsets
+
+    def _die_after(self, *what: object) -> None:
+        if what not in self.died:
+            self.died.append(what)
+            raise Killed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", [2], indirect=True)
-def test_it(cluster: KafkaConfig, tmp_path: Path) -> None:
-    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 10, "every": None}})
-    every = list(records(5, 1000, 8))
-    send(cluster, every[: len(every) // 2])
-    work(config, cluster)
-    done = prequential("topics", "grow", "--config", config, "--partitions", "4", cwd=tmp_path)
-    print(done.stdout, done.stderr)
-    assert done.returncode == 0
-    from dataclasses import replace
+def test_whoever_dies_whenever(
+    cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two partitions become four, and then eight; what was published is each stream's whole story, once."""
+    config = write_config(tmp_path, cluster, defaults=DEFAULTS)
+    every = list(records(5, 1500, STREAMS))
+    parts = [every[: len(every) // 3], every[len(every) // 3 : 2 * len(every) // 3], every[2 * len(every) // 3 :]]
+    rest = len(parts[0]) // 4
+    send(cluster, parts[0][:-rest])
+    work(config, cluster, kills=1)
+    send(cluster, parts[0][-rest:])  # no worker takes these
+    deaths = Deaths(monkeypatch)
+    assert deaths.grow(config, 4) == 2
+    print(deaths.died)
+
     cluster = replace(cluster, partitions=4)
-    send(cluster, every[len(every) // 2 :])
-    print(work(config, cluster))
-    assert 0
+    config = write_config(tmp_path, cluster, defaults=DEFAULTS)
+    send(cluster, parts[1])
+    work(config, cluster, kills=2)
+    for seconds in (0.5, 1.0, 1.5, 2.5, 3.5):
+        prequential_killed(config, 8, seconds)
+    done = prequential("topics", "grow", "--config", config, "--partitions", "8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+    cluster = replace(cluster, partitions=8)
+    config = write_config(tmp_path, cluster, defaults=DEFAULTS)
+    send(cluster, parts[2])
+    work(config, cluster, kills=2)
+    replay = assert_as_replayed(cluster, config)
+    with WorkerProcess(config) as worker:
+        await_ready(worker)
+        assert_counters(counters(cluster, worker), replay, cluster)
+    assert assert_published_once(cluster) > 1_000
+    assert_as_the_oracle_says(cluster, config, grown=True)
+    for message in outputs(cluster, "metrics")[-1:]:
+        assert message

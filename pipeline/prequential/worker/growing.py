@@ -101,8 +101,8 @@ def _plan(config: Config, partitions: int) -> _Plan | None:
     kafka = config.kafka
     counts = partition_counts(kafka, [spec.name for spec in topic_specs(kafka)])
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
-    of_journal = counts[kafka.topic(JOURNAL)]
-    known = [_partitions_of(config, number) for number in range(min(partitions, of_journal))]
+    readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])
+    known = [_partitions_of(config, number) for number in range(min(partitions, readable))]
     before = min([*of_inputs, *filter(None, known)])
     if max(counts.values()) <= before == partitions:
         return None

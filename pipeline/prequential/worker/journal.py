@@ -217,3 +217,42 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
 def _below(one: Cut, other: Cut) -> bool:
     """Whether all records below one cut are below the other."""
     return all(a <= b for a, b in zip(one, other))
+
+
+class Generation(NamedTuple):
+    """What a journal says of the time in which the inputs had as many partitions."""
+
+    #: How many they had before, if the shard began then, or went on with some of its streams; None: neither.
+    since: int | None
+    #: How many they had; None: it says nothing at all.
+    partitions: int | None
+    #: Cuts in their order.
+    cuts: list[Cut]
+    #: Records that are passed over.
+    quarantined: list[Quarantine]
+
+
+def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
+    """A journal by the numbers of partitions that the inputs had, one at least.
+
+    >>> grown = JournalEntry(2, [], Origin(4), Grown(2))
+    >>> [one[:3] for one in generations([JournalEntry(1, [(5, 0, 0)], Origin(2)), grown])]
+    [(None, 2, [(5, 0, 0)]), (2, 4, [])]
+    >>> [one[:3] for one in generations([grown, grown])]  # of a shard that is new; somebody began twice
+    [(2, 4, [])]
+    """
+    found: list[tuple[int | None, list[JournalEntry]]] = [(None, [])]
+    for entry in entries:
+        if isinstance(entry.note, Grown):
+            since, former = found[-1]
+            if not former or (since == entry.note.before and len(former) == 1):
+                found.pop()
+            found.append((entry.note.before, []))
+        found[-1][1].append(entry)
+    stands = [(since, own, standing(own)) for since, own in found]
+    return [
+        Generation(
+            since, own[0].origin.partitions if own else None, [*stand.settled, *stand.open], stand.quarantined
+        )
+        for since, own, stand in stands
+    ]
