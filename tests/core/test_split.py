@@ -17,6 +17,7 @@ from helpers import (
     batch_of,
     by_sequence,
     decoded,
+    incidents_of,
     known_of,
     snapshot_of,
     times_of,
@@ -185,3 +186,71 @@ def test_whatever_is_evaluated_of_it(seed: int) -> None:
     rng = random.Random(seed)
     world = of_many_streams(extreme_world(rng, 300))
     assert_the_same(*lives(world, rng.choice([0.3, 0.5, 0.8]), rng.choice([(1, 2), (1, 2, 4), (3, 6)])))
+
+
+def test_what_a_shard_counts_as_a_whole_is_counted_once() -> None:
+    """Records that can't be used: the shard that stays keeps the number."""
+    world = of_many_streams(random_world(random.Random(1), 100, 2))
+    [parent] = [Partition(world, 0, 1)]
+    parent.take(world.topics)
+    batch = batch_of(1, [(1 << 40, b"{}"), (1 << 40, b"")], 0, 2)
+    batch.offsets = range(parent.ends[1], parent.ends[1] + 2)
+    parent.shard.add(batch)
+    parent.shard.advance([ENDED] * 3, 50)
+    parent.shard.flush()
+    parent.ends[1] += 2
+    shards = [one.shard for one in grow(world, [parent], 2)]
+    assert parent.shard.dead_letters == [0, 2, 0]
+    assert [shard.dead_letters for shard in shards] == [[0, 2, 0], [0, 0, 0]]
+    assert [shard.merge.cut for shard in shards] == [parent.ends, [0, 0, 0]]
+    assert sum(shard.remembered for shard in shards) == parent.shard.remembered
+    assert sorted(stream.name for shard in shards for stream in shard.catalog.streams) == sorted(
+        stream.name for stream in parent.shard.catalog.streams
+    )
+
+
+def test_what_has_left_takes_no_memory() -> None:
+    """Tables of what waits, of ids, of latencies and of histories are as large as if it had never been."""
+    world = of_many_streams(random_world(random.Random(4), 2_000, 2))
+    [parent] = [Partition(world, 0, 1)]
+    parent.take(world.topics)
+    size, *sizes = (sum(map(len, snapshot_of(one.shard))) for one in (parent, *grow(world, [parent], 8)))
+    of_nothing = min(sizes)  # some shards have no streams
+    assert of_nothing < size / 20
+    assert sum(one - of_nothing for one in sizes) < 1.1 * size
+
+
+def test_a_stream_in_a_partition_that_was_not_its_own_stays() -> None:
+    """Its producers have another partitioner: nobody knows where they write it now."""
+    world = of_many_streams(random_world(random.Random(2), 50, 2))
+    astray = Shard(world.config, 0, 2)
+    name = next(name for name in map(str, range(100)) if partition_of(name, 4) == 3)
+    astray.add(batch_of(0, [(1, {"stream": name, "instance_id": 1, "ts": 1})], 0, 1))
+    astray.advance([ENDED] * 3, 50)
+    astray.flush()
+    found = []
+    for number in (0, 2):
+        shard = Shard(world.config, number, 4)
+        shard.restore(split(decoded(snapshot_of(astray)), streams_of(number, 2, 4), moved=number == 2))
+        found.append([stream.name for stream in shard.catalog.streams])
+    assert found == [[name], []]
+
+
+def test_an_open_incident_keeps_its_id() -> None:
+    """Its messages go on, in another partition."""
+    topics: Topics = ([], [], [])
+    for n in range(600):
+        about = {"stream": "s", "instance_id": n, "ts": n}
+        topics[1].append((n, about | {"model": "m", "y_pred": str(int(n >= 300))}))
+        topics[2].append((n, about | {"y_true": "0"}))
+    incidents = {"quiet": "50ms", "quiet_outcomes": 10, "accept": "50ms"}
+    world = World({"defaults": {"incidents": incidents}}, topics)
+    number = partition_of("s", 64)
+    assert number
+    same, grown = lives(world, 0.65, (1, 64))
+    first = incidents_of(same[0].outputs)
+    assert first
+    assert [(one.id, one.revision) for one in incidents_of(grown[number].outputs)] == [
+        (one.id, one.revision) for one in first
+    ]
+    assert {one.partition for one in incidents_of(grown[number].outputs)} == {number}

@@ -13,8 +13,9 @@ parent's last step is one transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
 from prequential.worker.runner import ShardRunner
 from prequential.worker.statistics import ShardStatistics
+
+#: Shards whose topics are read at the same time: it is mostly waiting.
+_READERS = 8
 
 #: Seconds between looks at what was fetched.
 _LOOK_SECONDS = 0.01
@@ -80,8 +84,8 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     if plan.parents:
         asyncio.run(_Growth(config, plan, say).run())  # steps 3 to 5
     _raise(config, inputs, partitions, say)  # step 6
-    for partition in range(plan.before.partitions):
-        _warn_of_late(config, plan, partition, say)
+    for line in _late(config, plan):
+        say(f"warning: {line}; those of streams that have left begin anew there, and count as misplaced")
     return plan.before.partitions
 
 
@@ -102,7 +106,8 @@ def _plan(config: Config, partitions: int) -> _Plan | None:
     counts = partition_counts(kafka, [spec.name for spec in topic_specs(kafka)])
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
     readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])
-    known = [_partitions_of(config, number) for number in range(min(partitions, readable))]
+    with ThreadPoolExecutor(_READERS) as pool:
+        known = list(pool.map(partial(_partitions_of, config), range(min(partitions, readable))))
     before = min([*of_inputs, *filter(None, known)])
     if max(counts.values()) <= before == partitions:
         return None
@@ -210,16 +215,8 @@ class _Growth:
 
     def _check_quiet(self) -> None:
         """Nothing may have come since step 1: it might be of streams that are about to leave."""
-        kafka, plan = self._config.kafka, self._plan
-        names = [kafka.topic(name) for name in INPUTS]
-        now = ends(kafka, names, {name: len(of) for name, of in zip(names, plan.ends)})
-        for name, of in zip(names, plan.ends):
-            for number, (then, end) in enumerate(zip(of, now[name])):
-                if end > then:
-                    raise WorkError(
-                        f"{end - then} records came to {name}/{number} since the command began: stop "
-                        "whatever writes to the inputs, and run it again"
-                    )
+        for line in _late(self._config, self._plan):
+            raise WorkError(f"{line}: stop whatever writes to the inputs, and run it again")
 
     async def _write(self, number: int, state: list[bytes]) -> None:
         """A shard's own streams of a former shard's state, for good."""
@@ -259,17 +256,11 @@ def _has_begun(known: Known) -> bool:
     )
 
 
-# ---- step 6
-
-
-def _warn_of_late(config: Config, plan: _Plan, partition: int, say: Callable[[str], None]) -> None:
-    """Say how many records have come to a former partition, maybe of streams that have left."""
+def _late(config: Config, plan: _Plan) -> Iterator[str]:
+    """What has come to the former partitions since step 1."""
     names = [config.kafka.topic(name) for name in INPUTS]
-    now = ends(config.kafka, names, dict.fromkeys(names, plan.after.partitions))
+    now = ends(config.kafka, names, dict.fromkeys(names, plan.before.partitions))
     for name, of in zip(names, plan.ends):
-        late = now[name][partition] - of[partition]
-        if late:
-            say(
-                f"warning: {late} records came to {name}/{partition} meanwhile: streams of theirs that have "
-                "left begin anew there (prequential_misplaced_records_total)"
-            )
+        for number, (then, end) in enumerate(zip(of, now[name])):
+            if end > then:
+                yield f"{end - then} records came to {name}/{number} since the command began"

@@ -12,7 +12,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import NewPartitions, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect, plain_errors
 from prequential.topics.errors import WorkError
@@ -44,15 +44,12 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
     Raises WorkError if the cluster can't be reached, and for a partition in which a transaction is open.
     """
     parts = [TopicPartition(name, number) for name in topics for number in range(partitions[name])]
-    found = []
     with plain_errors(kafka):
         admin = connect(kafka)
-        for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
-            answers = admin.list_offsets(
-                dict.fromkeys(parts, OffsetSpec.latest()), isolation_level=level,
-                request_timeout=_REQUEST_SECONDS,
-            )  # fmt: skip
-            found.append({(part.topic, part.partition): one.result().offset for part, one in answers.items()})
+        found = [
+            _latest(admin, parts, level)
+            for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+        ]
     everything, committed = found
     for (name, number), end in everything.items():
         if committed[name, number] < end:
@@ -61,6 +58,22 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
                 "until the broker ends the transaction"
             )
     return {name: [everything[name, number] for number in range(partitions[name])] for name in topics}
+
+
+def _latest(
+    admin: AdminClient, parts: Sequence[TopicPartition], level: IsolationLevel
+) -> dict[tuple[str, int], int]:
+    deadline = monotonic() + _REQUEST_SECONDS
+    while True:
+        answers = admin.list_offsets(
+            dict.fromkeys(parts, OffsetSpec.latest()), isolation_level=level, request_timeout=_REQUEST_SECONDS
+        )
+        try:
+            return {(part.topic, part.partition): answer.result().offset for part, answer in answers.items()}
+        except KafkaException as error:  # a partition may just have got another leader, or its first one
+            if not error.args[0].retriable() or monotonic() > deadline:
+                raise
+        admin.poll(_LOOK_SECONDS)
 
 
 def raise_partitions(kafka: KafkaConfig, topic: str, partitions: int) -> None:
