@@ -80,8 +80,9 @@ def test_topics_in_avro_become_the_inputs(
     score = Avro(registry, SCORE, topics["scores"], MessageField.VALUE)
     key = Avro(registry, KEY, topics["labels"], MessageField.KEY)
     change = Avro(registry, CHANGE, topics["labels"], MessageField.VALUE)
-    rows = [
-        {"id": n, "model": ("nb", "tree")[n % 2], "score": n / RECORDS, "at": START + n} for n in range(RECORDS)
+    rows: list[dict[str, Any]] = [
+        {"id": n, "model": ("nb", "tree")[n % 2], "score": n / RECORDS, "at": START + n}
+        for n in range(RECORDS)
     ]
     produce(cluster, topics["scores"], ((b"%d" % row["id"], score(row)) for row in rows))
     changes = [(key({"id": n}), change({"op": "c", "after": {"fraud": n % 3 == 0}})) for n in range(RECORDS)]

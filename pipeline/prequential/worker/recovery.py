@@ -13,7 +13,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.complaints import COMPLAINING
 from prequential.worker.fetching import FETCH_SETTINGS
-from prequential.worker.journal import Grown, JournalEntry, decode_entry
+from prequential.worker.journal import JournalEntry, decode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
@@ -40,6 +40,12 @@ class Known(NamedTuple):
     journal: list[JournalEntry]  # after the snapshot
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
+    made_anew: bool = False  # the parts aren't a snapshot's: see `prequential.worker.lineage`
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the shard begins with nothing."""
+        return self.manifest is None and not self.made_anew
 
 
 def read_partition(
@@ -159,12 +165,7 @@ def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
 
 
 def _check_beginnings(kafka: KafkaConfig, partition: int, journal: list[JournalEntry]) -> None:
-    """The inputs must begin before the journal's first cut, and none of the state come from elsewhere."""
-    if any(isinstance(entry.note, Grown) for entry in journal):
-        raise WorkError(
-            f"shard {partition} has gone on with the state of fewer partitions (`prequential topics grow`): "
-            "that is in its snapshot alone, and can't be made anew; begin under a new kafka.prefix"
-        )
+    """The inputs must begin before the journal's first cut."""
     first = next((cut for entry in journal for cut in entry.cuts), None)
     if first is None:
         return

@@ -101,8 +101,8 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
         wrong += [error for error in misfits(_existing(specs, found), found).errors if error not in wrong]
         raise WorkError(
             f"nothing was created at {kafka.bootstrap_servers}, since topics that exist don't fit; their "
-            "number of partitions is only raised by `prequential topics grow`, so make new ones under another "
-            "kafka.prefix: " + "; ".join(wrong)
+            "number of partitions is raised by `prequential topics grow` alone, so make new ones under "
+            "another kafka.prefix: " + "; ".join(wrong)
         )
     shards = max((counts[spec.name] for spec in _existing(specs, found) if spec.role == "input"), default=0)
     missing = [spec for spec in specs if spec.name not in found]
