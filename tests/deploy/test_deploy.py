@@ -147,6 +147,14 @@ def test_feeder_is_a_program_of_ours_and_what_it_needs_is_in_its_image(services:
     assert f'"{more}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
+def test_the_image_can_read_all_formats_of_ingest() -> None:
+    wheels = next(rest for word, rest in dockerfile() if "pip wheel" in rest)
+    assert '".[ingest]"' in wheels
+    extras = re.search(r"(?s)\[project.optional-dependencies\](.*?)\n\[", (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert extras is not None
+    assert re.search(r"(?m)^ingest = ", extras[1])
+
+
 def test_feeders_stream_is_configured_for_it() -> None:
     """Its labels come within seconds or are too late; its instances say a region."""
     config = load_config(str(DEPLOY / "prequential.yaml")).stream(STREAM)
