@@ -122,7 +122,7 @@ def test_our_containers_have_no_rights(services: dict[str, Any], name: str) -> N
     assert service["read_only"] is True
     assert [entry.partition(":")[0] for entry in service["tmpfs"]] == ["/tmp"]
     assert "ports" not in service
-    arguments = {"args": {"MORE": "river>=0.21"}} if name == "feeder" else {}
+    arguments = {"args": {"REQUIREMENTS": "requirements-feeder.txt"}} if name == "feeder" else {}
     assert service["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile", **arguments}
     assert (service["image"] == services["worker"]["image"]) == (name != "feeder")
 
@@ -141,10 +141,9 @@ def test_start_order(services: dict[str, Any]) -> None:
 def test_feeder_is_a_program_of_ours_and_what_it_needs_is_in_its_image(services: dict[str, Any]) -> None:
     service = services["feeder"]
     assert service["entrypoint"] == ["python", "-m", feeder.__name__]
-    assert "MORE" in [rest.partition("=")[0] for word, rest in dockerfile() if word == "ARG"]
-    assert "${MORE}" in next(rest for word, rest in dockerfile() if "pip wheel" in rest)
-    more = service["build"]["args"]["MORE"]
-    assert f'"{more}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "REQUIREMENTS" in [rest.partition("=")[0] for word, rest in dockerfile() if word == "ARG"]
+    assert "-r deploy/${REQUIREMENTS} " in next(rest for word, rest in dockerfile() if "pip wheel" in rest)
+    assert "\nriver==" in (DEPLOY / service["build"]["args"]["REQUIREMENTS"]).read_text(encoding="utf-8")
 
 
 def test_feeders_stream_is_configured_for_it() -> None:
@@ -275,7 +274,8 @@ def test_image_takes_only_the_package() -> None:
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
-    assert allowed == {"pyproject.toml", "README.md", "LICENSE*", "topics", "pipeline"}
+    package = {"pyproject.toml", "README.md", "LICENSE*", "topics", "pipeline"}
+    assert allowed == package | {"deploy/requirements*.txt"}
 
 
 def _variables(service: dict[str, Any]) -> list[tuple[str, str]]:
