@@ -16,7 +16,7 @@ MAYBE_NONE := || [ $$? -eq 5 ]
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench fuzz chaos docs manifests pins audit sbom clean
+.PHONY: help demo test quick lint bench fuzz chaos docs manifests matrix pins audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a lin
 
 manifests: $(TEST)/.ready ## Kubernetes manifests that are made of alert rules and topics
 	$(TEST)/bin/python tests/deploy/manifests.py
+
+matrix: $(RELEASE)/.ready ## Python, packages and Kafka, oldest and newest; ARGS="--cell python3.12-newest"
+	$(RELEASE)/bin/python tests/matrix.py $(ARGS)
 
 pins: $(RELEASE)/.ready ## the image's packages resolved anew: deploy/requirements*.txt, with hashes
 	$(RELEASE)/bin/python tests/deploy/pins.py
