@@ -33,16 +33,14 @@ KAFKA = {"3.9": "3.9.1", "4.1": "4.1.0"}
 #: What a version of Python or of a package could change: the engine, its numbers, and what crosses the wire.
 ENGINE_TESTS = (
     "tests/core/test_shard_against_oracle.py", "tests/core/test_batching.py", "tests/core/test_plain.py",
-    "tests/core/test_merge.py", "tests/core/test_between_lives.py", "tests/core/test_detector_registry.py",
-    "tests/core/test_measures.py", "tests/core/test_comparisons.py", "tests/core/test_incidents.py",
-    "tests/topics", "tests/test_config.py", "tests/test_replay.py",
+    "tests/core/test_between_lives.py", "tests/core/test_detector_registry.py", "tests/core/test_merge.py",
+    "tests/worker/test_stored_snapshot.py", "tests/topics", "tests/test_config.py", "tests/test_replay.py",
 )  # fmt: skip
 ENGINE_MARK = "not slow and not kafka and not embedded"
 
 #: What a version of Kafka or of its client could change.
 KAFKA_TESTS = (
     "tests/worker/test_end_to_end.py", "tests/worker/test_crash.py", "tests/worker/test_checkpoint.py",
-    "tests/worker/test_fencing.py", "tests/topics/test_admin.py",
 )  # fmt: skip
 
 #: What tests need, in their newest versions whatever is tried.

@@ -245,13 +245,14 @@ def test_configuration_is_read_and_shows_the_defaults() -> None:
     assert (config.http.host, config.http.port) == ("0.0.0.0", 9464)
 
 
-def test_image_has_a_pinned_base_and_two_stages() -> None:
+def test_image_is_made_on_a_pinned_base() -> None:
     base = next(rest for word, rest in dockerfile() if word == "ARG")
     name, _, image = base.partition("=")
     assert VERSION.fullmatch(image.removeprefix("python:")), image
     assert [rest for word, rest in dockerfile() if word == "FROM"] == [
         f"${{{name}}} AS build",
-        f"${{{name}}}",
+        f"${{{name}}} AS install",
+        "scratch",
     ]
 
 
@@ -261,9 +262,10 @@ def test_image_runs_unprivileged_checks_its_health_and_has_no_secrets() -> None:
     words = [word for word, _ in final]
     assert "HEALTHCHECK" in words
     assert int(_last("USER").partition(":")[0]) > 0
-    # Nothing is built or installed with the user's rights, or copied from the build context.
-    assert words.index("USER") > max(i for i, word in enumerate(words) if word == "RUN")
-    assert not {"COPY", "ADD"} & set(words)
+    # Nothing but what `rootfs.py` has chosen, and nothing is run in it: there is no shell.
+    assert [rest for word, rest in final if word == "COPY"] == ["--from=install /rootfs /"]
+    assert not {"RUN", "ADD"} & set(words)
+    assert all(rest.startswith(("[", "--")) for word, rest in final if word in ("CMD", "ENTRYPOINT"))
     assert "ADD" not in [word for word, _ in instructions]
     settings = [rest for word, rest in instructions if word in ("ENV", "ARG")]
     assert not [setting for setting in settings if SECRET.search(setting)]
@@ -275,7 +277,7 @@ def test_image_takes_only_the_package() -> None:
     assert rules[0] == "*"
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
     package = {"pyproject.toml", "README.md", "LICENSE*", "topics", "pipeline"}
-    assert allowed == package | {"deploy/requirements*.txt"}
+    assert allowed == package | {"deploy/requirements*.txt", "deploy/rootfs.py"}
 
 
 def _variables(service: dict[str, Any]) -> list[tuple[str, str]]:

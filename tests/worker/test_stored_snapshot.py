@@ -146,7 +146,7 @@ def test_a_stored_snapshot_is_read_or_refused(path: Path, tmp_path: Path) -> Non
     stored = read(path)
     config = config_of(stored.config, tmp_path)
     if path.name != f"format-{FORMAT}.msgpack.gz":
-        with pytest.raises(WorkError, match=r"format \d+, this version reads .*`prequential worker --rebuild"):
+        with pytest.raises(WorkError, match=r"format \d+, this version reads .* --rebuild"):
             restored(stored, config)
         return
     shard, rest = restored(stored, config), stored.records[stored.before :]
