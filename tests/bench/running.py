@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -94,7 +95,8 @@ class Running:
         self._feeder.pace(pace)
         first = len(self.samples)
         ends = time.monotonic() + seconds
-        print(f"{time.strftime('%H:%M:%S')} {phase}: {pace:,.0f} records/s, {seconds:,.0f} s", flush=True)
+        text = f"{time.strftime('%H:%M:%S')} {phase}: {pace:,.0f} records/s, {seconds:,.0f} s"
+        print(text, file=sys.stderr, flush=True)
         while time.monotonic() < ends:
             sample = self._look()
             if until is not None and until(sample):
