@@ -1,9 +1,9 @@
 """What a real worker needs at a pace, beside what `prequential size` says: CPU, memory, bytes, recovery.
 
-`python -m tests.bench.sizes [--size NAME] …` runs a worker, configured by default but for segments, on a real
-Apache Kafka for a minute or two for each size. CPU is the kernel's count of the worker's user and system time:
-what else the machine does is in it only as far as caches and shared cores go. Bytes are those of the topics'
-segment files: compressed, once.
+`python -m tests.bench.sizes [--size NAME] …` runs a worker, configured by default but for segments, on a
+real Apache Kafka for a minute or two for each size. CPU is the kernel's count of the worker's user and
+system time: what else the machine does is in it only as far as caches and shared cores go. Bytes are those
+of the topics' segment files: compressed, once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -20,7 +21,11 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from prequential import sizing
+from prequential.config import Config, StreamConfig
+from prequential.sizing import Workload
 from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import (
     COMPARISONS,
     DRIFT_ALARMS,
@@ -55,9 +60,9 @@ class Size(NamedTuple):
 
 #: Those that `docs/scale.md` tells of.
 SIZES: Final = {
-    "small": Size(20, 2, 400.0),
-    "medium": Size(300, 3, 3_000.0),
-    "segments": Size(400, 2, 2_400.0, regions=3),
+    "small": Size(60, 1, 600.0),
+    "medium": Size(250, 4, 4_500.0),
+    "segments": Size(300, 2, 1_500.0, regions=4),
     "large": Size(1_500, 2, 3_000.0, label_seconds=20.0, partitions=8, warm=75.0),
 }
 
@@ -65,6 +70,8 @@ SIZES: Final = {
 FITTED: Final = {
     "idle": Size(4, 2, 20.0),
     "idle-16": Size(4, 2, 20.0, partitions=16),
+    "commits": Size(20, 2, 400.0),
+    "commits-12": Size(48, 1, 300.0, partitions=12),
     "records": Size(4, 2, 16_000.0),
     "messages": Size(1_000, 2, 3_000.0),
     "models": Size(200, 5, 3_500.0),
@@ -117,17 +124,49 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
             "disk": {name: (bytes_now[name] - disk[name]) / seconds for name in bytes_now},
         }  # fmt: skip
         if recover:
-            found["ready_s"] = recovered(worker, config)
+            found |= recovered(worker, config)
     return found
 
 
-def recovered(worker: WorkerProcess, config: Path) -> float:
-    """Seconds from `kill -9` until another worker is ready. Part of it is the group's session timeout."""
+def predicted(size: Size) -> dict[str, Any]:
+    """What the model says of it, under the names of what is measured."""
+    segments = ("region",) if size.regions else ()
+    config = Config(KafkaConfig(partitions=size.partitions), StreamConfig(segments=segments))
+    workload = Workload(
+        size.streams, size.models, size.rate, size.label_seconds * 1e3, segment_values=size.regions,
+        after=(size.warm + size.watched / 2) * 1e3,
+    )  # fmt: skip
+    found = sizing.size(workload, config, partitions=size.partitions, workers=1)
+    return {
+        "cores": found.cores, "messages": found.messages, "transactions": found.transactions,
+        "snapshot_mb": found.state_bytes / 1e6, "rss_mb": found.worker_bytes / 1e6, "series": found.series,
+        "scrape_mb": found.scrape_bytes / 1e6, "outputs_mb": found.output_bytes / 1e6,
+        "journal_kb": found.journal_bytes / 1e3, "ready_s": found.recovery_seconds,
+    }  # fmt: skip
+
+
+def compared(size: Size, found: dict[str, Any]) -> list[str]:
+    """Lines: predicted beside measured, and by how much the former is off."""
+    disk = found["disk"]
+    measured = {**found, "outputs_mb": disk["outputs"] / 1e6, "journal_kb": disk["journal"] / 1e3}
+    return [
+        f"  {name:12} {said:>12,.3f} {measured[name]:>12,.3f} {said / measured[name] - 1:>+7.0%}"
+        for name, said in predicted(size).items()
+        if measured.get(name)
+    ]
+
+
+def recovered(worker: WorkerProcess, config: Path) -> dict[str, Any]:
+    """Seconds from `kill -9` until another worker is ready, and its CPU seconds until then.
+
+    Part of it is the group's session timeout.
+    """
     worker.kill()
     began = time.monotonic()
     with WorkerProcess(config) as second:
         eventually("ready", second.ready, 300.0)
-        return time.monotonic() - began
+        found = {"ready_s": time.monotonic() - began, "ready_cpu_s": cpu_seconds(second.pid)}
+        return {**found, "restored": re.findall(r"shard \d+: .*to follow.*", second.log)}
 
 
 def counters(worker: WorkerProcess) -> dict[str, float]:
@@ -165,14 +204,20 @@ def main() -> None:
     parser.add_argument(
         "--size", action="append", choices=[*SIZES, *FITTED], help="only this (repeatable)"
     )
+    parser.add_argument("--from", dest="source", type=Path, help="compare what was measured once more")
     parser.add_argument("--recover", action="store_true", help="kill the worker, and wait for another")
     args = parser.parse_args()
+    if args.source:
+        for line in args.source.read_text().splitlines():
+            found = json.loads(line)
+            print(found["name"], *compared(Size(*map(found.get, Size._fields)), found), sep="\n")
+        return
     with launch("kafka") as broker:
         for name in args.size or SIZES:
             size = (SIZES | FITTED)[name]
             found = measure(size, broker, args.recover)
             print(json.dumps({"name": name, **size._asdict(), **found}), flush=True)
-    sys.exit(0)
+            print(name, *compared(size, found), sep="\n", file=sys.stderr)
 
 
 if __name__ == "__main__":
