@@ -56,7 +56,7 @@ class Costs:
     worker_seconds: float = 0.01
     shard_seconds: float = 0.0012
     #: A transaction, with its round and its fetches.
-    transaction_seconds: float = 3.4e-3
+    transaction_seconds: float = 3.2e-3
     #: A record: fetched, decoded, joined.
     record_seconds: float = 2.8e-6
     #: An outcome of one stage, of a model or of one of its segments.
@@ -110,7 +110,7 @@ class Costs:
     restore_seconds_per_shard: float = 0.1
 
     #: Series: of each stage and estimator beside measures, of a model, of a stream, of a pair in a stage, by
-    #: estimator, of a shard and of a worker; and bytes of a line of `/metrics`.
+    #: estimator, of a shard and of a worker; and bytes of a line of `/metrics`, of a segment's, of a pair's.
     model_series: float = 15.0
     stage_series: float = 1.0
     stream_series: float = 30.0
@@ -118,7 +118,9 @@ class Costs:
     pair_estimator_series: float = 3.0
     shard_series: float = 13.0
     worker_series: float = 60.0
-    line_bytes: float = 125.0
+    line_bytes: float = 103.0
+    segment_line_bytes: float = 130.0
+    pair_line_bytes: float = 155.0
 
 
 MEASURED: Final = Costs()
@@ -278,18 +280,25 @@ def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
     return workload.streams * stream + remembered(workload, of) * instance
 
 
-def series(workload: Workload, config: Config, costs: Costs, partitions: int, workers: int) -> float:
-    """Samples at all `/metrics` together."""
+def exposition(
+    workload: Workload, config: Config, costs: Costs, partitions: int, workers: int
+) -> tuple[float, float]:
+    """Samples at all `/metrics` together, and the bytes of their lines."""
     counted = shape(workload, config)
-    subjects = counted.models * (1 + counted.values)
     signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
-    stage = counted.estimators * counted.measures
-    of_subjects = subjects * (counted.stages * stage + counted.kept * signals)
-    of_models = counted.models * (costs.model_series + counted.kept * costs.stage_series)
-    pairs = counted.pairs * (1 + counted.values) * counted.kept * counted.losses
-    of_pairs = pairs * (costs.pair_series + costs.pair_estimator_series * counted.estimators)
-    streams = workload.streams * (costs.stream_series + of_subjects + of_models + of_pairs)
-    return streams + partitions * costs.shard_series + workers * costs.worker_series
+    of_subject = counted.stages * counted.estimators * counted.measures + counted.kept * signals
+    of_model = costs.model_series + counted.kept * costs.stage_series
+    of_pair = counted.kept * counted.losses
+    of_pair *= costs.pair_series + costs.pair_estimator_series * counted.estimators
+    plain = costs.stream_series + counted.models * (of_model + of_subject)
+    in_segments = counted.models * counted.values * of_subject
+    pairs = counted.pairs * (1 + counted.values) * of_pair
+    samples = workload.streams * (plain + in_segments + pairs)
+    size_of = workload.streams * (
+        plain * costs.line_bytes + in_segments * costs.segment_line_bytes + pairs * costs.pair_line_bytes
+    )
+    others = partitions * costs.shard_series + workers * costs.worker_series
+    return samples + others, size_of + others * costs.line_bytes
 
 
 #: Partitions for each worker: they can't be changed in place, so there is room for four times the workers.
@@ -298,8 +307,9 @@ _PARTITIONS_EACH, _LEAST_PARTITIONS = 4, 4
 #: Commits of a busy shard are so much farther apart than `worker.commit_every` (s), as each takes its time.
 _BETWEEN_COMMITS: Final = 0.05
 
-#: Share of its time that a shard may spend on snapshots at most, and megabytes that it writes a second.
-_SNAPSHOT_SHARE, _SNAPSHOT_MB_PER_SECOND = 0.05, 40.0
+#: Share of its time that a shard may spend on snapshots at most, megabytes that it writes a second, and those
+#: of a transaction (eight chunks of 900 kB): see `prequential.worker.checkpoint`.
+_SNAPSHOT_SHARE, _SNAPSHOT_MB_PER_SECOND, _CHUNKS_MB = 0.05, 40.0, 7.2
 
 
 def size(
@@ -349,8 +359,8 @@ def _with(
     each = bytes_of_state / active / _MB
     interval = max(config.worker.snapshot_every / _SECOND, each / _SNAPSHOT_MB_PER_SECOND / _SNAPSHOT_SHARE)
     snapshots = min(commits, 1 / interval)
-    chunks = math.ceil(each / 7.2) + 1  # eight of 900 kB in a transaction, and the manifest
-    transactions = active * (commits + with_outputs + snapshots * chunks)
+    parts = each / _CHUNKS_MB + 1  # transactions of a snapshot, with the manifest's
+    transactions = active * (commits + with_outputs + snapshots * parts)
     snapshot_mb = active * snapshots * each
 
     outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
@@ -376,7 +386,7 @@ def _with(
     written = (inputs + outputs + journal + snapshot) * config.kafka.replication
     kept = _DAYS * 86_400
     disk = kept * (inputs + outputs + journal) + _SLOTS * bytes_of_state * costs.snapshot_share
-    total = series(workload, config, costs, partitions, workers)
+    samples, bytes_of_lines = exposition(workload, config, costs, partitions, workers)
     resident = (
         costs.resident_share * bytes_of_state
         + workload.streams * costs.stream_object_bytes
@@ -391,7 +401,7 @@ def _with(
         workers, partitions, cores, workload.instances, metrics + comparisons, transactions, bytes_of_state,
         costs.worker_bytes + resident / workers, remembered(workload, of), inputs, outputs, journal, snapshot,
         written, inputs + outputs, disk * config.kafka.replication, away + restoring,
-        (away + restoring) / max(1e-3, 1 - cores / workers), total, total / workers * costs.line_bytes,
+        (away + restoring) / max(1e-3, 1 - cores / workers), samples, bytes_of_lines / workers,
         _one_stream(workload, config, costs, busy, speed),
     )  # fmt: skip
 

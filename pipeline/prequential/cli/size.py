@@ -172,10 +172,10 @@ def figure(value: float) -> str:
     >>> figure(1234.5), figure(12.345), figure(0.01234)
     ('1,230', '12.3', '0.0123')
     """
-    if value <= 0:
+    rounded = float(f"{value:.3g}")
+    if rounded <= 0:
         return "0"
-    digits = 2 - math.floor(math.log10(value))
-    return f"{round(value, digits):,.{max(0, digits)}f}"
+    return f"{rounded:,.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
 
 
 def shown(value: float) -> str:
