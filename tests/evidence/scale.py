@@ -62,7 +62,8 @@ def totals() -> Iterator[str]:
             yield line(
                 f"{rate:,}", f"{streams:,}", f"`{name}`" if ":" in name else name, f"{found.workers:,}",
                 f"{found.partitions:,}", f"{found.messages:,.0f}", f"{found.written_bytes / 1e9:.2f}",
-                f"{found.transactions:,.0f}", f"{found.snapshot_bytes / 1e6:,.0f}", f"{found.series / 1e6:,.1f}",
+                f"{found.transactions:,.0f}", f"{found.snapshot_bytes / 1e6:,.0f}",
+                f"{found.series / 1e6:,.1f}",
             )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ _COORDINATORS: Final = 50
 def coordinators() -> Iterator[str]:
     """What coordinators of transactions do, by `worker.commit_every`: 1,000 workers, 4,000 shards."""
     yield from table(
-        "`worker.commit_every`", "transactions/s", "of each of 50 partitions of the log of transactions",
+        "`worker.commit_every`", "transactions/s", "of each of 50 partitions of `__transaction_state`",
         "writes to it/s", "marks in partitions/s", "cores of workers for them",
     )  # fmt: skip
     workload = Workload(1_000_000, 2, 10_000_000)
@@ -182,9 +183,9 @@ _MB_PER_SECOND, _SHARE = 40.0, 0.05
 def snapshot_peaks(shards: int, megabytes: float, seed: int, seconds: int = 600) -> Any:
     """Megabytes of state written in each second.
 
-    A shard writes its first one 10 s after its start (and some tenths for its restoring, and until the next
-    commit), and the next one 10 s, or 20 times what writing took, behind it. Shards differ in size by half, and
-    in how long writing takes by a fifth.
+    A shard writes its first one 10 s after its start (and up to a second for its restoring, and until the
+    next commit), and the next one 10 s, or 20 times what writing took, behind it. Shards differ in size by
+    half, and in how long writing takes by a fifth.
     """
     chance = np.random.default_rng(seed)
     written = np.zeros(seconds)

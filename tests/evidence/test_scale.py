@@ -30,8 +30,9 @@ def test_snapshots_that_begin_at_once_spread_in_time() -> None:
     late = written[300:]
     assert written[:60].max() > 4 * late.mean()
     assert late.max() < 2 * late.mean()
-    # 20 MB in half a second, then 10 s of pause: 20 MB in 10.6 s of each shard.
-    assert late.mean() == pytest.approx(400 * 20 / 10.6, rel=0.03)
+    sizes = np.linspace(10.0, 30.0, 101)  # MB, and then a pause of 10 s or of 20 times what it took
+    each = sizes / (sizes / 40 + np.maximum(10.0, sizes / 2) + 0.125)
+    assert late.mean() == pytest.approx(400 * each.mean(), rel=0.03)
 
 
 def test_a_share_of_the_time_bounds_what_large_snapshots_write() -> None:
