@@ -104,8 +104,7 @@ class Costs:
     transaction_bytes: float = 140.0
     snapshot_share: float = 0.22
 
-    #: Seconds of a start, and of restoring a megabyte of state and a shard.
-    start_seconds: float = 1.5
+    #: Seconds of restoring a megabyte of state, and of a shard beside it.
     restore_seconds_per_mb: float = 0.02
     restore_seconds_per_shard: float = 0.1
 
@@ -145,8 +144,10 @@ class Sizing(NamedTuple):
     written_bytes: float  # all of these, with replicas
     read_bytes: float  # by workers and by one reader of outputs
     disk_bytes: float  # by retention, with replicas
-    recovery_seconds: float  # from a worker's death until its shards run elsewhere, and until they are
-    caught_up_seconds: float  # … where they would have been
+    #: From a worker's death until all its shards run elsewhere: what one of them has missed is taken while
+    #: the next one is restored. And until they are where they would have been.
+    recovery_seconds: float
+    caught_up_seconds: float
     series: float
     scrape_bytes: float  # of each worker
     stream_limit: float  # records a second of one stream, with which a core is as busy as is wanted
@@ -288,7 +289,7 @@ def exposition(
     signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
     of_subject = counted.stages * counted.estimators * counted.measures + counted.kept * signals
     of_model = costs.model_series + counted.kept * costs.stage_series
-    of_pair = counted.kept * counted.losses
+    of_pair = float(counted.kept * counted.losses)
     of_pair *= costs.pair_series + costs.pair_estimator_series * counted.estimators
     plain = costs.stream_series + counted.models * (of_model + of_subject)
     in_segments = counted.models * counted.values * of_subject
@@ -393,15 +394,15 @@ def _with(
         + (metrics + comparisons) * costs.message_object_bytes
     )
     most = math.ceil(partitions / workers)
-    away = config.worker.session_timeout / _SECOND
+    away, share = config.worker.session_timeout / _SECOND, cores / workers
     restoring = most * costs.restore_seconds_per_shard + (
         most * each * costs.restore_seconds_per_mb
     ) / speed
     return Sizing(
         workers, partitions, cores, workload.instances, metrics + comparisons, transactions, bytes_of_state,
         costs.worker_bytes + resident / workers, remembered(workload, of), inputs, outputs, journal, snapshot,
-        written, inputs + outputs, disk * config.kafka.replication, away + restoring,
-        (away + restoring) / max(1e-3, 1 - cores / workers), samples, bytes_of_lines / workers,
+        written, inputs + outputs, disk * config.kafka.replication, away + restoring + share * away,
+        (away + restoring) / max(1e-3, 1 - share), samples, bytes_of_lines / workers,
         _one_stream(workload, config, costs, busy, speed),
     )  # fmt: skip
 

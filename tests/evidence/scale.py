@@ -1,6 +1,6 @@
 """Up to 1,000 workers and 10,000,000 records a second, by arithmetic and simulation.
 
-`python -m tests.evidence.scale` prints the tables of docs/scale.md, in some seconds. Nothing of it is measured:
+`python -m tests.evidence.scale` prints the tables of docs/scale.md, in seconds. Nothing of it is measured:
 costs of a worker are those of `prequential.sizing`, and what else is assumed stands with each part.
 """
 
