@@ -6,8 +6,8 @@
 and snapshots; each stream drifts from time to time. First each stream gets 600 outcomes, so that its history
 is full, and the worker is replaced by one that begins with what is there. Then the capacity is measured: how
 many records a second the worker takes while more come than that, with everything else on the same machine.
-Half of that comes for the given time. With `--overload`, twice the capacity follows for five minutes, and then
-a tenth of it, until all is caught up. At the end each label that was sent must have its outcome.
+Half of that comes for the given time. With `--overload`, twice the capacity follows for five minutes, and
+then a tenth of it, until all is caught up. At the end each label that was sent must have its outcome.
 
 The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the worker's log.
 Delays are those of 200 streams' labels, from the time of the label's record (LogAppendTime: the broker's
@@ -252,7 +252,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
             stack.callback(lambda: (out / "fill.log").write_text(first.log))
             await_ready(first, seconds=300.0)
             fill(first, broker, feeder, observer, args.fill)
-            first.stop(60.0)  # with 1, if writing the last snapshots takes it too long: nothing is lost by that
+            first.stop(60.0)  # with 1, if its last snapshots take too long: nothing is lost by that
         worker = stack.enter_context(WorkerProcess(config))
         stack.callback(lambda: (out / "worker.log").write_text(worker.log))
         await_ready(worker, seconds=300.0)
