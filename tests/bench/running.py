@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.request import urlopen
 
 import numpy as np
 from confluent_kafka.admin import (
@@ -28,6 +27,12 @@ from tests.bench.observer import Delay, Observer
 from tests.bench.quiet import cpu_seconds
 from tests.brokers import Broker
 from tests.worker.processes import WorkerProcess
+
+#: Seconds between two questions whether the worker is alive.
+_PROBE_SECONDS: Final = 1.0
+
+#: How often outcomes are asked for.
+_ATTEMPTS: Final = 5
 
 #: Outputs are read at once and fill the disk otherwise: they are kept for so long.
 _RETENTION: Final[Mapping[str, str]] = {
@@ -67,11 +72,17 @@ class Running:
         *,
         file: Path | None = None,
         scrape_every: float = 0.0,
+        probed: bool = False,
     ) -> None:
-        """`broker` is its process, 0 if that isn't known; `scrape_every` is in seconds, 0: never."""
+        """`broker` is its process, 0 if that isn't known; `scrape_every` is in seconds, 0: never.
+
+        `probed`: `/live` is asked all the time.
+        """
         self.samples: list[Sample] = []
         self.delays: list[tuple[str, Delay]] = []  # with the phase in which they became known
         self.scrapes: list[tuple[float, int]] = []  # seconds, bytes
+        self.unanswered: list[tuple[str, str]] = []  # what wasn't answered in time, and in which phase
+        self.longest: dict[str, float] = {}  # seconds that an answer of `/live` took, by phase
         self.worker = worker
         self._feeder = feeder
         self._observer = observer
@@ -86,6 +97,8 @@ class Running:
         self._phase = ""
         self._scrape_every = scrape_every
         self._scraped = self._looked
+        if probed:
+            threading.Thread(target=self._probe, daemon=True).start()
 
     def go(
         self, phase: str, pace: float, seconds: float, until: Callable[[Sample], bool] | None = None
@@ -133,14 +146,26 @@ class Running:
     def scrape(self) -> str:
         """All of `/metrics`, as Prometheus asks for it."""
         began = time.monotonic()
-        with urlopen(f"http://127.0.0.1:{self.worker.port}/metrics", timeout=120) as answer:
-            text: bytes = answer.read()
+        status, text = self.worker.get("/metrics")
+        if status != 200:
+            self.unanswered.append(("/metrics", self._phase))
+            return ""
         self.scrapes.append((time.monotonic() - began, len(text)))
-        return text.decode()
+        return text
+
+    def _probe(self) -> None:
+        """Ask `/live` again and again, as Kubernetes does."""
+        while self.worker.status is None:
+            began = time.monotonic()
+            if self.worker.get("/live")[0] != 200 and self.worker.status is None:
+                self.unanswered.append(("/live", self._phase))
+            self.longest[self._phase] = max(self.longest.get(self._phase, 0.0), time.monotonic() - began)
+            time.sleep(_PROBE_SECONDS)
 
     def outcomes(self) -> dict[tuple[str, str, str], int]:
-        """By stream, model and stage, as the worker says."""
-        found = _OUTCOMES.finditer(self.scrape())
+        """By stream, model and stage, as the worker says; nothing if it doesn't answer."""
+        text = next(filter(None, (self.scrape() for _ in range(_ATTEMPTS))), "")
+        found = _OUTCOMES.finditer(text)
         return {(match[1], match[2], match[3]): int(float(match[4])) for match in found}
 
     def drain(self, seconds: float) -> None:

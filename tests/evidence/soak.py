@@ -178,6 +178,18 @@ def complete(run: Running, feeder: Feeder) -> Verdict:
     )  # fmt: skip
 
 
+def alive(run: Running) -> Verdict:
+    """Whether probes of liveness would have let the worker live, in all phases."""
+    failed = [phase for what, phase in run.unanswered if what == "/live"]
+    scrapes = [phase for what, phase in run.unanswered if what == "/metrics"]
+    longest = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in run.longest.items())
+    return Verdict(
+        "`/live` answers", not failed,
+        f"{len(failed)} times not; longest answers: {longest}; {len(scrapes)} scrapes failed "
+        f"({', '.join(sorted(set(scrapes))) or 'none'})",
+    )  # fmt: skip
+
+
 def survived(run: Running, found: float) -> Verdict:
     """Of the overload."""
     over = [sample for sample in run.samples if sample.phase == "overload"]
@@ -257,8 +269,9 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
         stack.callback(lambda: (out / "worker.log").write_text(worker.log))
         await_ready(worker, seconds=300.0)
         run = Running(
-            worker, broker, feeder, observer, file=out / "soak.csv", scrape_every=args.scrape_every
-        )
+            worker, broker, feeder, observer, file=out / "soak.csv", scrape_every=args.scrape_every,
+            probed=True,
+        )  # fmt: skip
         try:
             most = args.capacity or capacity(run)
             facts |= {"capacity": most, "pace": most / 2}
@@ -269,6 +282,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
                 run.go("after overload", _TRICKLE * most, _PATIENCE, lambda sample: sample.lag < most)
                 found.append(survived(run, most))
             found.append(complete(run, feeder))
+            found.append(alive(run))
         finally:
             sizes = [size for _, size in run.scrapes] or [0]
             seconds = [took for took, _ in run.scrapes] or [0.0]
@@ -278,6 +292,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
                 "broker_cpu": sum(one.broker_cpu for one in own) / max(1, len(own)),
                 "messages_per_second": (own[-1].messages - own[0].messages) / max(1, len(own)) if own else 0,
                 "scrape_mb": max(sizes) / 1e6, "scrape_seconds": median(seconds),
+                "unanswered": run.unanswered, "longest_live_seconds": run.longest,
                 "verdicts": [one._asdict() for one in found],
             }  # fmt: skip
             (out / "soak.json").write_text(json.dumps(facts, indent=1) + "\n")
