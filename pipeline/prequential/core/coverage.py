@@ -364,6 +364,21 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     return Coverage(own, pool, cohorts)
 
 
+def without(coverage: Coverage, models: Ints) -> Coverage:
+    """The tables without these models; the cohorts of the others lie one behind the other."""
+    kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
+    own, lists, cohorts = part(coverage, kept)
+    own.added[:] = own.met[:] = 0
+    rows = len(lists.key)
+    pool = new_pool(capacity_for(rows))
+    pool.owner[1:rows] = np.repeat(kept, own.cohorts[kept])
+    pool.key[:rows], pool.next[:rows] = lists.key, lists.next
+    pool.counters[_NEXT] = rows
+    for row in range(1, rows):
+        _put(pool.slots, int(pool.owner[row]), int(pool.key[row]), row)
+    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
+
+
 @kernel
 def _copy_lists(
     pool: Pool, counts: Ints, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Ints
