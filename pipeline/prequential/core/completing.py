@@ -8,6 +8,7 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 
 from __future__ import annotations
 
+from prequential.core.detectors.budgets import due
 from prequential.core.events import MET
 from prequential.core.kernel import inlined, inner
 from prequential.core.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
@@ -147,6 +148,13 @@ def put(
     log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
     log.version[row] = store.predictions.version[prediction]
     log.scored[row] = 0
+    log.gap[row] = 0.0
+    if kind == OUTCOME:
+        streams = registry.streams
+        streams.sequence_outcomes[stream] += 1
+        if due(number):
+            passed = streams.newest_label[stream] - streams.oldest_label[stream]
+            log.gap[row] = passed / streams.sequence_outcomes[stream]
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 
@@ -192,7 +200,12 @@ def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -
     subjects.outcomes[subject] = number
     subjects.newest_ts[subject] = t1
     subjects.changed[subject] = 1
-    emit = registry.streams.emit_outcomes[stream]
+    streams = registry.streams
+    if streams.sequence_outcomes[stream] == 0:
+        streams.oldest_label[stream] = streams.newest_label[stream] = t1
+    streams.oldest_label[stream] = min(streams.oldest_label[stream], t1)
+    streams.newest_label[stream] = max(streams.newest_label[stream], t1)
+    emit = streams.emit_outcomes[stream]
     if emit and number % emit == 0:
         logs.due[logs.used[DUE]] = subject
         logs.used[DUE] += 1
