@@ -151,9 +151,11 @@ def put(
     log.gap[row] = 0.0
     if kind == OUTCOME:
         streams = registry.streams
+        if streams.sequence_outcomes[stream] == 0:
+            streams.first_outcome[stream] = streams.clock[stream]
         streams.sequence_outcomes[stream] += 1
         if due(number):
-            passed = streams.newest_label[stream] - streams.oldest_label[stream]
+            passed = streams.clock[stream] - streams.first_outcome[stream]
             log.gap[row] = passed / streams.sequence_outcomes[stream]
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
@@ -200,12 +202,7 @@ def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -
     subjects.outcomes[subject] = number
     subjects.newest_ts[subject] = t1
     subjects.changed[subject] = 1
-    streams = registry.streams
-    if streams.sequence_outcomes[stream] == 0:
-        streams.oldest_label[stream] = streams.newest_label[stream] = t1
-    streams.oldest_label[stream] = min(streams.oldest_label[stream], t1)
-    streams.newest_label[stream] = max(streams.newest_label[stream], t1)
-    emit = streams.emit_outcomes[stream]
+    emit = registry.streams.emit_outcomes[stream]
     if emit and number % emit == 0:
         logs.due[logs.used[DUE]] = subject
         logs.used[DUE] += 1

@@ -36,9 +36,8 @@ class Log(NamedTuple):
     ts: Ints  # time of the prediction, ms
     latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
     version: Ints32  # code of the prediction's model version; 0: not given
-    #: Where a sequence's thresholds are due by a budget of false alarms: label time (ms) that passes between two
-    #: outcomes of all of the stream's sequences together, so far; 0 elsewhere.
-    gap: Floats
+    gap: Floats  # where its thresholds are due by a budget (`detectors.budgets`), else 0: mean event time (ms) from
+    # one outcome of the stream's sequences, all of them together, to the next
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
     log_loss: Floats  # -ln p(label), clipped

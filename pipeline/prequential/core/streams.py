@@ -54,8 +54,7 @@ class Streams(NamedTuple):
     unmatched_label: Ints
     revisions: Ints
     sequence_outcomes: Ints  # of all of its sequences: models, segments, stages
-    oldest_label: Ints  # label times of them, ms
-    newest_label: Ints
+    first_outcome: Ints  # the clock at the first of them
     instances_without_predictions: Ints
     predictions_without_instance: Ints
     duplicate_instances: Ints  # records delivered again; predictions are counted by model

@@ -193,8 +193,12 @@ class Watch:
     @property
     def key(self) -> str:
         """What it is, for snapshots: the same for equal ones."""
-        changed = " ".join(f"{name}={value!r}" for name, value in self._changed.items())
-        return f"{self.config.detector} {self.config.signal} {changed}"
+        return f"{self.config.detector} {self.config.signal} {self.changed}"
+
+    @property
+    def changed(self) -> str:
+        """The parameters that differ from their defaults."""
+        return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
     def run(
         self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,
