@@ -1,4 +1,4 @@
-"""A budget of false alarms in the engine: thresholds are those of plain loops, whatever the batches and lives."""
+"""A budget of false alarms in the engine: thresholds are those of plain loops, whatever the batches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, World, alarms_of, assert_cuts_change_no_bit, catch_up, snapshot_of, decoded
+from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
 from prequential.config import Config, ConfigError, DetectorConfig, StreamConfig, load_config
 from prequential.core.detectors.run_lengths import RATIO, SPREADS
 from prequential.core.shard import Shard
-from prequential.core.watch import Watch, watches_of
 from prequential.core.signals import ABSOLUTE, WRONG
+from prequential.core.watch import Watch, watches_of
 
 #: Outcomes of each model, where it becomes worse, and ms from one to the next.
 COUNT, CHANGE, STEP = 2_600, 1_900, 1_000
@@ -100,8 +101,11 @@ def chain_exponent(a: float, b: float, drift: float) -> tuple[float, float]:
     return high, math.log(ratio) / high + (1 + e) / 3 * math.sqrt((1 + r) / (1 - r))
 
 
-def threshold_by_definition(wrong: list[bool], drift: float, apart: float, both: bool, unit: bool) -> float | None:
-    pairs = list(zip(wrong, wrong[1:]))
+def threshold_by_definition(
+    wrong: list[bool], drift: float, apart: float, both: bool, unit: bool
+) -> float | None:
+    """λ, or h in units of one standard deviation, from these errors; None: they don't say enough."""
+    pairs = list(pairwise(wrong))
     after_right, after_wrong = [y for x, y in pairs if not x], [y for x, y in pairs if x]
     if not any(after_right) or all(after_wrong):
         return None
@@ -136,7 +140,7 @@ def threshold_by_definition(wrong: list[bool], drift: float, apart: float, both:
 
 
 def test_thresholds_and_alarms_are_those_of_plain_loops(world: World) -> None:
-    """Page-Hinkley's alarms, at every outcome; from its own errors so far, and after an alarm from those since."""
+    """Page-Hinkley's; thresholds from all errors so far, and after an alarm at least from those since."""
     found = [
         (alarm.outcome, alarm.threshold) for alarm in alarms_of(catch_up(world).outputs)
         if (alarm.model, alarm.stage, alarm.detector, alarm.signal) == ("m", "final", "page-hinkley", "error")
@@ -208,7 +212,7 @@ def test_the_budget_is_divided_over_the_detectors_that_it_sets(tmp_path: Path) -
         file = tmp_path / "config.yaml"
         file.write_text(f"defaults: {{{text}}}")
         watches = watches_of(load_config(str(file)).defaults, 16, 2, loss)
-        return [watch._settings.apart if watch.budgeted else 0.0 for watch in watches]  # noqa: SLF001
+        return [watch._settings.apart if watch.budgeted else 0.0 for watch in watches]
 
     day = 86_400_000.0
     assert aparts("alarm_budget: 2 per 1d") == [day, day]

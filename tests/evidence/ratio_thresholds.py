@@ -1,10 +1,10 @@
-"""How rare excursions of the default ratio are: the table of `prequential.core.detectors.excursions`.
+"""How rare excursions of the default ratio are: the table of `prequential.core.detectors.run_lengths`.
 
-`python -m tests.evidence.ratio_thresholds` prints it, in some twenty minutes. Page-Hinkley on
-`fading:0.997/fading:0.9994` with δ = 0.1, of independent errors; λ in units of c = sqrt((1 - e)/e), which is how much
-sums of n errors vary, over their mean, but for sqrt(n). Alarms that are too rare to be waited for are found by
-multilevel splitting: from where the statistic came up to a level, runs go on until it is at the next one, or at 0 again
-(Glasserman, Heidelberger, Shahabuddin and Zajic 1999).
+`python -m tests.evidence.ratio_thresholds` prints it, in some ten minutes. Page-Hinkley on
+`fading:0.997/fading:0.9994` with δ = 0.1, of independent errors; λ in units of c = sqrt((1 - e)/e). Alarms
+that are too rare to be waited for are found by multilevel splitting: from where the statistic came up to a
+level, runs go on until it is at the next one, or at 0 again (Glasserman, Heidelberger, Shahabuddin and Zajic
+1999).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 
 import numba
 import numpy as np
-from prequential.core.kernel import Floats, Ints
+from prequential.core.kernel import Floats
 
 SHORT, LONG, DELTA = 0.997, 0.9994, 0.1
 
 #: c of the table's rows, and ln(outcomes between alarms) of its columns.
 SPREADS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0)
-LOGS = tuple(range(10, 31, 2))
+LOGS = tuple(range(8, 31, 2))
 
 #: Outcomes of the run that begins it, before it, and runs from each level.
 _FIRST, _BEFORE, _RUNS = 50_000_000, 50_000, 16_000
@@ -30,7 +30,7 @@ _RAREST = 32.0
 
 @numba.njit
 def _begin(seed: int, error: float, mean: float, level: float, entries: Floats) -> tuple[int, float]:
-    """A long run: how often the statistic came from 0 up to the level, where it then was; and the ratio's mean."""
+    """A long run: how often the statistic came from 0 to the level; the ratio's mean; where it was."""
     np.random.seed(seed)
     short = long = error
     w, total, count, below = 0.0, 0.0, 0, True
@@ -104,12 +104,13 @@ def table() -> Floats:
     rows = []
     for spread in SPREADS:
         levels, logs = run_lengths(spread)
-        rows.append(np.interp(LOGS, logs, levels))
-        print(spread, " ".join(f"{x:.2f}:{one:.2f}" for x, one in zip(levels, logs)), file=sys.stderr, flush=True)
+        # Below the first level along the line through the first two.
+        before = min(float(LOGS[0]), 2.0 * logs[0] - logs[1])
+        rows.append(np.interp(LOGS, [before, *logs], [0.0, *levels]))
+        print(spread, *(f"{x:.2f}:{one:.2f}" for x, one in zip(levels, logs)), file=sys.stderr, flush=True)
     return np.array(rows)
 
 
 if __name__ == "__main__":
-    print("| c |", " | ".join(f"{log}" for log in LOGS), "|")
-    for spread, row in zip(SPREADS, table()):
-        print(f"({spread}, ({', '.join(f'{x:.2f}' for x in row)})),", flush=True)
+    for row in table():
+        print(f"[{', '.join(f'{x:.1f}' for x in row)}],", flush=True)

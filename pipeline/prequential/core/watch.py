@@ -169,11 +169,12 @@ class Watch:
         self.config = config
         detector = DETECTORS[config.detector]
         self._run = detector.run
-        self._settings: Any = detector.configured(config.params)
+        settings: Any = detector.configured(config.params)
         #: Whether a budget of false alarms sets its threshold.
         self.budgeted = apart > 0.0
         if self.budgeted:
-            self._settings = self._settings._replace(apart=apart, kind=_kind(config, loss))
+            settings = settings._replace(apart=apart, kind=_kind(config, loss))
+        self._settings = settings
         #: What alarms say of the parameters.
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)

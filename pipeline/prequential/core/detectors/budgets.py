@@ -1,9 +1,9 @@
 """Thresholds by a budget of false alarms, from a sequence's own losses (docs/detectors.md).
 
-While a sequence goes on, sums over pairs of its neighbouring losses are kept: of all of them, and of those since the
-detector's latest alarm. Where the outcome log says so (`due`) its threshold is set anew by `run_lengths`, so that
-there are to be as many outcomes between false alarms as the stream's pace asks for. So it is a function of the
-sequence and of the log, whatever the batches.
+While a sequence goes on, sums over pairs of its neighbouring losses are kept: of all of them, and of those
+since the detector's latest alarm. Where the outcome log says so (`due`) its threshold is set anew by
+`run_lengths`, so that there are to be as many outcomes between false alarms as the stream's pace asks for. It
+is a function of the sequence and of the log, whatever the batches.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from prequential.core.outcomes import Log
 SUMS = 5
 WIDTH = 2 * SUMS
 
-#: What a detector watches, so that its threshold can be set: an outcome's own loss, of 0 and 1 or another one; the
-#: ratio of two errors, made of losses of 0 and 1, or of the size or the square of numbers' errors.
+#: What a detector watches, so that its threshold can be set: an outcome's own loss, of 0 and 1 or another;
+#: the ratio of two errors, made of losses of 0 and 1, or of the size or the square of numbers' errors.
 NOTHING, BINARY, BOUNDED, RATIO, RATIO_OF_SIZES, RATIO_OF_SQUARES = range(6)
 
 #: Pairs since an alarm that say something of what comes after it.
@@ -91,8 +91,8 @@ def calibrated(
 ) -> float:  # fmt: skip
     """The threshold of sequence `q` from now on, `before` until now.
 
-    That of all its losses; and after an alarm, which may have been one of a real change, at least that of the losses
-    since: a model that has become worse varies more.
+    That of all its losses; and after an alarm, which may have been one of a real change, at least that of the
+    losses since: those of a model that has become worse vary more.
     """
     found = threshold_for(sums[q, :SUMS], kind, drift, standardised, up, down, apart)
     if found == 0.0:

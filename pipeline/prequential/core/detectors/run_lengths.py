@@ -1,15 +1,17 @@
 """Thresholds for so many outcomes between false alarms, of what a sequence's losses are like.
 
-Of Page-Hinkley and CUSUM on an outcome's own loss: their statistic is the excursion of a random walk that drifts
-down by d at each value, above its lowest point so far. It exceeds h once in
+Of Page-Hinkley and CUSUM on an outcome's own loss: their statistic is the excursion of a random walk that
+drifts down by d at each value, above its lowest point so far. It exceeds h once in
 
     A(h) = (e^w - 1 - w)/(κ·d),  w = κ·(h + b)
 
-values (Siegmund, Sequential Analysis, 1985, chapter 2), where κ > 0 is Lundberg's exponent, and b is what it goes
-beyond its bounds by. Losses of 0 and 1 are taken for a Markov chain of two states (Žliobaitė et al. 2015, section 4):
-the largest eigenvalue of its matrix, tilted by κ, is 1, and b = ln(v_1/v_0)/κ + (1 + e)/3·sqrt((1 + r)/(1 - r)) with v
-its eigenvector, e the error rate, r the autocorrelation. Other losses are taken for normal ones: κ = 2·d/σ², σ²
-their long-run variance s²·(1 + r)/(1 - r), and b = 1.17·s·sqrt((1 + r)/(1 - r)).
+values (Siegmund, Sequential Analysis, 1985, chapter 2), where κ > 0 is Lundberg's exponent, and b is what it
+goes beyond its bounds by. Losses of 0 and 1 are taken for a Markov chain of two states (Žliobaitė et al.
+2015, section 4): the largest eigenvalue of its matrix, tilted by κ, is 1, and
+b = ln(v_1/v_0)/κ + (1 + e)/3·sqrt((1 + r)/(1 - r)), with v its eigenvector, e the error rate, r the
+autocorrelation; the second term is a fit to simulations, near 1/3 where errors are rare. Other losses are
+taken for normal ones: κ = 2·d/σ², with σ² their long-run variance s²·(1 + r)/(1 - r), and
+b = 1.17·s·sqrt((1 + r)/(1 - r)).
 
 Of Page-Hinkley on the default ratio there is a table by simulation, `RATIO`.
 """
@@ -36,7 +38,7 @@ _BEYOND = 1.166
 #: Exponents beyond it belong to walks that can hardly rise at all.
 _STEEPEST = 500.0
 
-#: Relative variance of κ, times w, up to which a past is long enough: it then makes thresholds higher by a sixth.
+#: Relative variance of κ, times w, up to which a past is long enough: there thresholds are higher by a sixth.
 _UNSURE = 0.25
 
 #: Exponents below it are beyond what e^w - 1 - w has digits for.
@@ -45,8 +47,8 @@ _FLATTEST = 1e-3
 #: A threshold is at least one loss of 1 more than is usual.
 _LEAST = 1.0
 
-#: c of the rows below, c² = long-run variance of the losses over their squared mean; ln(outcomes between alarms)
-#: at the columns, and from one to the next.
+#: c of the rows below, c² = long-run variance of the losses over their squared mean; ln(outcomes between
+#: alarms) at the first column, and from one to the next.
 SPREADS = np.array([1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0])
 _FIRST_LOG, _LOG_STEP = 8.0, 2.0
 
@@ -77,14 +79,14 @@ class Losses(NamedTuple):
     #: Squared relative standard errors: of the long-run variance, and of c.
     unsure: float
     unsure_spread: float
-    #: Of losses of 0 and 1: how often a wrong outcome follows a right one, and a right one a wrong one; else 0.
+    #: Of losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
     worse: float
     better: float
 
 
 @inner
 def losses_of(pairs: Floats, binary: bool) -> tuple[bool, Losses]:
-    """From sums over pairs of neighbours (see `prequential.core.detectors.budgets`); whether they say anything."""
+    """From sums over pairs of neighbours (`prequential.core.detectors.budgets`); whether they say much."""
     n, before, after, squares, both = pairs[0], pairs[1], pairs[2], pairs[3], pairs[4]
     nothing = Losses(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if n < 2.0:
@@ -173,8 +175,8 @@ def _excursion(kappa: float, drift: float, beyond: float, apart: float) -> float
 def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apart: float) -> float:
     """Threshold for `apart` values between alarms, of losses that may rise, fall, or both; 0: it isn't known.
 
-    Where κ isn't known for sure, rates are averages over what it may be: with w = κ·h normal of relative variance u,
-    E[e^-w] is e^-(w - u·w²/2), so the threshold is higher.
+    Where κ isn't known for sure, rates are averages over what it may be: with w = κ·(h + b) normal of
+    relative variance u, E[e^-w] is e^-(w - u·w²/2), so the threshold is higher.
     """
     if losses.worse > 0.0:
         kappa_up, beyond_up = exponent(losses.worse, losses.better, drift)
