@@ -1,4 +1,4 @@
-"""What a worker has published, and what it has read, asked afterwards: `explain`, `calibrate --from-topics`."""
+"""What a worker has published and has read, asked afterwards: `explain`, `calibrate --from-topics`."""
 
 from __future__ import annotations
 
