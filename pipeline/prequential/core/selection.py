@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.events import EXPIRED, MET, Events
-from prequential.core.kernel import Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.logs import SegmentEvents
 from prequential.core.mathematics import log
 
@@ -126,9 +126,11 @@ def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str
     return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
 
 
-def index(selection: Selection, model: int) -> float | None:
-    """The stability index of the predicted classes; None without labels, or with nothing but labels."""
-    return stability_index(by_class(selection, model))
+def indices(selection: Selection, models: Ints) -> list[float | None]:
+    """Each model's stability index of the predicted classes; None without labels, or with nothing else."""
+    found = np.zeros(len(models))
+    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, found)
+    return [None if value != value else value for value in found.tolist()]
 
 
 def segment_index(selection: Selection, rows: Sequence[int] | Ints32) -> float | None:
@@ -150,6 +152,14 @@ def stability_index(counts: Ints) -> float | None:
     """
     value = float(_stability_index(counts))
     return None if np.isnan(value) else value
+
+
+@kernel
+def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, found: Floats) -> None:
+    """The index of each model's classes."""
+    for i in range(len(models)):
+        start = np.int64(block[models[i]])
+        found[i] = _stability_index(counts[start : start + capacity[models[i]]])
 
 
 @kernel

@@ -37,7 +37,8 @@ _PIECE = 1 << 20
 #: Columns of streams that are state, and of subjects.
 _STREAM_STATE = (
     "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
-    "waiting_labels", "late_label", "unmatched_label", "revisions", "instances_without_predictions",
+    "waiting_labels", "late_label", "unmatched_label", "revisions", "sequence_outcomes", "first_outcome",
+    "instances_without_predictions",
     "predictions_without_instance", "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
 _SUBJECT_STATE = (

@@ -37,8 +37,10 @@ from prequential.worker.statistics import ShardStatistics
 
 log = logging.getLogger(__name__)
 
-#: Most records of each topic processed without a look at anything else: some 10 ms.
+#: Most records of each topic processed without a look at anything else: some 10 ms. Where many messages come
+#: of them, rounds are smaller, so that they take at most about so many seconds: who asks the loop must wait.
 _ROUND = 8_000
+_LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
 #: A round has costs of its own, some 1 ms. So one with fewer new records than this waits until what comes of
 #: it can be published: rounds are at least so far apart then, and at most.
@@ -102,6 +104,7 @@ class ShardRunner:
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
         self._fed = 0  # records that came since the last round
+        self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
@@ -375,9 +378,11 @@ class ShardRunner:
 
     def _advance(self) -> int:
         started = monotonic()
-        processed = self.shard.advance(self._watermarks(), _ROUND)
+        processed = self.shard.advance(self._watermarks(), self._most)
         if processed:
-            self.statistics.processing.observe(monotonic() - started)
+            took = monotonic() - started
+            self.statistics.processing.observe(took)
+            self._most = next_round(self._most, took)
         return processed
 
     # ---- back-pressure
@@ -439,3 +444,14 @@ class ShardRunner:
         if self._publisher.stopping:
             raise ShardLost("the worker lets it go")
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+
+
+def next_round(most: int, seconds: float) -> int:
+    """Most records of each topic in the round after one of `most` that took so long.
+
+    >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
+    (4000, 4000, 8000, 250)
+    """
+    if seconds > _LONG_ROUND_SECONDS:
+        return max(_LEAST_ROUND, most // 2)
+    return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most
