@@ -118,11 +118,7 @@ def restore(
 
 
 def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:
-    incidents.open = {
-        # Without an id by a version that made it anew for each message.
-        owner: State(**{"id": incidents.id_of(owner, state["opened"]["outcome"]), **state})
-        for owner, state in saved["open"] if owner in present
-    }  # fmt: skip
+    incidents.open = {owner: State(**state) for owner, state in saved["open"] if owner in present}
     for name in ("since", "alarms", "opened"):
         setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
     incidents.examples = {
