@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.calibration.budget import parse_budget
+from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.excursions import STEP, exponent
 from prequential.calibration.rates import Curve, scale_of, value_of, with_threshold

@@ -71,7 +71,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         matched=int(streams.completed[code]),
         late_predictions=int(subjects.late[models].sum()),
         late_labels=int(streams.late_label[code]),
-        lateness=latency.quantiles(shard.reporter.late_latencies, code).get("p50"),
+        lateness=latency.quantiles(shard.reporter.late_latencies, np.array([code]))[0].get("p50"),
         positive_class=config.positive_class,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),

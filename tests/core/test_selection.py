@@ -52,7 +52,8 @@ def test_classes_that_nobody_predicted_are_none() -> None:
         events.kind[:] = [*[MET] * 10, EXPIRED]
         events.prediction[:] = [*[codes[0]] * 9, codes[1], codes[1]]
         tables = selection.update(tables, events, 0, 11)
-    assert selection.index(tables, 1) == selection.index(tables, 2)
+    first, second = selection.indices(tables, np.array([1, 2]))
+    assert first == second
     assert selection.shares(tables, 1, ["a", "b", "c"]) == {"a": 1.0, "c": 0.5}
 
 

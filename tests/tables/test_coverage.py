@@ -27,6 +27,15 @@ AGES = {
 }  # fmt: skip
 
 
+def oldest(coverage: Coverage, model: int, clock: int) -> int:
+    return engine.oldest(coverage, np.array([model]), np.array([clock]))[0]
+
+
+def labelled(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
+    return engine.labelled(coverage, np.array([model]), np.array([clock]))[0]
+
+
+
 class Case(NamedTuple):
     """Events with the stream's clock at each, and a model's horizon by its row."""
 
@@ -152,9 +161,9 @@ def test_it_is_what_the_account_of_every_prediction_says(seed: int) -> None:
         for model, account in enumerate(accounts):
             waiting = sum(p[2] == "waits" for p in account.predictions)
             assert coverage.models.waiting[model] == waiting
-            assert engine.oldest(coverage, model, clock) == account.oldest(clock)
+            assert oldest(coverage, model, clock) == account.oldest(clock)
             assert engine.curve(coverage, model, clock) == account.curve(clock)
-            assert engine.labelled(coverage, model, clock) == account.labelled(clock)
+            assert labelled(coverage, model, clock) == account.labelled(clock)
 
     run(case, sorted(random.Random(seed).sample(range(1, 500), 60)), ask)
 
@@ -168,9 +177,9 @@ def test_cuts_and_who_looks_on_change_no_bit(jumps: bool) -> None:
         def ask(coverage: Coverage, cut: int) -> None:
             for model in range(4):
                 engine.curve(coverage, model, case.clocks[cut - 1])  # noqa: B023
-                engine.oldest(coverage, model, case.clocks[cut - 1])  # noqa: B023
+                oldest(coverage, model, case.clocks[cut - 1])  # noqa: B023
                 if cut in asked:  # noqa: B023
-                    engine.labelled(coverage, model, case.clocks[cut - 1])  # noqa: B023
+                    labelled(coverage, model, case.clocks[cut - 1])  # noqa: B023
 
         cuts = sorted({*asked, *random.Random(seed + 1).sample(range(1, 6_000), 300)})
         assert_same(run(case, asked, ask), run(case, cuts, ask))
@@ -185,7 +194,7 @@ def test_the_number_of_cohorts_is_bounded() -> None:
     coverage = engine.update(with_model(new_coverage(), 0, 12_800), events, 0, rows)
     assert coverage.models.cohorts[0] <= 5 * 128
     assert len(coverage.pool.owner) <= 1_024
-    assert engine.labelled(coverage, 0, 100 * rows) == {"100ms": 0.0, "1s": 0.0, "10s": 0.0, "horizon": 0.0}
+    assert labelled(coverage, 0, 100 * rows) == {"100ms": 0.0, "1s": 0.0, "10s": 0.0, "horizon": 0.0}
     assert coverage.models.cohorts[0] == 0
 
 
@@ -230,10 +239,10 @@ def test_under_another_horizon_cohorts_go_to_the_new_steps_as_a_whole() -> None:
     coverage = engine.update(with_model(new_coverage(), 0, 128_000), events, 0, 4)
     coverage = with_model(coverage, 0, 1_280_000)
     assert int(coverage.models.cohorts[0]) == 2
-    assert engine.oldest(coverage, 0, 20_000) == 20_000
-    assert engine.labelled(coverage, 0, 10_099) == {}
+    assert oldest(coverage, 0, 20_000) == 20_000
+    assert labelled(coverage, 0, 10_099) == {}
     assert engine.curve(coverage, 0, 10_100) == {"100ms": 0.5}
-    assert engine.labelled(coverage, 0, 20_000) == {"100ms": 0.5, "1s": 0.5, "10s": 0.5}
+    assert labelled(coverage, 0, 20_000) == {"100ms": 0.5, "1s": 0.5, "10s": 0.5}
 
 
 def digest() -> str:
@@ -242,7 +251,7 @@ def digest() -> str:
 
     def ask(coverage: Coverage, cut: int) -> None:
         for model in range(4):
-            said.append((engine.labelled(coverage, model, cut), engine.oldest(coverage, model, cut)))
+            said.append((labelled(coverage, model, cut), oldest(coverage, model, cut)))
 
     return digest_of(run(case_of(1, 3_000, jumps=True), [100, 2_000], ask), said=said)
 

@@ -59,7 +59,7 @@ def test_shares_and_index_are_those_of_the_counts(seed: int) -> None:
         for code in known:
             a, b = (met[code] + half) / of_met, (expired[code] + half) / of_expired
             index += float(a - b) * math.log(a / b)
-        assert engine.index(selection, model) == pytest.approx(index, rel=1e-12, abs=1e-15)
+        assert engine.indices(selection, np.array([model]))[0] == pytest.approx(index, rel=1e-12, abs=1e-15)
 
 
 def test_cuts_change_no_bit() -> None:
@@ -82,7 +82,7 @@ def test_blocks_are_used_again() -> None:
 
 def test_without_both_groups_there_is_no_index() -> None:
     selection = with_rows(new_selection(), 1, 3)
-    assert engine.index(selection, 0) is None
+    assert engine.indices(selection, np.array([0])) == [None]
     assert engine.shares(selection, 0, ["a"]) == {}
     assert engine.segment_index(selection, [0, 1]) is None
     a, b = 3.5 / 4, 0.5 / 5  # shares of the first value
@@ -108,7 +108,7 @@ def test_segments_are_counted_by_their_rows() -> None:
 def digest() -> str:
     """Of a fixed script."""
     selection = run(events_of(1, 3_000), [500])
-    return digest_of(selection, said=[engine.index(selection, model) for model in range(len(CLASSES))])
+    return digest_of(selection, said=engine.indices(selection, np.arange(len(CLASSES))))
 
 
 def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:

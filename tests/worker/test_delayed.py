@@ -134,6 +134,15 @@ def test_a_late_commit_ends_nothing(
     eventually("its own commit makes it visible", lambda: seen(kafka) == [b"1", b"2"])
 
 
+def test_a_healthy_producer_is_kept(kafka: KafkaConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards the test above: it isn't passed by a new producer for each transaction."""
+    ours = Ours(kafka)
+    monkeypatch.setattr(ours.publisher, "_renew", lambda: pytest.fail("given up"))
+    for number in (1, 2, 3):
+        ours.publish(number)
+    assert seen(kafka) == [b"1", b"2", b"3"]
+
+
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts are short."""

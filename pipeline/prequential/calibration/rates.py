@@ -148,7 +148,7 @@ def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
     """The detector with another threshold."""
     threshold = threshold_of(detector)
     given = {**detector.params, threshold.name: value_of(threshold, u)}
-    return replace(detector, params=DETECTORS[detector.detector].changed(given))
+    return replace(detector, params=DETECTORS[detector.detector].changed(given), fixed=True)
 
 
 class Streams:

@@ -284,8 +284,11 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET, MET], [0, 1, 2, 0, 1], 50
     >>> events.t1[4] = 1_001
     >>> coverage = update(with_model(new_coverage(), 0, 10_000), events, 0, 5)
-    >>> int(coverage.models.waiting[0]), oldest(coverage, 0, 5_000), labelled(coverage, 0, 5_000)
-    (1, 5000, {'100ms': 0.3333333333333333, '1s': 0.6666666666666666})
+    >>> models, clocks = np.array([0]), np.array([5_000])
+    >>> coverage.models.waiting.tolist(), oldest(coverage, models, clocks)
+    ([1], [5000])
+    >>> labelled(coverage, models, clocks)
+    [{'100ms': 0.3333333333333333, '1s': 0.6666666666666666}]
     """
     while True:
         start = _update(
@@ -298,36 +301,40 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
         coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
 
 
-def labelled(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
-    """The label maturity curve: by age, the share of predictions that had met their label by then.
+def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
+    """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
     Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as `horizon`.
-    Made anew whenever the stream's clock (ms) has moved by 1/64 of the horizon, which is state.
+    Made anew whenever the clock (ms) of the model's stream has moved by 1/64 of the horizon, which is state.
     """
-    models = coverage.models
-    step = clock // (_STEPS * int(models.width[model]))
-    if step != models.step[model]:
-        models.step[model] = step
-        _fold(models, coverage.pool, coverage.cohorts.counts, model, clock)
-        models.shares[model] = _shares(coverage, model, clock)
-    return named(models.shares[model])
+    table = coverage.models
+    steps = clocks // (_STEPS * table.width[models])
+    for i in np.flatnonzero(steps != table.step[models]).tolist():
+        model, clock = int(models[i]), int(clocks[i])
+        table.step[model] = steps[i]
+        _fold(table, coverage.pool, coverage.cohorts.counts, model, clock)
+        table.shares[model] = _shares(coverage, model, clock)
+    return [_named(shares) for shares in table.shares[models].tolist()]
 
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
     """The curve as it is now, for those who look on: what they ask for and when changes nothing."""
-    return named(_shares(coverage, model, clock))
+    return _named(_shares(coverage, model, clock).tolist())
 
 
-def named(shares: Floats) -> dict[str, float]:
+def _named(shares: list[float]) -> dict[str, float]:
     """Shares by their names; those that are NaN aren't there."""
-    return {name: share for name, share in zip(SHARES, shares.tolist()) if share == share}
+    return {name: share for name, share in zip(SHARES, shares) if share == share}
 
 
-def oldest(coverage: Coverage, model: int, clock: int) -> int:
-    """Age of the model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
-    models, pool = coverage.models, coverage.pool
-    number = _oldest(pool.key, pool.next, coverage.cohorts.counts, int(models.first[model]))
-    return 0 if number == _NONE else max(0, clock - int(number) * int(models.width[model]))
+def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
+    """Age of each model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
+    ages, pool = np.zeros(len(models), dtype=np.int64), coverage.pool
+    _oldest(
+        pool.key, pool.next, coverage.cohorts.counts, coverage.models.first, coverage.models.width, models,
+        clocks, ages,
+    )  # fmt: skip
+    return ages.tolist()
 
 
 def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
@@ -357,6 +364,21 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     return Coverage(own, pool, cohorts)
 
 
+def without(coverage: Coverage, models: Ints) -> Coverage:
+    """The tables without these models; the cohorts of the others lie one behind the other."""
+    kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
+    own, lists, cohorts = part(coverage, kept)
+    own.added[:] = own.met[:] = 0
+    rows = len(lists.key)
+    pool = new_pool(capacity_for(rows))
+    pool.owner[1:rows] = np.repeat(kept, own.cohorts[kept])
+    pool.key[:rows], pool.next[:rows] = lists.key, lists.next
+    pool.counters[_NEXT] = rows
+    for row in range(1, rows):
+        _put(pool.slots, int(pool.owner[row]), int(pool.key[row]), row)
+    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
+
+
 @kernel
 def _copy_lists(
     pool: Pool, counts: Ints, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Ints
@@ -376,14 +398,19 @@ def _copy_lists(
 
 
 @kernel
-def _oldest(key: Ints, following: Ints32, counts: Ints, row: int) -> int:
-    """The least number of the cohorts, from the model's first row on, in which something waits."""
-    least = _NONE
-    while row:
-        if counts[row, _WAITING] > 0:
-            least = min(least, key[row])
-        row = np.int64(following[row])
-    return least
+def _oldest(
+    key: Ints, following: Ints32, counts: Ints, first: Ints32, width: Ints, models: Ints, clocks: Ints,
+    ages: Ints,
+) -> None:  # fmt: skip
+    """From the least number of each model's cohorts in which something waits."""
+    for i in range(len(models)):
+        least, row = _NONE, np.int64(first[models[i]])
+        while row:
+            if counts[row, _WAITING] > 0:
+                least = min(least, key[row])
+            row = np.int64(following[row])
+        if least != _NONE:
+            ages[i] = max(0, clocks[i] - least * width[models[i]])
 
 
 @kernel

@@ -12,11 +12,12 @@ and large enough, by the stream's clock and its labels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from ddsketch.mapping import LogarithmicMapping
-from prequential.core.kernel import Bytes, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
@@ -126,8 +127,10 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
     >>> latencies = with_streams(new_latencies(), 1)
     >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
     >>> latencies = update(latencies, streams, np.array([50, 2000, -1]), clocks)
-    >>> latencies.streams.counts[0, :4].tolist(), int(latencies.streams.total[0]), quantiles(latencies, 0)
-    ([1, 0, 1, 0], 2050, {'p50': 50, 'p90': 50, 'p99': 50})
+    >>> latencies.streams.counts[0, :4].tolist(), int(latencies.streams.total[0])
+    ([1, 0, 1, 0], 2050)
+    >>> quantiles(latencies, np.zeros(1, np.int64))
+    [{'p50': 50, 'p90': 50, 'p99': 50}]
     """
     start = 0
     while (start := _update(latencies, streams, values, clocks, start)) < len(values):
@@ -135,35 +138,57 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
     return latencies
 
 
-def quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
-    """The latency in ms that a share of `QUANTILES` of labels had at most, to 1 %; {} without labels."""
-    found = np.zeros(len(_SHARES), dtype=np.int64)
-    labels = _quantiles(latencies, stream, _SHARES, found)
-    return dict(zip(QUANTILES, found.tolist())) if labels else {}
+def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+    """The latency in ms that a share of `QUANTILES` of labels had at most, to 1 %; {} without labels.
+
+    Of each of these streams (rows).
+    """
+    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    labels = np.zeros(len(streams), dtype=np.int64)
+    _quantiles(latencies, streams, _SHARES, found, labels)
+    return _named(found, labels)
 
 
-def recent_quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
-    """The same of the stream's latest labels, to 4 %; {} without labels.
+def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+    """The same of the streams' latest labels, to 4 %; {} without labels.
 
     >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
     >>> now = 1_000 * np.arange(len(slower))
     >>> latencies = update(with_streams(new_latencies(), 1), np.zeros(len(now), np.int32), slower, now)
-    >>> quantiles(latencies, 0)["p50"], recent_quantiles(latencies, 0)["p50"]
+    >>> first = np.zeros(1, np.int64)
+    >>> quantiles(latencies, first)[0]["p50"], recent_quantiles(latencies, first)[0]["p50"]
     (4965, 30932)
     """
-    found = np.zeros(len(_SHARES), dtype=np.int64)
-    labels = _recent_quantiles(latencies, stream, _SHARES, found)
-    return dict(zip(QUANTILES, found.tolist())) if labels else {}
+    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    labels = np.zeros(len(streams), dtype=np.int64)
+    _recent_quantiles(latencies, streams, _SHARES, found, labels)
+    return _named(found, labels)
+
+
+def _named(found: Ints, labels: Ints) -> list[dict[str, int]]:
+    return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(found.tolist(), labels.tolist())]
 
 
 def part(latencies: Latencies, streams: Ints) -> Latencies:
     """A copy of what is known of these streams, to be read only."""
     own = of_rows(latencies.streams, streams)
-    blocks = own.block[streams], own.recent_block[streams]
+    return latencies._replace(streams=own, bins=_bins_of(latencies, own, streams))
+
+
+def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
+    """What is known of these streams, in rows from 0 on."""
+    own = taken(latencies.streams, np.array(streams, dtype=np.int64))
+    bins = _bins_of(latencies, own, slice(None))
+    return Latencies(own, bins, np.array([len(bins.counts)], dtype=np.int64))
+
+
+def _bins_of(latencies: Latencies, own: Streams, rows: Ints | slice) -> Bins:
+    """The blocks that these rows have, alone; the rows are told their places."""
+    blocks = own.block[rows], own.recent_block[rows]
     # None is none of the copy's, too.
     used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
-    own.block[streams], own.recent_block[streams] = (np.searchsorted(used, some) for some in blocks)
-    return latencies._replace(streams=own, bins=taken(latencies.bins, used))
+    own.block[rows], own.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
+    return taken(latencies.bins, used)
 
 
 @inner
@@ -245,7 +270,21 @@ def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, s
 
 
 @kernel
-def _quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Ints) -> int:
+def _quantiles(latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints) -> None:
+    for i in range(len(streams)):
+        labels[i] = _of_life(latencies, streams[i], shares, found[i])
+
+
+@kernel
+def _recent_quantiles(
+    latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints
+) -> None:
+    for i in range(len(streams)):
+        labels[i] = _of_late(latencies, streams[i], shares, found[i])
+
+
+@inner
+def _of_life(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
     """Put the quantile of each share, ascending, into `found`; returns the number of labels."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = 0
@@ -268,8 +307,8 @@ def _quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Int
     return labels
 
 
-@kernel
-def _recent_quantiles(latencies: Latencies, stream: int, shares: np.ndarray, found: Ints) -> int:
+@inner
+def _of_late(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
     """The same of both generations together."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = table.recent[stream, 0] + table.recent[stream, 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +20,7 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.measuring import Measured, cells_of, measured, pairs_of
 from prequential.core.naming import FADING, RANDOM_SUFFIX
+from prequential.core.picking import picker
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
 from prequential.core.watch import Watch
@@ -126,6 +126,7 @@ class Reporter:
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         found: list[Metrics] = []
         states = {} if replaying and not self._compares(rows) else self._states(rows)
+        coverages = self._coverages(rows) if covered else {}
         for row in rows:
             about = catalog.subjects[row]
             assert about is not None
@@ -134,9 +135,8 @@ class Reporter:
             subjects.changed[row] = 0
             if "worse_than_baseline" in stream.config.details:
                 self._note_worse(row, about, stream, states)
-            extra = self._coverage(about, stream) if covered else None
             if not replaying:
-                found += self._messages(row, about, stream, states, extra)
+                found += self._messages(row, about, stream, states, coverages.get(row))
         return found
 
     def _compares(self, rows: Sequence[int]) -> bool:
@@ -251,7 +251,7 @@ class Reporter:
             defined = tuple(name for name, reason in of if not reason)
             columns = [INDEX[name] for name in defined]
             selected = known[reasons] = Selected(
-                defined, _picker(columns), {name: REASONS[reason] for name, reason in of if reason}
+                defined, picker(columns), {name: REASONS[reason] for name, reason in of if reason}
             )
         return selected
 
@@ -321,30 +321,53 @@ class Reporter:
             "revisions": int(streams.revisions[at]),
         }
 
-    def _coverage(self, about: Subject, stream: Stream) -> dict[str, Any] | None:
-        """The `coverage` of a subject's messages; None for what isn't predicted by anybody."""
-        if about.kind not in (MODEL, AGE) or not stream.config.coverage:
-            return None
-        if about.kind == MODEL and not stream.everywhere:
-            return None
-        streams, at = self._catalog.columns.streams, stream.code
-        model, clock = int(self._catalog.columns.subjects.model[about.row]), int(streams.clock[at])
-        found: dict[str, Any] = {
-            "waiting": int(self.coverage.models.waiting[model]),
-            "oldest_waiting_ms": coverage_of.oldest(self.coverage, model, clock),
-            "labelled": coverage_of.labelled(self.coverage, model, clock),
-            "label_latency_ms": latency.quantiles(self.latencies, at),
-            "recent_label_latency_ms": latency.recent_quantiles(self.latencies, at),
-            "unpredicted_labels": int(streams.unmatched_label[at]),
-            "instances_without_predictions": int(streams.instances_without_predictions[at]),
-            "predictions_without_instance": int(streams.predictions_without_instance[at]),
-        }
-        if stream.config.task == "classification":
-            found["labelled_by_class"] = selection.shares(self.selection, model, stream.class_names)
-            found["prediction_psi"] = selection.index(self.selection, model)
-        if stream.config.segments:
-            found["segment_psi"] = self.segment_psi(stream, model)
+    def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
+        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
+        own = [row for row in rows if self._has_coverage(row)]
+        if not own:
+            return {}
+        models, at = subjects.model[own].astype(np.int64), subjects.stream[own].astype(np.int64)
+        clocks = streams.clock[at]
+        unique, back = np.unique(at, return_inverse=True)
+        lived = latency.quantiles(self.latencies, unique)
+        recent = latency.recent_quantiles(self.latencies, unique)
+        found: dict[int, dict[str, Any]] = {}
+        for row, code, model, of, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
+            own, at.tolist(), models.tolist(), back.tolist(),
+            self.coverage.models.waiting[models].tolist(),
+            coverage_of.oldest(self.coverage, models, clocks),
+            coverage_of.labelled(self.coverage, models, clocks),
+            streams.unmatched_label[at].tolist(),
+            streams.instances_without_predictions[at].tolist(),
+            streams.predictions_without_instance[at].tolist(),
+            selection.indices(self.selection, models),
+        ):  # fmt: skip
+            one: dict[str, Any] = {
+                "waiting": waiting,
+                "oldest_waiting_ms": oldest,
+                "labelled": labelled,
+                "label_latency_ms": lived[of],
+                "recent_label_latency_ms": recent[of],
+                "unpredicted_labels": unpredicted,
+                "instances_without_predictions": alone,
+                "predictions_without_instance": orphans,
+            }
+            stream = self._catalog.streams[code]
+            if stream.config.task == "classification":
+                one["labelled_by_class"] = selection.shares(self.selection, model, stream.class_names)
+                one["prediction_psi"] = psi
+            if stream.config.segments:
+                one["segment_psi"] = self.segment_psi(stream, model)
+            found[row] = one
         return found
+
+    def _has_coverage(self, row: int) -> bool:
+        about = self._catalog.subjects[row]
+        assert about is not None
+        stream = self._catalog.streams[about.stream]
+        evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+        return evaluated and stream.config.coverage
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments: how a model's labelled predictions differ from those without a label."""
@@ -366,8 +389,10 @@ class Reporter:
         found = []
         registry = self._catalog.columns
         clock = int(registry.streams.clock[stream.code])
-        for name, model in stream.models.items():
-            expected = coverage_of.labelled(self.coverage, model, clock).get("horizon")
+        models = np.array(list(stream.models.values()), dtype=np.int64)
+        curves = coverage_of.labelled(self.coverage, models, np.full(len(models), clock))
+        for (name, model), curve in zip(stream.models.items(), curves):
+            expected = curve.get("horizon")
             for state in periods.due(self.periods, model, clock, expected, all_news=all_news):
                 found.append(self._period(stream, name, model, state))
         return found
@@ -457,18 +482,14 @@ def _rows(estimator: Estimator, found: Measured) -> Rows:
 def _state(states: States, line: Line, alpha: float) -> State:
     """The state that a message is about."""
     rows = states.rows[line.chance][line.place]
+    if len(line.positions) == 1:
+        row = states.first + line.positions[0]
+        return State(rows.n[row], rows.values[row], rows.reasons[row])
     found = [
         State(rows.n[row], rows.values[row], rows.reasons[row])
         for row in [states.first + position for position in line.positions]
     ]
-    return found[0] if len(found) == 1 else _intermediate(found, alpha)
-
-
-def _picker(columns: list[int]) -> Callable[[Any], Any]:
-    """Takes these columns of a row."""
-    if len(columns) < 2:
-        return lambda row: [row[column] for column in columns]
-    return itemgetter(*columns)
+    return _intermediate(found, alpha)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:

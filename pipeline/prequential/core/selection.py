@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.events import EXPIRED, MET, Events
-from prequential.core.kernel import Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.logs import SegmentEvents
 from prequential.core.mathematics import log
 
@@ -83,13 +83,28 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     """A copy of what is known of these models and (rows of) segments, to be read only."""
     own = of_rows(selection.models, models)
+    classes = _classes_of(selection, own, models)
+    return selection._replace(models=own, classes=classes, segments=of_rows(selection.segments, segments))
+
+
+def without(selection: Selection, models: Ints, segments: Ints) -> Selection:
+    """The tables without these models, and with these rows of segments alone, from 0 on."""
+    kept = np.setdiff1d(np.arange(len(selection.models.block)), models)
+    own = of_rows(selection.models, kept)
+    classes = _classes_of(selection, own, kept)
+    return Selection(
+        own, classes, taken(selection.segments, segments), np.full(_SIZES, -1, dtype=np.int64),
+        np.array([len(classes.counts)], dtype=np.int64),
+    )  # fmt: skip
+
+
+def _classes_of(selection: Selection, own: Models, models: Ints) -> Counts:
+    """The counts by class of these models, one behind the other; the models are told where."""
     lengths = own.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(own.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
     own.block[models] = starts
-    return selection._replace(
-        models=own, classes=taken(selection.classes, rows), segments=of_rows(selection.segments, segments)
-    )
+    return taken(selection.classes, rows)
 
 
 @kernel
@@ -111,9 +126,11 @@ def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str
     return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
 
 
-def index(selection: Selection, model: int) -> float | None:
-    """The stability index of the predicted classes; None without labels, or with nothing but labels."""
-    return stability_index(by_class(selection, model))
+def indices(selection: Selection, models: Ints) -> list[float | None]:
+    """Each model's stability index of the predicted classes; None without labels, or with nothing else."""
+    found = np.zeros(len(models))
+    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, found)
+    return [None if value != value else value for value in found.tolist()]
 
 
 def segment_index(selection: Selection, rows: Sequence[int] | Ints32) -> float | None:
@@ -135,6 +152,14 @@ def stability_index(counts: Ints) -> float | None:
     """
     value = float(_stability_index(counts))
     return None if np.isnan(value) else value
+
+
+@kernel
+def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, found: Floats) -> None:
+    """The index of each model's classes."""
+    for i in range(len(models)):
+        start = np.int64(block[models[i]])
+        found[i] = _stability_index(counts[start : start + capacity[models[i]]])
 
 
 @kernel

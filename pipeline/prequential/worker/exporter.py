@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from prequential.config import Config
 from prequential.confignames import margin
 from prequential.core import coverage, latency, picture, selection
@@ -92,6 +93,7 @@ _FAMILIES = (
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
     ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
@@ -365,9 +367,13 @@ class _Scrape:
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
             raised: Counter[tuple[str, str]] = Counter()
+            sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
-                count = watch.table.alarms[first + plan.stages.index(stage)]
-                raised[watch.config.detector, watch.config.signal] += int(count)
+                own = watch.config
+                raised[own.detector, own.signal] += int(watch.table.alarms[sequence])
+                if (threshold := watch.threshold(sequence)) is not None:
+                    of_detector = labels(detector=own.detector, signal=own.signal, params=watch.changed)
+                    families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
             for (detector, signal), alarms in raised.items():
                 families["drift_alarms_total"].add(
                     f"{of_stage},{labels(detector=detector, signal=signal)}", alarms
@@ -388,11 +394,11 @@ class _Scrape:
             families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
         for model, row in stream.models.items():
             self._account(taken, stream, model, row)
-        for name, found in (
-            ("label_latency_quantile_seconds", latency.quantiles(reporter.latencies, code)),
-            ("label_latency_recent_quantile_seconds", latency.recent_quantiles(reporter.latencies, code)),
+        for name, quantiles in (
+            ("label_latency_quantile_seconds", latency.quantiles),
+            ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
-            for percentile, value in found.items():
+            for percentile, value in quantiles(reporter.latencies, np.array([code]))[0].items():
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
@@ -417,16 +423,17 @@ class _Scrape:
     def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
         families, reporter = self.families, taken.reporter
-        clock = int(taken.catalog.registry.streams.clock[stream.code])
+        clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
         where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
         families["waiting_predictions"].add(where, int(reporter.coverage.models.waiting[row]))
-        families["oldest_waiting_seconds"].add(where, coverage.oldest(reporter.coverage, row, clock) / 1000)
+        (oldest,) = coverage.oldest(reporter.coverage, of, np.array([clock]))
+        families["oldest_waiting_seconds"].add(where, oldest / 1000)
         for age, share in coverage.curve(reporter.coverage, row, clock).items():
             families["labelled_ratio"].add(f'{where},age="{age}"', share)
         if stream.config.task == "classification":
             for label, share in selection.shares(reporter.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
-            if (index := selection.index(reporter.selection, row)) is not None:
+            if (index := selection.indices(reporter.selection, of)[0]) is not None:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from time import monotonic
@@ -28,6 +28,7 @@ from prequential.worker.caution import Caution, to_quarantine
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.journal import Standing, Suspicion, standing
+from prequential.worker.lineage import made_anew
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
@@ -124,6 +125,15 @@ class ShardRunner:
         """Whether all that was processed has been published."""
         return self.checkpoint.published and not self.recovering
 
+    def has_taken(self, ends: Sequence[int]) -> bool:
+        """Whether all that is below these offsets of the inputs, and all that was fetched, is published."""
+        return (
+            self.published
+            and self._caution is None
+            and not any(self.shard.merge.buffered)
+            and all(end is not None and end >= wanted for end, wanted in zip(self._ends, ends))
+        )
+
     # ---- records in
 
     def feed(self, fetched: Fetched) -> None:
@@ -150,7 +160,8 @@ class ShardRunner:
         """Recover, then process until closed.
 
         1. Fence the former holder and abort what it had open.
-        2. Read the newest snapshot and the journal after it, to their ends.
+        2. Read the newest snapshot and the journal after it, to their ends. If there is none, and the inputs
+           have got more partitions once, make anew what the shard knew then.
         3. Restore the state, and fetch the inputs from the snapshot's offsets.
         4. Follow the journal silently, but for its last entry: the outputs of those before have been
            published already. Publish those of the last one.
@@ -163,6 +174,10 @@ class ShardRunner:
                 read_known, self._config, self.partition, self._origin, self._rebuild,
                 lambda: self._stopping,
             )  # step 2
+            if known.manifest is None:
+                known = await self._in_thread(
+                    made_anew, self._config, self.partition, self._origin, known, lambda: self._stopping
+                )
             if not self._stopping:
                 await self._restore(known)  # step 3
             while not self._stopping:
@@ -189,7 +204,7 @@ class ShardRunner:
 
     async def _restore(self, known: Known) -> None:
         started = monotonic()
-        if known.manifest is not None:
+        if not known.fresh:
             missing = self.shard.restore(known.parts)
             for what in missing:
                 log.warning("shard %d: %s is new and starts empty", self.partition, what)
@@ -203,7 +218,7 @@ class ShardRunner:
             self._unpublished = len(found.open)
         self.shard.replaying = True
         self._speak_if_due()
-        fresh = known.manifest is None
+        fresh = known.fresh
         log.info(
             "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
             self.partition,

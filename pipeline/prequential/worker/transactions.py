@@ -30,8 +30,8 @@ ATTEMPT_SECONDS = 10.0
 #: Seconds of one attempt to take an id over.
 _TAKE_OVER_SECONDS = 30.0
 
-#: Syslog's level at which librdkafka logs that a connection was closed.
-_LOG_INFO = 6
+#: Syslog's level at which librdkafka logs what it does about transactions.
+_LOG_DEBUG = 7
 
 #: Seconds between attempts: first, and at most.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
@@ -114,7 +114,8 @@ class Transactions:
                     **self._settings,
                     **COMPLAINING,
                     "error_cb": note,
-                    "log_level": _LOG_INFO,
+                    "debug": "eos",
+                    "log_level": _LOG_DEBUG,
                 }
             ),
             logger=_Log(broken),
@@ -128,6 +129,8 @@ class Transactions:
     def take_over(self) -> None:
         """Fence whoever had the id before, and abort what that had open."""
         self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
+        self._producer.poll(0)  # what was logged up to here: at first its connections are down
+        self._doubtful = False
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
         """Publish messages in one transaction; returns the offset of the last one of each topic, if known.
@@ -168,7 +171,6 @@ class Transactions:
         former.purge()
         del former
         self.take_over()
-        self._doubtful = False
 
     def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
         found: list[dict[str, int] | None] = []
@@ -263,10 +265,11 @@ class Unknown(Exception):
 
 
 class _Log:
-    """What librdkafka logs of a producer: only of interest is that the connection to its coordinator broke.
+    """What librdkafka logs of a producer: only of interest is that the connection to its coordinator ended.
 
     It sends again then what had no answer, without a word to the program; what it sent before may
-    arrive, too.
+    arrive, too. Not always is such an end logged as an error: if the coordinator's broker was found
+    to be gone by another connection, this one is closed as no longer needed.
     """
 
     def __init__(self, broken: Callable[[], None]) -> None:
@@ -275,7 +278,7 @@ class _Log:
     def log(self, level: int, form: str, *args: str) -> None:
         """As a `logging.Logger` is called."""
         line = form % args
-        if "TxnCoordinator" in line and " in state UP" in line:
+        if "Transaction coordinator is now down" in line:
             self._broken()
 
 
