@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,8 +40,11 @@ from prequential.worker.statistics import ShardStatistics
 #: Shards whose topics are read at the same time: it is mostly waiting.
 _READERS = 8
 
-#: Seconds between looks at what was fetched.
-_LOOK_SECONDS = 0.01
+#: Seconds that a broker may take to throw a member out whose time is over.
+_GRACE_SECONDS = 2.0
+
+#: Seconds between looks at the group, and at what was fetched.
+_LOOK_SECONDS, _FETCH_SECONDS = 0.2, 0.01
 
 
 class _Plan(NamedTuple):
@@ -122,7 +125,7 @@ def _plan(config: Config, partitions: int) -> _Plan | None:
             f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: once begun, growing is "
             f"ended with the same number, `--partitions {max(begun)}`"
         )
-    _check_nobody_is_there(config)
+    _await_nobody_is_there(config)
     names = [kafka.topic(name) for name in INPUTS]
     end = tuple(ends(kafka, names, counts).values())
     parents = [
@@ -153,14 +156,14 @@ def _known(config: Config, number: int) -> Known:
     return read_known(config, number, None, rebuild=False, stopped=lambda: False)
 
 
-def _check_nobody_is_there(config: Config) -> None:
-    if has_members(config.kafka, config.group):
-        raise WorkError(
-            f"group {config.group!r} has members: stop all workers (one that died, or has a "
-            f"worker.instance_id, is a member for {config.worker.session_timeout / 1000:g} s)"
-        )
-    if has_members(config.kafka, f"{config.group}-ingest"):
-        raise WorkError(f"group '{config.group}-ingest' has members: stop `prequential ingest`")
+def _await_nobody_is_there(config: Config) -> None:
+    """Whoever died, or has a name of its own, is a member for the session's timeout."""
+    for group, who in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
+        deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
+        while has_members(config.kafka, group):
+            if monotonic() > deadline:
+                raise WorkError(f"group {group!r} has members: stop {who}")
+            sleep(_LOOK_SECONDS)
 
 
 # ---- steps 3 to 5
@@ -202,7 +205,7 @@ class _Growth:
                 for batches in self._fetcher.fetch(monotonic()):
                     for batch in batches:
                         runner.feed(batch)
-                await asyncio.wait([running], timeout=_LOOK_SECONDS)
+                await asyncio.wait([running], timeout=_FETCH_SECONDS)
                 if running.done():
                     running.result()
                     raise ShardLost(*lost)
