@@ -8,6 +8,7 @@ ARGS ?=
 DEMO := .venv
 TEST := .venv-test
 BENCH := .venv-bench
+RELEASE := .venv-release
 
 # That ARGS leaves a run without tests is no failure (pytest's status 5).
 MAYBE_NONE := || [ $$? -eq 5 ]
@@ -15,7 +16,7 @@ MAYBE_NONE := || [ $$? -eq 5 ]
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench fuzz chaos docs manifests clean
+.PHONY: help demo test quick lint bench fuzz chaos docs manifests matrix pins audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +29,7 @@ test: lint $(BENCH)/.ready ## lint, types, doctests, all tests; the last lines s
 	  -o consider_namespace_packages=true topics pipeline
 	$(BENCH)/bin/python -m pytest -q -m bench tests/bench
 	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not kafka and not embedded and not bench" $(ARGS) $(MAYBE_NONE)
-	$(TEST)/bin/python -m pytest -m "kafka or embedded" $(ARGS) $(MAYBE_NONE)
+	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "kafka or embedded" $(ARGS) $(MAYBE_NONE)
 
 quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q \
@@ -54,8 +55,24 @@ docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a lin
 manifests: $(TEST)/.ready ## Kubernetes manifests that are made of alert rules and topics
 	$(TEST)/bin/python tests/deploy/manifests.py
 
+matrix: $(RELEASE)/.ready ## Python, packages and Kafka, oldest and newest; ARGS="--cell python3.12-newest"
+	$(RELEASE)/bin/python tests/matrix.py $(ARGS)
+
+pins: $(RELEASE)/.ready ## the image's packages resolved anew: deploy/requirements*.txt, with hashes
+	$(RELEASE)/bin/python tests/deploy/pins.py
+
+# Strict: a package that the database doesn't answer for is a failure, never passed over.
+audit: $(RELEASE)/.ready ## known vulnerabilities of the image's packages; fails where the database can't be reached
+	$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes -r deploy/requirements.txt $(ARGS)
+	$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes -r deploy/requirements-feeder.txt $(ARGS)
+
+sbom: $(RELEASE)/.ready ## the image's bill of materials (CycloneDX), in dist/
+	@mkdir -p dist
+	$(RELEASE)/bin/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml \
+	  --output-reproducible --output-file dist/prequential.cdx.json
+
 clean: ## remove environments, builds and caches
-	rm -rf $(DEMO) $(TEST) $(BENCH) build dist site *.egg-info \
+	rm -rf $(DEMO) $(TEST) $(BENCH) $(RELEASE) build dist site *.egg-info \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find topics pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -76,6 +93,11 @@ $(TEST)/.ready: pyproject.toml
 $(BENCH)/.ready: pyproject.toml
 	$(call environment,$(BENCH))
 	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check -e '.[test-bench]'
+	@touch $@
+
+$(RELEASE)/.ready: pyproject.toml
+	$(call environment,$(RELEASE))
+	$(RELEASE)/bin/python -m pip install -q --disable-pip-version-check '.[release]'
 	@touch $@
 
 # An environment that git doesn't see; the one that is there is used again.

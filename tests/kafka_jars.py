@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-#: Version of Apache Kafka, in Docker and on Java alike.
-KAFKA = "4.1.0"
+#: Version of Apache Kafka, in Docker and on Java alike; `make matrix` asks for others.
+KAFKA = os.environ.get("KAFKA_VERSION") or "4.1.0"
 
 #: What Maven fetches: the broker, and what makes its logging (SLF4J 1.7) come out at Log4j 2.
 _ARTIFACTS = (

@@ -12,7 +12,7 @@ import pytest
 from helpers import ENDED, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.merge import Batch, Merge, Round
+from prequential.core.merge import Batch, Merge, Round, Undecoded
 from prequential.topics.decoding import Decoded
 
 #: (time, kind, offset) of a record: in order of time, ties by kind, then by offset.
@@ -357,3 +357,46 @@ def test_an_origin_beyond_the_round_is_an_error() -> None:
     assert taken is not None
     with pytest.raises(IndexError):
         taken.locate(2)
+
+
+def test_no_more_is_decoded_than_what_is_taken() -> None:
+    """What goes wrong in decoding goes wrong in the round of that very record; one refused is left alone."""
+    seen: list[list[bytes | None]] = []
+
+    def decoding(values: Sequence[bytes | None]) -> Decoded:
+        seen.append(list(values))
+        records: list[Any] = [None if value is None else value.decode() for value in values]
+        return Decoded(records, {i: "no value" for i, value in enumerate(values) if value is None})
+
+    def undecoded(start: int, stop: int) -> Batch:
+        values = [b"v%d" % offset for offset in range(start, stop)]
+        return Batch(0, range(start, stop), list(range(start, stop)), Undecoded(values, decoding))
+
+    merge, first = Merge(), undecoded(0, 6)
+    first.refuse(3, "quarantined")
+    merge.add(first)
+    merge.add(undecoded(4, 9))  # the first two of them once more
+    assert merge.ahead((ENDED,) * 3, 8) == ((8, 0, 0), 8)
+    assert seen == []
+    taken = [merge.take_until((2, 0, 0)), merge.take((ENDED,) * 3, 3), merge.take((ENDED,) * 3, 9)]
+    assert [round_.records for round_ in taken if round_ is not None] == [
+        ["v0", "v1"], ["v2", None, "v4"], ["v5", "v6", "v7", "v8"]
+    ]  # fmt: skip
+    assert seen == [[b"v0", b"v1"], [b"v2", None, b"v4"], [b"v5"], [b"v6", b"v7", b"v8"]]
+    assert taken[1] is not None
+    batch, place = taken[1].locate(1)
+    assert (batch.offsets[place], batch.reasons[place]) == (3, "quarantined")
+
+
+def test_a_change_waits_until_records_are_decoded() -> None:
+    def twice(records: list[Any]) -> None:
+        records[:] = [record * 2 for record in records]
+
+    for content in (Undecoded([b"a", b"b"], lambda values: Decoded([v.decode() for v in values], {})),  # type: ignore
+                    Decoded(["a", "b"], {})):  # type: ignore[list-item]  # fmt: skip
+        batch = Batch(0, range(2), [1, 2], content)
+        batch.change(twice)
+        merge = Merge()
+        merge.add(batch)
+        found = [merge.take((ENDED,) * 3, 1), merge.take((ENDED,) * 3, 1)]
+        assert [taken.records for taken in found if taken is not None] == [["aa"], ["bb"]]

@@ -1,6 +1,6 @@
-"""A worker whose engine fails at records about the instance `poison`: with an error, or a crash below Python.
+"""A worker that fails at records about the instance `poison`: with an error, or a crash below Python.
 
-`python faulty.py error|crash worker --config FILE …`
+`python faulty.py engine|decoder error|crash worker --config FILE …`
 """
 
 from __future__ import annotations
@@ -13,19 +13,33 @@ from typing import Any
 
 from prequential.cli.main import main
 from prequential.core.encoder import Encoder
+from prequential.core.plain import Parser
 
-_encode = Encoder.encode
+_encode, _parse = Encoder.encode, Parser.parse
 
 
-def _failing(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
+def _fail() -> None:
+    if _failure == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    raise ValueError(f"the {_part}\nfails")
+
+
+def _encoding(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
     if any(record.instance_id == "poison" for record in records):
-        if _failure == "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        raise ValueError("the engine\nfails")
+        _fail()
     return _encode(self, records, times, kinds)
 
 
+def _parsing(self: Parser, kind: int, values: Sequence[bytes | None]) -> Any:
+    if any(value is not None and b'"poison"' in value for value in values):
+        _fail()
+    return _parse(self, kind, values)
+
+
 if __name__ == "__main__":
-    _failure = sys.argv.pop(1)
-    Encoder.encode = _failing
+    _part, _failure = sys.argv.pop(1), sys.argv.pop(1)
+    if _part == "engine":
+        Encoder.encode = _encoding
+    else:
+        Parser.parse = _parsing
     sys.exit(main())

@@ -13,6 +13,7 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from prequential.core.encoder import Encoder
 from prequential.core.merge import Batch, Cut, Merge
+from prequential.core.plain import Parser
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
@@ -147,24 +148,38 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
 # ---- lives
 
 
-@pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | None], None]:
-    """Let the engine fail at `_POISON`: with an error, or with `Killed`, as if the process had crashed."""
+@pytest.fixture(params=["engine", "decoder"])
+def poison(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[BaseException | None], None]:
+    """Let engine or decoder fail at `_POISON`: with an error, or with `Killed`, as if the process crashed."""
     monkeypatch.setattr(caution_module, "_PART", _PART)
     monkeypatch.setattr(runner_module, "_TURN", 3)
-    encode, publish, known = Encoder.encode, Log.publish, Log.known
+    encode, parse, publish, known = Encoder.encode, Parser.parse, Log.publish, Log.known
     kind, offset = _POISON
     id = said()[kind][offset].value()
     crashed = [False]
 
     def set_to(failure: BaseException | None) -> None:
-        def poisoned(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
-            if failure is not None and any(_is(record, id) for record in records):
+        def fail() -> None:
+            if failure is not None:
                 crashed[0] = isinstance(failure, Killed)
                 raise failure
+
+        def encoding(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
+            if any(_is(record, id) for record in records):
+                fail()
             return encode(self, records, times, kinds)
 
-        monkeypatch.setattr(Encoder, "encode", poisoned)
+        def parsing(self: Parser, of: int, values: Sequence[bytes | None]) -> Any:
+            if of == kind and id in values:
+                fail()
+            return parse(self, of, values)
+
+        if request.param == "engine":
+            monkeypatch.setattr(Encoder, "encode", encoding)
+        else:
+            monkeypatch.setattr(Parser, "parse", parsing)
 
     def published(self: Log, messages: Any) -> Any:
         if crashed[0]:  # so are all threads
@@ -278,12 +293,16 @@ _POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 @pytest.mark.parametrize(
-    ("failure", "after", "deaths", "why"),
-    [("error", 3, (4, 5), "ValueError: the engine fails"), ("crash", 2, (4, 6), _WITHOUT)],
+    ("part", "failure", "after", "deaths", "why"),
+    [
+        ("engine", "error", 3, (4, 5), "ValueError: the engine fails"),
+        ("engine", "crash", 2, (4, 6), _WITHOUT),
+        ("decoder", "error", 3, (4, 5), "ValueError: the decoder fails"),
+    ],
 )
 def test_workers_die_and_the_shard_goes_on(
-    failure: str, after: int, deaths: tuple[int, int], why: str, cluster: KafkaConfig, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    part: str, failure: str, after: int, deaths: tuple[int, int], why: str, cluster: KafkaConfig,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """One of two shards has the record. The second worker is killed as soon as it takes part."""
     worker_section = {"session_timeout": _SESSION, "commit_every": "100ms", "quarantine_after": after}
@@ -294,7 +313,7 @@ def test_workers_die_and_the_shard_goes_on(
     sender.send([*everything[:half], _POISONED, *everything[half:]])
     sender.flush()
     died = 0
-    monkeypatch.setattr(processes, "_PROGRAM", (*_FAULTY, failure))
+    monkeypatch.setattr(processes, "_PROGRAM", (*_FAULTY, part, failure))
     while True:
         with WorkerProcess(config) as worker:
             if died == 1 and failure == "error":

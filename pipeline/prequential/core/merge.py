@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from prequential.core.kernel import Bytes, Ints
@@ -27,29 +27,53 @@ _EARLIEST, _LATEST = -(1 << 62), 1 << 62
 Cut = tuple[int, ...]
 
 
+class Undecoded(NamedTuple):
+    """Values that are decoded when their turn has come.
+
+    So whatever goes wrong then goes wrong while the record is processed, and the journal knows at which.
+    """
+
+    values: Sequence[bytes | None]
+    decode: Callable[[Sequence[bytes | None]], Decoded | Plain]
+
+
 class Batch:
     """Consecutive records of one input topic; `times` never decrease."""
 
-    __slots__ = ("_records", "kind", "offsets", "plain", "reasons", "times")
+    __slots__ = ("_changes", "_records", "_undecoded", "kind", "offsets", "plain", "reasons", "times")
 
     def __init__(
-        self, kind: int, offsets: Sequence[int], times: Sequence[int] | Ints, content: Decoded | Plain
+        self,
+        kind: int,
+        offsets: Sequence[int],
+        times: Sequence[int] | Ints,
+        content: Decoded | Plain | Undecoded,
     ) -> None:
         self.kind = kind
         self.offsets = offsets
         self.times: Ints = np.asarray(times, dtype=np.int64)
+        #: Why records can't be used, by their places. Of one that isn't decoded yet: it never will be.
+        self.reasons: dict[int, str] = {}
+        self._undecoded: Undecoded | None = None
+        self._changes: Callable[[list[Record | None]], None] | None = None
+        self._set(content)
+
+    def _set(self, content: Decoded | Plain | Undecoded) -> None:
         #: The records as columns, unless they are objects.
         self.plain: Plain | None = None
         self._records: list[Record | None] = []
-        self.reasons: dict[int, str] = {}
         if isinstance(content, Plain):
             self.plain = content
+        elif isinstance(content, Undecoded):
+            self._undecoded = content
         else:
-            self._records, self.reasons = content
+            self._records, reasons = content
+            self.reasons = {**reasons, **self.reasons}
 
     @property
     def records(self) -> list[Record | None]:
         """The records as objects, which they stay."""
+        self.decode()
         if self.plain is not None:
             self._records, self.plain = self.plain.records(), None
         return self._records
@@ -58,8 +82,46 @@ class Batch:
         """Make a record one that can't be used, if it is here."""
         place = bisect_left(self.offsets, offset)
         if place < len(self.offsets) and self.offsets[place] == offset:
-            self.records[place] = None
+            if self._undecoded is None:
+                self.records[place] = None
             self.reasons[place] = reason
+
+    def change(self, records: Callable[[list[Record | None]], None]) -> None:
+        """Change the records as objects, as soon as they are decoded."""
+        if self._undecoded is None:
+            records(self.records)
+        else:
+            self._changes = records
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Some of the records, decoded if they are."""
+        content: Decoded | Plain | Undecoded
+        if self._undecoded is not None:
+            content = self._undecoded._replace(values=self._undecoded.values[start:stop])
+        elif self.plain is not None:
+            content = self.plain.part(start, stop)
+        else:
+            content = Decoded(self._records[start:stop], {})
+        part = Batch(self.kind, self.offsets[start:stop], self.times[start:stop], content)
+        part.reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
+        part._changes = self._changes
+        return part
+
+    @property
+    def decoded(self) -> bool:
+        """Whether the records have been decoded."""
+        return self._undecoded is None
+
+    def decode(self) -> None:
+        """Decode the records, if they aren't decoded yet."""
+        if self._undecoded is None:
+            return
+        (values, decode), self._undecoded = self._undecoded, None
+        if self.reasons:
+            values = [None if place in self.reasons else value for place, value in enumerate(values)]
+        self._set(decode(values))
+        if self._changes is not None:
+            self._changes(self.records)
 
 
 class Round:
@@ -155,11 +217,7 @@ class Merge:
         queue = self._queues[kind]
         start = bisect_left(offsets, self.added[kind])
         if start:  # fetched again after a rebalance: its first part is here already
-            tail = Decoded(
-                batch.records[start:],
-                {index - start: why for index, why in batch.reasons.items() if index >= start},
-            )
-            batch = Batch(kind, offsets[start:], times[start:], tail)
+            batch = batch.part(start, len(offsets))
         queue.append(batch)
         self.added[kind] = offsets[-1] + 1
         self.buffered[kind] += len(batch.offsets)
@@ -192,7 +250,7 @@ class Merge:
                 stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
                 if stop == start:
                     break
-                sources.append((batch, start, stop))
+                sources.append(_decoded(batch, start, stop))
                 self._advance(kind, batch, stop)
                 left -= stop - start
                 if stop < end:
@@ -208,7 +266,7 @@ class Merge:
                 stop = bisect_left(batch.offsets, end, start)
                 if stop == start:
                     break
-                sources.append((batch, start, stop))
+                sources.append(_decoded(batch, start, stop))
                 self._advance(kind, batch, stop)
         self.cut = list(map(max, self.cut, cut))
         return Round(sources) if sources else None
@@ -292,3 +350,12 @@ class Merge:
         self.cut, self.added = list(cut), list(cut)
         self._taken, self._latest = list(taken), list(taken)
         self._last = tuple(last)
+
+
+def _decoded(batch: Batch, start: int, stop: int) -> tuple[Batch, int, int]:
+    """Part of a batch, decoded: no more of it than this, so that nothing fails at what isn't in turn."""
+    if batch.decoded:
+        return batch, start, stop
+    part = batch.part(start, stop)
+    part.decode()
+    return part, 0, stop - start

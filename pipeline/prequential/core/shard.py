@@ -10,6 +10,7 @@ consumers read them, messages are made of what they keep.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from math import nan
 from operator import attrgetter
@@ -129,7 +130,7 @@ class Shard:
             if kind == batch.kind:
                 batch.refuse(offset, self.quarantine[kind, offset])
         if self._versions_apart and batch.kind == PREDICTION:
-            separate_versions(self.config, batch.records)
+            batch.change(partial(separate_versions, self.config))
         return self.merge.add(batch)
 
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:

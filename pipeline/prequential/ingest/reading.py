@@ -20,7 +20,7 @@ from prequential.config import Config
 from prequential.topics.clients import is_stranded
 from prequential.topics.errors import WorkError
 from prequential.worker.complaints import COMPLAINING
-from prequential.worker.fetching import FETCH_SETTINGS, run_end
+from prequential.worker.fetching import FETCH_SETTINGS, run_end, session_settings
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,6 @@ _LAG_SECONDS = 1.0
 #: Seconds that one question for committed offsets may take. The broker has no answer while a transaction of
 #: the former member is open, which it aborts by itself (`prequential.ingest.writer`).
 _COMMITTED_SECONDS = 5.0
-
-#: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
-_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
 
 #: How librdkafka's serialised group metadata begin: these bytes, then the generation in 32 bits.
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
@@ -98,10 +95,7 @@ class SourceFetcher:
                     "enable.auto.commit": False,
                     # All partitions in turn: topics with few of them don't all land at the first member.
                     "partition.assignment.strategy": "roundrobin",
-                    "session.timeout.ms": config.worker.session_timeout,
-                    "heartbeat.interval.ms": min(
-                        _HEARTBEAT_MS, config.worker.session_timeout // _HEARTBEATS
-                    ),
+                    **session_settings(config.worker.session_timeout),
                     # Committed offsets are asked for as they are, not as an open transaction may make them.
                     "isolation.level": "read_committed",
                     **COMPLAINING,

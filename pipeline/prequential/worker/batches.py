@@ -5,23 +5,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import methodcaller
 
 from confluent_kafka import Message
-from prequential.core.merge import Batch
+from prequential.core.merge import Batch, Undecoded
 from prequential.core.plain import Parser
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 
 
 def to_batch(kind: int, messages: list[Message], parser: Parser) -> Batch:
-    """Consecutive messages of one partition, parsed or decoded."""
+    """Consecutive messages of one partition, to be parsed or decoded when their turn has come."""
     first, last = messages[0].offset(), messages[-1].offset()
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]
     times = [message.timestamp()[1] for message in messages]
-    return Batch(kind, offsets, times, parser.parse(kind, [message.value() for message in messages]))
+    values = [message.value() for message in messages]
+    return Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
 
 
 class Originals:

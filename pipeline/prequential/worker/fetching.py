@@ -38,12 +38,29 @@ FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.min.bytes": 65_536,
 }
 
+#: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
+_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
+
 #: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
 #: vanishes.
 _MOST = 8_000
 
 #: Seconds between looks at the ends of the partitions (they come with fetches: no request).
 _LAG_SECONDS = 1.0
+
+
+def session_settings(timeout: int) -> dict[str, object]:
+    """Settings of a member of a group that is thrown out after `timeout` ms without a heartbeat.
+
+    librdkafka's heartbeats are 3 s apart however short the session is: shorter ones would end between two.
+
+    >>> session_settings(2_000)
+    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500}
+    """
+    return {
+        "session.timeout.ms": timeout,
+        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, timeout // _HEARTBEATS)),
+    }
 
 
 class Fetched(NamedTuple):
@@ -80,7 +97,7 @@ class Fetcher:
                     "enable.auto.commit": False,
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
-                    "session.timeout.ms": config.worker.session_timeout,
+                    **session_settings(config.worker.session_timeout),
                     **static,
                     **COMPLAINING,
                 }

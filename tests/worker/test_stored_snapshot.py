@@ -1,0 +1,210 @@
+"""Snapshots that earlier versions have written: read, with the numbers that were expected, or refused.
+
+Each file of `tests/data/snapshots` holds a configuration, records, the snapshot that a version took after
+some of them, and what came of the others. A format that isn't read any more keeps its file: it must be
+refused with the sentence that says what to do.
+
+As a program this writes the file of the present format.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from prequential.config import Config, load_config
+from prequential.core.merge import Batch, Undecoded
+from prequential.core.plain import Parser
+from prequential.core.shard import Shard
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import encode
+from prequential.version import VERSION
+from prequential.worker.origin import Origin
+from prequential.worker.snapshots import (
+    FORMAT,
+    MANIFEST_KEY,
+    ChunkWriter,
+    Manifest,
+    SnapshotReader,
+    chunk_key,
+)
+
+FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
+STORED = sorted(FOLDER.glob("*.msgpack.gz"))
+
+#: Everything that a snapshot can hold, so that each table of it is needed.
+CONFIG: dict[str, Any] = {
+    "defaults": {
+        "estimators": ["all", "window:50", "fading:0.99"],
+        "stages": ["initial", "final", "bins", "intermediate"],
+        "bins": 3,
+        "label_horizon": "20s",
+        "settle": "2s",
+        "segments": ["region"],
+        "baselines": ["persistent", "majority"],
+        "measures": ["accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc"],
+        "detectors": [
+            {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
+            {"detector": "adwin", "signal": "error"},
+            {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.05, "lambda": 5},
+        ],
+        "emit": {"outcomes": 100, "every": None},
+    },
+    "streams": {
+        "number": {"task": "regression", "measures": ["mae", "rmse"], "stages": ["final"], "segments": []}
+    },
+}
+
+#: Records, and how many of them the snapshot is behind.
+_INSTANCES, _BEFORE = 300, 1_100
+
+#: Watermarks above all times.
+_ENDED = (1 << 60,) * 3
+
+
+class Stored(msgspec.Struct):
+    """A file: see above. Records are kind, offset, time (ms) and value, in order of time."""
+
+    version: str
+    config: str
+    records: list[tuple[int, int, int, bytes]]
+    before: int
+    chunks: list[bytes]
+    manifest: bytes
+    expected: list[bytes]
+
+
+def written() -> Iterator[tuple[int, int, bytes]]:
+    """Time, kind and value of records: two models that get worse, late labels, a regression beside it."""
+    rng = random.Random(1)
+    for number in range(_INSTANCES):
+        at = 1_700_000_000_000 + 50 * number
+        for stream in ("class", "number"):
+            about = {"stream": stream, "instance_id": f"{stream}-{number}"}
+            yield at, 0, msgspec.json.encode({**about, "ts": at, "segments": {"region": rng.choice("ab")}})
+            truth = rng.random()
+            for model, error in (("old", 0.1 + 0.4 * (number > 150)), ("new", 0.2)):
+                for again in range(2):
+                    said = {**about, "model": model, "ts": at + 5 + 300 * again}
+                    said["model_version"] = str(number // 100)
+                    guess = truth if rng.random() > error else 1 - truth
+                    if stream == "class":
+                        said["y_pred"] = "UP" if guess > 0.5 else "DOWN"
+                        said["y_proba"] = {"UP": guess, "DOWN": 1 - guess}
+                    else:
+                        said |= {"y_pred": guess}
+                    yield said["ts"], 1, msgspec.json.encode(said)
+            late = at + 700 + rng.randrange(4_000)
+            label: Any = truth if stream == "number" else "UP" if truth > 0.5 else "DOWN"
+            yield late, 2, msgspec.json.encode({**about, "y_true": label, "ts": late})
+
+
+def fed(shard: Shard, records: list[tuple[int, int, int, bytes]]) -> list[bytes]:
+    """What comes of records."""
+    parser = Parser()
+    for kind in range(3):
+        own = [record for record in records if record[0] == kind]
+        values = Undecoded([value for *_, value in own], partial(parser.parse, kind))
+        shard.add(Batch(kind, [offset for _, offset, *_ in own], [time for *_, time, _ in own], values))
+    while shard.advance(_ENDED, 64):
+        pass
+    return [encode(output) for output in shard.flush()[0]]  # type: ignore[arg-type]
+
+
+def config_of(text: str, folder: Path) -> Config:
+    path = folder / "prequential.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(str(path))
+
+
+def restored(stored: Stored, config: Config) -> Shard:
+    """A shard as the stored snapshot says; raises WorkError if that is of a format that isn't read."""
+    reader = SnapshotReader()
+    for place, chunk in enumerate(stored.chunks):
+        reader.add(chunk_key(1, place), chunk, 1)
+    reader.add(MANIFEST_KEY, stored.manifest, 1)
+    found = reader.newest()
+    assert found is not None
+    shard = Shard(config)
+    assert shard.restore(found[1]) == []
+    return shard
+
+
+def read(path: Path) -> Stored:
+    return msgspec.msgpack.decode(gzip.decompress(path.read_bytes()), type=Stored)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.name.split(".")[0])
+def test_a_stored_snapshot_is_read_or_refused(path: Path, tmp_path: Path) -> None:
+    stored = read(path)
+    config = config_of(stored.config, tmp_path)
+    if path.name != f"format-{FORMAT}.msgpack.gz":
+        with pytest.raises(WorkError, match=r"format \d+, this version reads .* --rebuild"):
+            restored(stored, config)
+        return
+    shard, rest = restored(stored, config), stored.records[stored.before :]
+    outputs = [msgspec.json.decode(output) for output in fed(shard, rest)]
+    known = {(output["id"], output.get("revision")): output for output in outputs}
+    assert len(stored.expected) > 100
+    for line in stored.expected:
+        expected = msgspec.json.decode(line)
+        found = known[expected["id"], expected.get("revision")]
+        expected.pop("config", None)  # a version with more settings has other digests
+        assert {field: _like(found.get(field), value) for field, value in expected.items()} == expected
+
+
+def _like(found: Any, expected: Any) -> Any:
+    """Of an object the fields that are expected: a later version may say more."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return {field: _like(found.get(field), value) for field, value in expected.items()}
+    return found
+
+
+def test_the_present_format_is_stored() -> None:
+    """A change of the format needs a file of its own: `python tests/worker/test_stored_snapshot.py`."""
+    assert f"format-{FORMAT}.msgpack.gz" in [path.name for path in STORED]
+
+
+def test_what_is_stored_is_more_than_counts() -> None:
+    """Expected are all kinds of messages, of both tasks."""
+    expected = [msgspec.json.decode(line) for line in read(STORED[-1]).expected]
+    assert {message["stream"] for message in expected} == {"class", "number"}
+    for field in ("estimator", "detector", "against", "severity"):
+        assert any(field in message for message in expected), field
+    assert {"final", "initial", "bin:1", "intermediate"} <= {message.get("stage") for message in expected}
+    assert {"a", "b"} <= {(message.get("segment") or "=").split("=")[1] for message in expected}
+
+
+def main(folder: Path) -> None:
+    """Write the file of the present format."""
+    offsets, records = [0, 0, 0], []
+    for time, kind, value in sorted(written()):
+        records.append((kind, offsets[kind], time, value))
+        offsets[kind] += 1
+    text = yaml.safe_dump(CONFIG)
+    shard = Shard(config_of(text, folder))
+    fed(shard, records[:_BEFORE])
+    writer = ChunkWriter()
+    chunks = list(writer.chunks_of(shard.snapshot()))
+    manifest = Manifest(
+        FORMAT, 1, writer.chunks, writer.size, writer.checksum, tuple(shard.merge.cut), 1, 1, "", Origin(1)
+    )
+    expected = fed(shard, records[_BEFORE:])
+    stored = Stored(VERSION, text, records, _BEFORE, chunks, msgspec.msgpack.encode(manifest), expected)
+    path = FOLDER / f"format-{FORMAT}.msgpack.gz"
+    path.write_bytes(gzip.compress(msgspec.msgpack.encode(stored), mtime=0))
+    print(path, path.stat().st_size, "bytes", len(expected), "messages", shard.merge.cut)
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as work:
+        main(Path(work))
