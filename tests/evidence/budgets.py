@@ -177,7 +177,7 @@ def kept_in_the_engine() -> Iterator[str]:
     """The same of thresholds that the engine sets as the sequence goes on."""
     worlds = (*WORLDS, World(0.02), World(0.1, 0.8))
     cases: list[tuple[World | str, tuple[DetectorConfig, ...]]] = [(one, IN_THE_ENGINE) for one in worlds]
-    cases += [(one, (replace(IN_THE_ENGINE[0], signal="scaled_error"), RATIO)) for one in (NORMAL, LOGNORMAL)]
+    cases += [(one, (replace(IN_THE_ENGINE[0], signal="scaled_error"),)) for one in (NORMAL, LOGNORMAL)]
     yield "| detector | errors | 10,000 | 100,000 | 1,000,000 |"
     yield "| --- " * 5 + "|"
     for world, detectors in cases:

@@ -10,14 +10,7 @@ from prequential.budget import parse_budget
 from prequential.config import DetectorConfig, StreamConfig
 from prequential.core import signals
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.budgets import (
-    BINARY,
-    BOUNDED,
-    NOTHING,
-    RATIO,
-    RATIO_OF_SIZES,
-    RATIO_OF_SQUARES,
-)
+from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
@@ -173,7 +166,7 @@ class Watch:
         #: Whether a budget of false alarms sets its threshold.
         self.budgeted = apart > 0.0
         if self.budgeted:
-            settings = settings._replace(apart=apart, kind=_kind(config, loss))
+            settings = settings._replace(apart=apart, kind=kind_of(config, loss))
         self._settings = settings
         #: What alarms say of the parameters.
         self.params = detector.params(config.params)
@@ -213,14 +206,14 @@ class Watch:
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
     """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
     detectors, apart = config.every_detector, 0.0
-    own = [one for one in detectors if config.alarm_budget and not one.fixed and _kind(one, loss) != NOTHING]
-    if config.alarm_budget and own:
-        apart = len(own) / parse_budget(config.alarm_budget).rate
-    return [Watch(one, rows, capacity, loss, apart if one in own else 0.0) for one in detectors]
+    own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
+    if config.alarm_budget:
+        apart = sum(own) / parse_budget(config.alarm_budget).rate
+    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, own)]
 
 
-def _kind(config: DetectorConfig, loss: int) -> int:
-    """What it watches, as a budget that sets its threshold sees it."""
+def kind_of(config: DetectorConfig, loss: int) -> int:
+    """What a detector watches, as a budget sees it (`prequential.core.detectors.budgets`)."""
     declared = DETECTORS[config.detector]
     drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
     if drift <= 0.0:
@@ -231,6 +224,5 @@ def _kind(config: DetectorConfig, loss: int) -> int:
         return BOUNDED
     errors = [parse_estimator(one) for one in parse_signal(config.signal).errors]
     upwards = declared.complete(config.params)["direction"] == "increase"
-    if config.detector == "page-hinkley" and errors == _RATIO and drift == _DELTA and upwards:
-        return {WRONG: RATIO, ABSOLUTE: RATIO_OF_SIZES, SQUARED: RATIO_OF_SQUARES}[loss]
-    return NOTHING
+    known = config.detector == "page-hinkley" and errors == _RATIO and drift == _DELTA and upwards
+    return RATIO if known and loss == WRONG else NOTHING

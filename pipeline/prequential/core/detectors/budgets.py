@@ -20,8 +20,8 @@ SUMS = 5
 WIDTH = 2 * SUMS
 
 #: What a detector watches, so that its threshold can be set: an outcome's own loss, of 0 and 1 or another;
-#: the ratio of two errors, made of losses of 0 and 1, or of the size or the square of numbers' errors.
-NOTHING, BINARY, BOUNDED, RATIO, RATIO_OF_SIZES, RATIO_OF_SQUARES = range(6)
+#: the ratio of two errors of classes.
+NOTHING, BINARY, BOUNDED, RATIO = range(4)
 
 #: Pairs since an alarm that say something of what comes after it.
 _SOME = 1000.0
@@ -62,10 +62,6 @@ def loss_of(log: Log, row: int, kind: int, value: float) -> float:
     """The loss that a signal's value is made of."""
     if kind == RATIO:
         return 1.0 if log.label[row] != log.prediction[row] else 0.0
-    if kind == RATIO_OF_SIZES:
-        return abs(log.error[row])
-    if kind == RATIO_OF_SQUARES:
-        return log.error[row] * log.error[row]
     return value
 
 
@@ -74,11 +70,10 @@ def threshold_for(
     sums: Floats, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float
 ) -> float:
     """Threshold for `apart` outcomes between alarms from one set of sums; 0: they don't say enough."""
-    binary = kind in (BINARY, RATIO)
-    known, losses = losses_of(sums, binary)
+    known, losses = losses_of(sums, kind != BOUNDED)
     if not known:
         return 0.0
-    if kind in (RATIO, RATIO_OF_SIZES, RATIO_OF_SQUARES):
+    if kind == RATIO:
         return ratio_threshold(losses, apart)
     unit = math.sqrt(losses.variance) if standardised else 1.0
     return excursion_threshold(losses, drift * unit, up, down, apart) / unit

@@ -76,7 +76,7 @@ class Losses(NamedTuple):
     variance: float
     #: Of neighbours.
     correlation: float
-    #: Squared relative standard errors: of the long-run variance, and of c.
+    #: Squared relative standard errors: of the long-run variance, and of c (of losses of 0 and 1).
     unsure: float
     unsure_spread: float
     #: Of losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
@@ -115,11 +115,9 @@ def losses_of(pairs: Floats, binary: bool) -> tuple[bool, Losses]:
     correlation = (both / n - (before / n) * mean) / variance
     if not -0.999 < correlation < 0.999:
         return False, nothing
-    long = (1.0 + correlation) / (1.0 - correlation)
     steady = 1.0 - correlation * correlation
     unsure = (2.0 * (1.0 + correlation * correlation) + 4.0) / (steady * n)
-    of_spread = 0.25 * unsure + variance * long / (mean * mean * n)
-    return True, Losses(mean, variance, correlation, unsure, of_spread, 0.0, 0.0)
+    return True, Losses(mean, variance, correlation, unsure, 0.0, 0.0, 0.0)
 
 
 @inner
@@ -203,6 +201,14 @@ def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apar
         return 0.0
     surely = 2.0 * w / (1.0 + math.sqrt(1.0 - 2.0 * losses.unsure * w))
     return max(_LEAST, surely / kappa - beyond)
+
+
+def ratio_log(spread: float, threshold: float) -> float:
+    """The table the other way: ln(outcomes between alarms) of a λ, beyond its last column along a line."""
+    thresholds = spread * np.array([np.interp(spread, SPREADS, column) for column in RATIO.T])
+    logs = _FIRST_LOG + _LOG_STEP * np.arange(len(thresholds))
+    beyond = max(0.0, threshold - thresholds[-1]) / (thresholds[-1] - thresholds[-2])
+    return float(np.interp(threshold, thresholds, logs) + _LOG_STEP * beyond)
 
 
 @inner

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from prequential.core.detectors.run_lengths import RATIO, SPREADS
 from prequential.core.shard import Shard
 from prequential.core.signals import ABSOLUTE, WRONG
 from prequential.core.watch import Watch, watches_of
+from prequential.worker.exporter import Exporter
+from prequential.worker.statistics import ShardStatistics
+from prometheus_client.parser import text_string_to_metric_families
 
 #: Outcomes of each model, where it becomes worse, and ms from one to the next.
 COUNT, CHANGE, STEP = 2_600, 1_900, 1_000
@@ -191,6 +195,29 @@ def test_any_cuts_and_takeovers_give_the_same_bits(world: World) -> None:
     assert sum("page-hinkley" in key for key in whole) >= 4
 
 
+def test_thresholds_in_force_are_series(world: World, shard: Shard) -> None:
+    """Of each sequence and detector that has one, by what is configured of it."""
+    runner: Any = SimpleNamespace(
+        shard=shard, recovering=False, partition=0, statistics=ShardStatistics()
+    )
+    fetcher: Any = SimpleNamespace(ends={})
+    text = Exporter(world.config, fetcher, {0: runner}).text(lambda question: question())
+    names = ("model", "stage", "detector", "signal", "params")
+    found = {
+        tuple(labels[name] for name in names): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "prequential_drift_threshold" and (labels := sample.labels)
+    }
+    ratio = "fading:0.997/fading:0.9994"
+    of_each = [("page-hinkley", "error", "delta=0.02"), ("cusum", "error", "k=0.3 direction='both'")]
+    of_each += [("page-hinkley", ratio, "delta=0.1")]
+    models = [(model, stage) for model in ("m", "n") for stage in ("initial", "final")]
+    assert found.keys() == {(*about, *of) for about in models for of in of_each}
+    watch, sequence = watch_of(shard, 0)
+    assert found[("m", "final", *of_each[0])] == watch.threshold(sequence)
+
+
 # ---- another configuration
 
 
@@ -216,7 +243,8 @@ def test_the_budget_is_divided_over_the_detectors_that_it_sets(tmp_path: Path) -
 
     day = 86_400_000.0
     assert aparts("alarm_budget: 2 per 1d") == [day, day]
-    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE) == [day, day]
+    # The ratio of numbers' errors, whose tails may be of any weight, keeps its own.
+    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE) == [day / 2, 0.0]
     assert aparts("") == [0.0, 0.0]
     one = "detectors: [{detector: page-hinkley, lambda: 50}, {detector: cusum}, {detector: ddm}]"
     assert aparts(f"alarm_budget: 1 per 1d, {one}") == [0.0, day, 0.0]
