@@ -29,7 +29,7 @@ test: lint $(BENCH)/.ready ## lint, types, doctests, all tests; the last lines s
 	  -o consider_namespace_packages=true topics pipeline
 	$(BENCH)/bin/python -m pytest -q -m bench tests/bench
 	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not kafka and not embedded and not bench" $(ARGS) $(MAYBE_NONE)
-	$(TEST)/bin/python -m pytest -m "kafka or embedded" $(ARGS) $(MAYBE_NONE)
+	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "kafka or embedded" $(ARGS) $(MAYBE_NONE)
 
 quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q \

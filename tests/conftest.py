@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -98,11 +98,30 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         compile_loops(print)
 
 
+#: Brokers and browsers that the processes of a parallel run have told of.
+_of_others: dict[str, dict[str, None]] = {"broker": {}, "browser": {}}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes hands on what it has used."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["used"] = {"broker": used(), "browser": list(browser.seen)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take it over from one of several processes."""
+    for kind, names in getattr(node, "workeroutput", {}).get("used", {}).items():
+        _of_others[kind].update(dict.fromkeys(names))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Say last which brokers and browsers the run was about: not every machine can have all of them."""
     yield
-    for name in used() or ["none was needed, or none could be had"]:
+    brokers = {**dict.fromkeys(used()), **_of_others["broker"]}
+    for name in brokers or ["none was needed, or none could be had"]:
         terminalreporter.write_line(f"broker: {name}")
-    for name in browser.seen:
+    for name in {**dict.fromkeys(browser.seen), **_of_others["browser"]}:
         terminalreporter.write_line(f"browser: {name}")

@@ -10,10 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.calibration.budget import parse_budget
+from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.excursions import STEP, exponent
-from prequential.calibration.rates import Curve, scale_of, value_of, with_threshold
+from prequential.calibration.rates import (
+    EXCURSIONS,
+    LINE,
+    TABLE,
+    Curve,
+    scale_of,
+    value_of,
+    with_threshold,
+)
 from prequential.calibration.report import Report, lines
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
@@ -98,8 +106,8 @@ def test_the_exponent_of_excursions_is_that_of_the_walk(keep: float, drift: floa
 
 def test_a_curve_knows_the_threshold_of_a_rate() -> None:
     none = np.zeros((2, 2))
-    for excursions in (True, False):
-        curve = Curve(excursions, -4.0, 0.1, none, none, 0, [])
+    for form, level, kappa in ((LINE, -4.0, 0.1), (EXCURSIONS, -4.0, 0.1), (TABLE, 4.0, 2.5)):
+        curve = Curve(form, level, kappa, none, none, 0, [])
         for rate in (1e-3, 1e-6, 1e-12):
             assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)
         assert curve.rate(0.0) <= 1.0

@@ -105,6 +105,8 @@ class DetectorConfig:
     signal: str = "error"
     #: The parameters that differ from their defaults, by name.
     params: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    #: Whether its threshold is configured, so that no budget of false alarms sets it.
+    fixed: bool = field(default=False, compare=False)
 
 
 #: What watches streams where nothing else is configured, by task. Losses of numbers may have any unit: their
@@ -249,9 +251,10 @@ class StreamConfig:
     mcnemar_level: float = 0.01
     #: What the models are to keep; None: nothing is said of it.
     objective: Objective | None = None
-    #: False alarms of the stream that are accepted, such as `1 per 30d`, and the rise of the mean loss that
-    #: is to be found; for `prequential calibrate`, which finds thresholds for them.
+    #: False alarms of the stream that are accepted, such as `1 per 30d`: they set the thresholds that aren't
+    #: configured (`prequential.core.detectors.budgets`).
     alarm_budget: str | None = None
+    #: The rise of the mean loss whose delay `prequential calibrate` reports.
     alarm_change: float = 0.05
     #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
     #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
@@ -284,12 +287,16 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` is to do.
+        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` reports.
 
         It is the `config` field of metrics messages.
         """
-        left_out = ("emit_", "alarm_")
+        left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
+        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
+            del settings["alarm_budget"]
+            for detector in settings["detectors"]:
+                del detector["fixed"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from prequential import mapping
-from prequential.calibration.budget import parse_budget
+from prequential.budget import parse_budget
 from prequential.config import (
     BASELINES,
     COMPARE,
@@ -393,7 +393,8 @@ class _Reader:
         }
         if problem := declared.problem(declared.complete(given)):
             self._fail(node, f"{where}: {problem}")
-        return replace(config, params=declared.changed(given))
+        fixed = declared.threshold is not None and declared.threshold.name in given
+        return replace(config, params=declared.changed(given), fixed=fixed)
 
     def _section(
         self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]

@@ -5,6 +5,9 @@ shard, each case and number of streams in a process of its own, without a broker
 the thread that runs the engine, which is compiled before; the collector of cyclic garbage is set as the
 worker sets it.
 
+With `--no-incidents` nothing follows incidents, which a configuration can't have: what they cost is the
+difference.
+
 The rounds in which streams and models come for the first time stand apart: what is made for each of them once
 isn't what an event costs.
 """
@@ -40,7 +43,7 @@ RECORDS = 400_000
 _STEPS = ("decoding", "joining", "reporting", "encoding")
 
 
-def measure(case: str, streams: int, records: int) -> dict[str, Any]:
+def measure(case: str, streams: int, records: int, incidents: bool = True) -> dict[str, Any]:
     """One case."""
     compile_loops(partial(print, file=sys.stderr))
     about = CASES[case]
@@ -48,6 +51,9 @@ def measure(case: str, streams: int, records: int) -> dict[str, Any]:
     each = 2 + models * about.predictions
     before = resident()
     shard = Shard(Config(defaults=about.config))
+    if not incidents:
+        for name in ("consume", "follow_events"):
+            setattr(shard.incidents, name, lambda *_: [])
     size = min(4 * ROUND, records // 2)
     rounds = list(feed(shard, generate(records // each, models, streams, case=case), size))
     memory = resident() - before
@@ -55,7 +61,7 @@ def measure(case: str, streams: int, records: int) -> dict[str, Any]:
     first, rest = rounds[:known], rounds[known:]
     outcomes = shard.catalog.columns.subjects.outcomes
     return {
-        "case": case,
+        "case": case if incidents else f"{case} -",
         "streams": streams,
         "us": per_event(rest, "seconds"),
         **{f"{step}_us": per_event(rest, step) for step in _STEPS},
@@ -104,6 +110,7 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=1, metavar="N", help="go round so often, and print medians (default: 1)"
     )
+    parser.add_argument("--no-incidents", action="store_true", help="follow none (marked with -)")
     parser.add_argument("--json", action="store_true", help="for machines: every run by itself")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -118,6 +125,7 @@ def main() -> None:
     for _ in range(args.rounds):
         for (case, streams), results in runs.items():
             about = {"case": case, "streams": streams, "records": args.records}
+            about["incidents"] = not args.no_incidents
             command = [sys.executable, "-m", "tests.bench.costs", "--one", json.dumps(about)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             results.append(json.loads(done.stdout))

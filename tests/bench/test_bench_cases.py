@@ -139,6 +139,13 @@ def test_costs_are_those_of_all_steps(case: str) -> None:
     assert case in costs.line(result)
 
 
+def test_what_incidents_cost_can_be_left_out() -> None:
+    with_them, without = (costs.measure("plain", 3, 20_000, incidents=one) for one in (True, False))
+    assert costs.line(without).startswith("plain - ")
+    assert without["messages"] <= with_them["messages"]
+    assert without["outcomes"] == with_them["outcomes"]
+
+
 def test_costs_of_measures_are_told() -> None:
     found = measures.measure(measures.CASES["default measures"], 2, instances=1_000, messages=10)
     assert found.keys() == {"us_outcome", "us_alone", "us_together", "us_json", "bytes"}

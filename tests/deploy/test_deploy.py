@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -239,7 +240,7 @@ def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) ->
 
 def test_configuration_is_read_and_shows_the_defaults() -> None:
     config = load_config(str(DEPLOY / "prequential.yaml"))
-    assert config.defaults == StreamConfig()
+    assert config.defaults == replace(StreamConfig(), alarm_budget="1 per 30d")
     assert config.stream("elec2").label_horizon == 24 * 3_600_000
     assert config.kafka.bootstrap_servers == "kafka:9092"
     assert (config.http.host, config.http.port) == ("0.0.0.0", 9464)

@@ -1,12 +1,14 @@
 """How well thresholds keep a budget of false alarms, and how often default ones raise them.
 
-`python -m tests.evidence.budgets` prints the tables of docs/detectors.md, in some twenty minutes.
+`python -m tests.evidence.budgets` prints the tables of docs/detectors.md, in some forty minutes; with the
+names of some of them (`run_lengths kept kept_in_the_engine`) only these.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numba
@@ -14,6 +16,7 @@ import numpy as np
 from prequential.calibration.rates import curves, with_threshold
 from prequential.config import DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.budgets import due
 from prequential.core.kernel import Bytes, Ints
 from prequential.core.measures import NO_POSITIVE
 from prequential.core.measures.positive import Positives
@@ -40,6 +43,7 @@ class World(NamedTuple):
 WORLDS = (World(0.1), World(0.3), World(0.3, 0.8))
 
 RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+IN_THE_ENGINE = (DetectorConfig(), DetectorConfig("cusum"), RATIO)
 CALIBRATED = (DetectorConfig(), RATIO, DetectorConfig("cusum"), DetectorConfig("adwin"))
 
 
@@ -134,6 +138,58 @@ def run_lengths() -> Iterator[str]:
         yield f"| {_name(one)} | {' | '.join(cells[i])} |"
 
 
+#: Losses of numbers: sizes of normal errors, and lognormal ones.
+NORMAL, LOGNORMAL = "normal", "lognormal"
+
+
+def in_the_engine(
+    world: World | str, detectors: tuple[DetectorConfig, ...], apart: float, outcomes: int, seed: int = 1
+) -> list[tuple[float, float]]:
+    """By detector: the threshold that its budget has set at last, and alarms over those wanted.
+
+    Of one sequence from its first outcome on; one each 10 ms, and `apart` of them between its alarms.
+    """
+    budget = f"1 per {round(10 * apart / len(detectors))}ms"
+    task = "regression" if isinstance(world, str) else "classification"
+    config = StreamConfig(task=task, estimators=(), detectors=detectors, alarm_budget=budget)
+    plan = Plan(0, config, ("final",), True, 2)
+    plan.take(0, 0, "s", "m", None)
+    counts, wrong = np.zeros(len(detectors), np.int64), np.zeros(_CHUNK, np.uint8)
+    random = np.random.default_rng(seed)
+    for chunk in range(-(-outcomes // _CHUNK)):
+        if isinstance(world, str):
+            log = log_of(wrong)
+            log.error[:] = random.normal(0.0, 1.0, _CHUNK)
+            if world == LOGNORMAL:
+                log.error[:] = np.exp(log.error)
+        else:
+            chain(seed * 1_000_003 + chunk, world, wrong)
+            log = log_of(wrong)
+        log.number[:] += chunk * _CHUNK
+        log.gap[:] = [10.0 * due(number) for number in log.number.tolist()]
+        raised = plan.consume(log, np.arange(_CHUNK, dtype=np.int32), POSITIVES)
+        counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
+    share = apart / (-(-outcomes // _CHUNK) * _CHUNK)
+    return [(one.threshold(0) or 0.0, count * share) for one, count in zip(plan.watches, counts.tolist())]
+
+
+def kept_in_the_engine() -> Iterator[str]:
+    """The same of thresholds that the engine sets as the sequence goes on."""
+    worlds = (*WORLDS, World(0.02), World(0.1, 0.8))
+    cases: list[tuple[World | str, tuple[DetectorConfig, ...]]] = [(one, IN_THE_ENGINE) for one in worlds]
+    cases += [(one, (replace(IN_THE_ENGINE[0], signal="scaled_error"),)) for one in (NORMAL, LOGNORMAL)]
+    yield "| detector | errors | 10,000 | 100,000 | 1,000,000 |"
+    yield "| --- " * 5 + "|"
+    for world, detectors in cases:
+        rows: dict[int, list[str]] = {i: [] for i in range(len(detectors))}
+        for apart, outcomes in ((1e4, 5_000_000), (1e5, 20_000_000), (1e6, 100_000_000)):
+            for i, (threshold, share) in enumerate(in_the_engine(world, detectors, apart, outcomes)):
+                rows[i].append(f"{share:.2f} ({threshold:.3g})")
+        for i, one in enumerate(detectors):
+            says = world if isinstance(world, str) else _world(world)
+            yield f"| {_name(one)} | {says} | {' | '.join(rows[i])} |"
+
+
 def _name(detector: DetectorConfig) -> str:
     return f"`{detector.detector}` on `{detector.signal}`"
 
@@ -144,7 +200,8 @@ def _world(world: World) -> str:
 
 
 if __name__ == "__main__":
-    for table in (run_lengths, kept):
+    tables = (run_lengths, kept, kept_in_the_engine)
+    for table in [one for one in tables if one.__name__ in sys.argv[1:]] or tables:
         print(f"{table.__doc__}\n", flush=True)
         for line in table():
             print(line, flush=True)

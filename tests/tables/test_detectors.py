@@ -325,14 +325,13 @@ def test_kswins_p_values_are_scipys() -> None:
 
 def test_kswin_samples_all_older_values_alike() -> None:
     fed = Fed("kswin", {"window_size": 20, "stat_size": 5})
-    fed.table.ring[0] = np.arange(20)
     fed.table.n[0], fed.table.seed[0] = 40, 987_654_321
-    counts = np.zeros(20)
-    sample = np.zeros(5)
+    counts, weights = np.zeros(20), np.zeros(20, np.int64)
     for _ in range(3_000):
-        from_python(kswin._draw)(fed.table, fed.settings, 0, sample)
-        assert len(set(sample.tolist())) == 5
-        counts[sample.astype(int)] += 1
+        from_python(kswin._draw)(fed.table, fed.settings, 0, np.zeros(15, np.int64), weights)
+        assert (weights[15:] == 1).all()
+        assert (weights == -1).sum() == 5
+        counts += weights == -1
     assert not counts[15:].any()
     # Each is drawn with probability 1/3: 1,000 times, give or take 26.
     assert abs(counts[:15] - 1_000).max() < 110

@@ -88,9 +88,9 @@ def test_a_fall_is_no_alarm() -> None:
 
 
 def test_parameters_have_the_declared_types_and_defaults() -> None:
-    assert PAGE_HINKLEY.configured({}) == (0.005, 50.0, 30, 0)
+    assert PAGE_HINKLEY.configured({})[:4] == (0.005, 50.0, 30, 0)
     settings = PAGE_HINKLEY.configured({"lambda": 20, "min_outcomes": 5})
-    assert [type(value) for value in settings] == [float, float, int, int]
+    assert [type(value) for value in settings[:4]] == [float, float, int, int]
 
 
 @pytest.mark.parametrize(

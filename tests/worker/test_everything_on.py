@@ -31,7 +31,9 @@ STREAM = {
     "emit": {"outcomes": 50, "every": "2s"},
     "compare_losses": ["error", "log_loss", "brier"],
     "period": "20s",
+    "alarm_budget": "2000 per 1m",
     "detectors": [
+        {"detector": "page-hinkley", "signal": "error", "delta": 0.05},
         {"detector": "page-hinkley", "signal": "error", "lambda": 5},
         {"detector": "page-hinkley", "signal": "window:50:log_loss", "delta": 0.01, "lambda": 3},
     ],
@@ -96,11 +98,12 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
                 assert worker.stop() == 0, worker.log
             log += worker.log
     assert assert_published_once(cluster) > 500
-    out = {name: tmp_path / f"{name}.jsonl" for name in ("metrics", "comparisons", "alarms", "letters")}
+    names = ("metrics", "comparisons", "alarms", "incidents", "letters")
+    out = {name: tmp_path / f"{name}.jsonl" for name in names}
     done = prequential(
         "replay", "--from-topics", "--config", config, "--metrics-out", out["metrics"],
         "--comparisons-out", out["comparisons"], "--alarms-out", out["alarms"],
-        "--dead-letters-out", out["letters"],
+        "--incidents-out", out["incidents"], "--dead-letters-out", out["letters"],
         cwd=tmp_path, seconds=3 * HANGS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -114,7 +117,18 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
         assert {id: theirs[id] for id in ours} == ours
         # What a replay has beyond it is its last set.
         assert name != "alarms" or ours.keys() == theirs.keys()
+    # All messages of an incident have its id: they are the same in the same order.
+    told: dict[str, list[bytes]] = {}
+    for line in out["incidents"].read_bytes().splitlines():
+        told.setdefault(json.loads(line)["id"], []).append(line)
+    published: dict[str, list[bytes]] = {}
+    for message in read_topic(cluster, "incidents"):
+        published.setdefault(json.loads(message.value())["id"], []).append(message.value())
+    assert published == told
+    assert len(published) > 3
     alarms = [json.loads(message.value()) for message in read_topic(cluster, "drift-alarms")]
+    of_budget = [one for one in alarms if one["params"].get("delta") == 0.05]
+    assert any(one["threshold"] != one["params"]["lambda"] for one in of_budget), of_budget
     assert {alarm["segment"] for alarm in alarms} >= {None, "arm=A", "arm=B"}
     for alarm in alarms:
         segment = f" {alarm['segment']}" if alarm["segment"] else ""

@@ -73,3 +73,32 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
         return found
 
     assert asyncio.run(next_round()) == pytest.approx(expected)
+
+
+def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the loop answers nobody for as long as 8,000 records take, and the worker seems to hang."""
+    asked: list[int] = []
+    clock = [100.0]
+    slow = [True]
+
+    def advance(watermarks: object, most: int) -> int:
+        asked.append(most)
+        clock[0] += most / 2_000 if slow[0] else 0.01
+        return most
+
+    async def rounds() -> None:
+        fetcher: Any = SimpleNamespace()
+        config = Config(kafka=_NOBODY)
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: clock[0])
+        monkeypatch.setattr(runner.shard, "advance", advance)
+        for _ in range(6):
+            runner._advance()
+        slow[0] = False
+        for _ in range(5):
+            runner._advance()
+
+    asyncio.run(rounds())
+    assert asked == [8_000, 4_000, 2_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]

@@ -68,7 +68,8 @@ def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
             raise ValueError(f"{key}: {error}") from error
     if problem := declared.problem(declared.complete(given)):
         raise ValueError(problem)
-    return [DetectorConfig(name, signal, declared.changed(given))]
+    fixed = declared.threshold is not None and declared.threshold.name in given
+    return [DetectorConfig(name, signal, declared.changed(given), fixed)]
 
 
 def _value(text: str) -> Value:

@@ -17,7 +17,7 @@ from prequential.backtesting.changes import Injection
 from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
 from prequential.backtesting.scores import Change
-from prequential.calibration.budget import DEFAULT_BUDGET, Budget, parse_budget
+from prequential.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.calibration.rates import Curve, curves, scale_of, threshold_of, value_of, with_threshold
 from prequential.calibration.report import Calibrated, Left, Rate, Report
 from prequential.config import DetectorConfig, StreamConfig

@@ -27,6 +27,9 @@ _NEAR, _LONGER = 0.9, 4
 #: Of the longest sums there are so many: their variance is then known to a tenth.
 _LEAST_SUMS = 200
 
+#: Sums of so many lengths, the longest ones, say what the long-run variance is.
+_LONGEST = 3
+
 #: Halvings of an interval.
 _HALVINGS = 100
 
@@ -49,6 +52,24 @@ def kappa_of(detector: DetectorConfig, walk: Walk) -> float:
     return min(exponent(sign * walk.sums, drift * unit) for sign in signs) * unit
 
 
+def variances_of(sums: Floats) -> tuple[list[int], list[float]]:
+    """Lengths of sums, and by length the variance of a sum for each of its values."""
+    lengths, variances = [], []
+    length, some = STEP, sums - sums.mean()
+    while len(some) >= _LEAST_SUMS:
+        lengths.append(length)
+        variances.append(float(some.var()) / length)
+        some = some[: len(some) // 2 * 2].reshape(-1, 2).sum(axis=1)
+        length *= 2
+    return lengths, variances
+
+
+def long_run_variance(sums: Floats) -> float:
+    """Of a value, as sums of many of them vary; `sums` are those of `STEP` values, in order; 0: too few."""
+    _, variances = variances_of(sums)
+    return float(np.mean(variances[-_LONGEST:])) if variances else 0.0
+
+
 def exponent(sums: Floats, drift: float) -> float:
     """κ of a walk that drifts down by so much at a value; `sums` are those of `STEP` values.
 
@@ -57,16 +78,10 @@ def exponent(sums: Floats, drift: float) -> float:
     >>> round(exponent(sums, 0.1), 2)  # 2·drift
     0.2
     """
-    lengths, variances = [], []
-    length, some = STEP, sums - sums.mean()
-    while len(some) >= _LEAST_SUMS:
-        lengths.append(length)
-        variances.append(float(some.var()) / length)
-        some = some[: len(some) // 2 * 2].reshape(-1, 2).sum(axis=1)
-        length *= 2
+    lengths, variances = variances_of(sums)
     if not lengths or variances[-1] <= 0.0 or drift <= 0.0:
         return 0.0
-    long_run = float(np.mean(variances[-3:]))
+    long_run = float(np.mean(variances[-_LONGEST:]))
     long_enough = next(size for size, one in zip(lengths, variances) if one >= _NEAR * long_run)
     # So long that κ times their standard deviation is 1: the mean below is neither flat nor made by a few.
     wanted = max(_LONGER * long_enough, long_run / (4.0 * drift * drift))

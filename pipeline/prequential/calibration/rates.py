@@ -4,8 +4,9 @@ Alarms of a stream without a change come like those of a Poisson process once th
 where they can be, and rarer ones extrapolated. Of Page-Hinkley and CUSUM on the outcomes' own losses, which
 watch the excursions of a random walk with a drift downwards, there are C·(e^w - 1 - w) outcomes between
 alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then
-exponential; κ is known from sums of their values (`excursions`). Elsewhere ln(rate) is taken for a line: of
-ADWIN, whose threshold is a significance δ, over ln δ.
+exponential; κ is known from sums of their values (`excursions`). Of Page-Hinkley on the default ratio there
+is a table of c, by which sums of its errors vary. Elsewhere ln(rate) is taken for a line: of ADWIN, whose
+threshold is a significance δ, over ln δ.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
-from prequential.calibration.excursions import STEP, Walk, kappa_of
+from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
+from prequential.core.detectors.run_lengths import SPREADS, ratio_log
 from prequential.core.kernel import Ints, as_columns
 from prequential.core.naming import parse_signal
 from prequential.core.outcomes import Log, new_log
 from prequential.core.plans import Plan
 from prequential.core.signals import WRONG, error
-from prequential.core.watch import LOSSES, Signal
+from prequential.core.watch import LOSSES, Signal, kind_of
 from prequential.sequences import Sequence as Outcomes
 
 #: Streams that are made of each past one, each of a past that is drawn anew of it: they differ as much as
@@ -67,6 +70,10 @@ _SMALL, _LARGE = 1e-4, 40.0
 Matrix = npt.NDArray[np.float64]
 
 
+#: Forms of curves.
+LINE, EXCURSIONS, TABLE = range(3)
+
+
 class Point(NamedTuple):
     """A threshold, in units in which rates fall exponentially, and its alarms by replicate."""
 
@@ -75,10 +82,10 @@ class Point(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Alarms of one detector on one sequence: ln(alarms per outcome) = level - g(κ·u)."""
+    """Alarms of one detector on one sequence: ln(alarms per outcome) = level - g(κ, u)."""
 
-    #: Whether g is that of excursions, ln(e^w - 1 - w), or w itself.
-    excursions: bool
+    #: Whether g is that of excursions, ln(e^w - 1 - w) with w = κ·u, or w itself, or the table's with κ as c.
+    form: int
     level: float
     kappa: float
     #: Variances of level and κ: what is due to chance in the streams that were made; and with it what is due
@@ -91,17 +98,17 @@ class Curve(NamedTuple):
 
     def rate(self, u: float) -> float:
         """Alarms per outcome."""
-        return math.exp(min(self.level - _form(self.excursions, self.kappa, u)[0], 0.0))
+        return math.exp(min(self.level - _form(self.form, self.kappa, u)[0], 0.0))
 
     def at(self, rate: float) -> float:
         """The u of a rate."""
         wanted = self.level - math.log(rate)
         low, high = 0.0, 1.0
-        while _form(self.excursions, self.kappa, high)[0] < wanted:
+        while _form(self.form, self.kappa, high)[0] < wanted:
             high *= 2.0
         for _ in range(100):
             middle = 0.5 * (low + high)
-            if _form(self.excursions, self.kappa, middle)[0] < wanted:
+            if _form(self.form, self.kappa, middle)[0] < wanted:
                 low = middle
             else:
                 high = middle
@@ -109,19 +116,23 @@ class Curve(NamedTuple):
 
     def spread(self, u: float) -> float:
         """Standard deviation of ln(rate)."""
-        x = np.array([1.0, -_form(self.excursions, self.kappa, u)[1]])
+        x = np.array([1.0, -_form(self.form, self.kappa, u)[1]])
         return math.sqrt(max(float(x @ self.variance @ x), float(x @ self.counted @ x)))
 
 
-def _form(excursions: bool, kappa: float, u: float) -> tuple[float, float]:
-    """g(κ·u), and its derivative by κ.
+def _form(form: int, kappa: float, u: float) -> tuple[float, float]:
+    """g(κ, u), and its derivative by κ.
 
-    >>> _form(False, 2.0, 3.0), round(_form(True, 2.0, 3.0)[0], 6) == round(math.log(math.exp(6.0) - 7.0), 6)
+    >>> _form(LINE, 2.0, 3.0), _form(EXCURSIONS, 2.0, 3.0)[0] == math.log(math.expm1(6.0) - 6.0)
     ((6.0, 3.0), True)
     """
     w = kappa * u
-    if not excursions:
+    if form == LINE:
         return w, u
+    if form == TABLE:
+        above = (1.0 + _SMALL) * kappa
+        whole = ratio_log(kappa, u)
+        return whole, (ratio_log(above, u) - whole) / (above - kappa)
     if w < _SMALL:
         return (math.log(0.5 * w * w) if w > 0.0 else -math.inf), 2.0 / kappa
     if w > _LARGE:
@@ -148,7 +159,7 @@ def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
     """The detector with another threshold."""
     threshold = threshold_of(detector)
     given = {**detector.params, threshold.name: value_of(threshold, u)}
-    return replace(detector, params=DETECTORS[detector.detector].changed(given))
+    return replace(detector, params=DETECTORS[detector.detector].changed(given), fixed=True)
 
 
 class Streams:
@@ -226,11 +237,14 @@ def curves(
         # Values that are an outcome's own make a walk; those of a memory go up and down more slowly than
         # excursions do.
         walks_at_random = DETECTORS[detector.detector].drift and not says.errors and not says.estimator
-        if walks_at_random and longest > most:
-            walks = [streams.walk(detector, each) for _ in range(REPLICATES)] if points else []
-            found.append(_of_excursions(detector, points, walks, each))
-        else:
-            found.append(_of_line(points[-_NEAREST:], points, each * REPLICATES))
+        curve = None
+        if longest > most and points and kind_of(detector, WRONG) == RATIO and not past.numbers:
+            walks = [streams.walk(DetectorConfig(), each) for _ in range(REPLICATES)]
+            curve = _of_table(points, walks, float(past.loss.mean()), each)
+        elif longest > most and points and walks_at_random:
+            walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
+            curve = _of_excursions(detector, points, walks, each)
+        found.append(curve or _of_line(points[-_NEAREST:], points, each * REPLICATES))
     return found
 
 
@@ -295,7 +309,17 @@ def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) ->
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
     level, kappa, counted, variance = _fit(usable, outcomes)
-    return Curve(False, level, kappa, counted, variance, outcomes, list(points))
+    return Curve(LINE, level, kappa, counted, variance, outcomes, list(points))
+
+
+def _of_table(points: Sequence[Point], walks: Sequence[Walk], mean: float, each: int) -> Curve | None:
+    """By how much sums of losses vary, over their mean; None beyond the table."""
+    spreads = [math.sqrt(long_run_variance(walk.sums)) / mean for walk in walks]
+    spread = float(np.mean(spreads))
+    if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
+        return None
+    variance = np.diag([0.0, float(np.var(spreads, ddof=1))])
+    return Curve(TABLE, 0.0, spread, variance / len(walks), variance, each * len(walks), list(points))
 
 
 def _of_excursions(
@@ -313,12 +337,11 @@ def _of_excursions(
     for kappa, alarms, outcomes in zip(
         kappas, (counts.sum(), *counts.sum(axis=0)), (each * len(walks), *[each] * len(walks))
     ):
-        expected = outcomes * sum(math.exp(-_form(True, float(kappa), one.u)[0]) for one in usable)
+        expected = outcomes * sum(math.exp(-_form(EXCURSIONS, float(kappa), one.u)[0]) for one in usable)
         levels.append(math.log(max(float(alarms), 0.5) / expected))
     variance = np.cov(np.array(levels[1:]), kappas[1:])
-    return Curve(
-        True, levels[0], float(kappas[0]), variance / len(walks), variance, each * len(walks), list(points)
-    )  # fmt: skip
+    counted, made = variance / len(walks), each * len(walks)
+    return Curve(EXCURSIONS, levels[0], float(kappas[0]), counted, variance, made, list(points))
 
 
 def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from prequential.calibration.budget import DEFAULT_BUDGET, parse_budget
+from prequential.budget import DEFAULT_BUDGET, parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.report import lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output

@@ -13,7 +13,7 @@ from prequential.version import VERSION
 
 _COMMANDS = (
     "demo", "worker", "ingest", "topics", "broker", "produce", "dead-letters", "replay", "detectors",
-    "calibrate", "watch", "explain", "dashboard", "report", "bench",
+    "calibrate", "watch", "explain", "dashboard", "report", "size", "bench",
 )  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.

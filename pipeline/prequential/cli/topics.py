@@ -1,33 +1,48 @@
-"""`prequential topics create|check`: make the topics, or say how existing ones don't fit."""
+"""`prequential topics create|check|grow`: make topics, say how they don't fit, give them more partitions."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, kafka_from
+from prequential.cli.common import add_kafka_options, load
+from prequential.config import Config
 from prequential.topics.admin import check, create
+from prequential.topics.errors import UsageError
 from prequential.topics.specs import topic_specs
+
+log = logging.getLogger(__name__)
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "topics",
-        help="create or check the topics",
+        help="create, check or grow the topics",
         description="Create the topics that are missing, or report every way in which existing "
         "ones don't fit. Existing topics are never changed. Exit status 1 for an error: a worker "
         "would refuse the topics, evaluate wrongly or lose data. A remark says what works, but "
-        "isn't as it would be created.",
+        "isn't as it would be created. `grow` gives all topics more partitions and carries the state of "
+        "their streams over, while producers and workers are stopped; if it ended on the way, run it again.",
     )
-    parser.add_argument("action", choices=("create", "check"))
+    parser.add_argument("action", choices=("create", "check", "grow"))
+    parser.add_argument(
+        "--partitions", type=int, metavar="N",
+        help="with grow: how many, a multiple of those that there are (default: kafka.partitions)",
+    )  # fmt: skip
     add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was made and every misfit, a line each; 1 if there are errors."""
-    kafka = kafka_from(args)
+    """Print what was done and every misfit, a line each; 1 if there are errors."""
+    config = load(args)
+    if args.action == "grow":
+        return _grow(config, args.partitions)
+    if args.partitions is not None:
+        raise UsageError("--partitions goes with `topics grow`: others take kafka.partitions")
+    kafka = config.kafka
     specs = topic_specs(kafka)
     if args.action == "create":
         report = create(kafka, specs)
@@ -43,4 +58,20 @@ def run(args: argparse.Namespace) -> int:
     if misfits.errors:
         return 1
     print(f"all {len(specs)} topics fit{', but for what is remarked' if misfits.remarks else ''}")
+    return 0
+
+
+def _grow(config: Config, partitions: int | None) -> int:
+    from prequential.compilation import compile_loops
+    from prequential.worker.growing import grow  # the engine is slow to import: only where it is needed
+
+    wanted = config.kafka.partitions if partitions is None else partitions
+    compile_loops(log.info, config)
+    before = grow(config, wanted, lambda line: print(line, flush=True))
+    if before == wanted:
+        print(f"all topics have {wanted} partitions already")
+    else:
+        print(f"all topics have {wanted} partitions, {before} before: workers and producers may start")
+    if config.kafka.partitions != wanted:
+        print(f"kafka.partitions is {config.kafka.partitions} in the configuration: change it to {wanted}")
     return 0

@@ -8,6 +8,7 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 
 from __future__ import annotations
 
+from prequential.core.detectors.budgets import due
 from prequential.core.events import MET
 from prequential.core.kernel import inlined, inner
 from prequential.core.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
@@ -147,6 +148,15 @@ def put(
     log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
     log.version[row] = store.predictions.version[prediction]
     log.scored[row] = 0
+    log.gap[row] = 0.0
+    if kind == OUTCOME:
+        streams = registry.streams
+        if streams.sequence_outcomes[stream] == 0:
+            streams.first_outcome[stream] = streams.clock[stream]
+        streams.sequence_outcomes[stream] += 1
+        if due(number):
+            passed = streams.clock[stream] - streams.first_outcome[stream]
+            log.gap[row] = passed / streams.sequence_outcomes[stream]
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 

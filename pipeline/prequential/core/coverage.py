@@ -285,8 +285,8 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
     >>> events.t1[4] = 1_001
     >>> coverage = update(with_model(new_coverage(), 0, 10_000), events, 0, 5)
     >>> models, clocks = np.array([0]), np.array([5_000])
-    >>> coverage.models.waiting.tolist(), oldest(coverage, models, clocks)
-    ([1], [5000])
+    >>> int(coverage.models.waiting[0]), oldest(coverage, models, clocks)
+    (1, [5000])
     >>> labelled(coverage, models, clocks)
     [{'100ms': 0.3333333333333333, '1s': 0.6666666666666666}]
     """
@@ -362,6 +362,21 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     counts = coverage.cohorts.counts
     _copy_lists(coverage.pool, counts, models, own.first, pool.key, pool.next, cohorts.counts)
     return Coverage(own, pool, cohorts)
+
+
+def without(coverage: Coverage, models: Ints) -> Coverage:
+    """The tables without these models; the cohorts of the others lie one behind the other."""
+    kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
+    own, lists, cohorts = part(coverage, kept)
+    own.added[:] = own.met[:] = 0
+    rows = len(lists.key)
+    pool = new_pool(capacity_for(rows))
+    pool.owner[1:rows] = np.repeat(kept, own.cohorts[kept])
+    pool.key[:rows], pool.next[:rows] = lists.key, lists.next
+    pool.counters[_NEXT] = rows
+    for row in range(1, rows):
+        _put(pool.slots, int(pool.owner[row]), int(pool.key[row]), row)
+    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
 
 
 @kernel

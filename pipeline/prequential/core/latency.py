@@ -12,6 +12,7 @@ and large enough, by the stream's clock and its labels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -171,11 +172,23 @@ def _named(found: Ints, labels: Ints) -> list[dict[str, int]]:
 def part(latencies: Latencies, streams: Ints) -> Latencies:
     """A copy of what is known of these streams, to be read only."""
     own = of_rows(latencies.streams, streams)
-    blocks = own.block[streams], own.recent_block[streams]
+    return latencies._replace(streams=own, bins=_bins_of(latencies, own, streams))
+
+
+def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
+    """What is known of these streams, in rows from 0 on."""
+    own = taken(latencies.streams, np.array(streams, dtype=np.int64))
+    bins = _bins_of(latencies, own, slice(None))
+    return Latencies(own, bins, np.array([len(bins.counts)], dtype=np.int64))
+
+
+def _bins_of(latencies: Latencies, own: Streams, rows: Ints | slice) -> Bins:
+    """The blocks that these rows have, alone; the rows are told their places."""
+    blocks = own.block[rows], own.recent_block[rows]
     # None is none of the copy's, too.
     used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
-    own.block[streams], own.recent_block[streams] = (np.searchsorted(used, some) for some in blocks)
-    return latencies._replace(streams=own, bins=taken(latencies.bins, used))
+    own.block[rows], own.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
+    return taken(latencies.bins, used)
 
 
 @inner

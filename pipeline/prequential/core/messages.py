@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import fsum
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.measuring import Measured, cells_of, measured, pairs_of
 from prequential.core.naming import FADING, RANDOM_SUFFIX
+from prequential.core.picking import picker
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
 from prequential.core.watch import Watch
@@ -252,7 +252,7 @@ class Reporter:
             defined = tuple(name for name, reason in of if not reason)
             columns = [INDEX[name] for name in defined]
             selected = known[reasons] = Selected(
-                defined, _picker(columns), {name: REASONS[reason] for name, reason in of if reason}
+                defined, picker(columns), {name: REASONS[reason] for name, reason in of if reason}
             )
         return selected
 
@@ -491,13 +491,6 @@ def _state(states: States, line: Line, alpha: float) -> State:
         for row in [states.first + position for position in line.positions]
     ]
     return _intermediate(found, alpha)
-
-
-def _picker(columns: list[int]) -> Callable[[Any], Any]:
-    """Takes these columns of a row."""
-    if len(columns) < 2:
-        return lambda row: [row[column] for column in columns]
-    return itemgetter(*columns)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:

@@ -36,6 +36,8 @@ class Log(NamedTuple):
     ts: Ints  # time of the prediction, ms
     latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
     version: Ints32  # code of the prediction's model version; 0: not given
+    gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
+    # where thresholds are due by a budget of false alarms; 0 elsewhere
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
     log_loss: Floats  # -ln p(label), clipped

@@ -282,6 +282,15 @@ def _forget_all(tables: PeriodTables, model: int) -> None:
     models.first[model] = models.periods[model] = models.changed[model] = 0
 
 
+def without(tables: PeriodTables, models: Ints) -> PeriodTables:
+    """The tables without the periods of these models."""
+    for model in models[models < len(tables.models.first)].tolist():
+        if tables.models.width[model]:
+            _forget_all(tables, model)
+            tables.models.width[model] = 0
+    return tables
+
+
 # ---- events
 
 

@@ -18,7 +18,7 @@ from prequential.core.measures.positive import Positives
 from prequential.core.outcomes import Log
 from prequential.core.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.core.signals import WRONG, error
-from prequential.core.watch import LOSSES, Watch
+from prequential.core.watch import LOSSES, watches_of
 
 
 class _Rows(NamedTuple):
@@ -47,8 +47,7 @@ class Plan:
         self.estimators = [Estimator(name, 16, capacity, self.numbers, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
-        detectors = config.every_detector if watched else ()
-        self.watches = [Watch(detector, 16, capacity, self.loss) for detector in detectors]
+        self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
         self.error_pairs = new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 

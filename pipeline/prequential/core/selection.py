@@ -83,13 +83,28 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     """A copy of what is known of these models and (rows of) segments, to be read only."""
     own = of_rows(selection.models, models)
+    classes = _classes_of(selection, own, models)
+    return selection._replace(models=own, classes=classes, segments=of_rows(selection.segments, segments))
+
+
+def without(selection: Selection, models: Ints, segments: Ints) -> Selection:
+    """The tables without these models, and with these rows of segments alone, from 0 on."""
+    kept = np.setdiff1d(np.arange(len(selection.models.block)), models)
+    own = of_rows(selection.models, kept)
+    classes = _classes_of(selection, own, kept)
+    return Selection(
+        own, classes, taken(selection.segments, segments), np.full(_SIZES, -1, dtype=np.int64),
+        np.array([len(classes.counts)], dtype=np.int64),
+    )  # fmt: skip
+
+
+def _classes_of(selection: Selection, own: Models, models: Ints) -> Counts:
+    """The counts by class of these models, one behind the other; the models are told where."""
     lengths = own.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(own.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
     own.block[models] = starts
-    return selection._replace(
-        models=own, classes=taken(selection.classes, rows), segments=of_rows(selection.segments, segments)
-    )
+    return taken(selection.classes, rows)
 
 
 @kernel

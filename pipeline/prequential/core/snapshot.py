@@ -37,7 +37,8 @@ _PIECE = 1 << 20
 #: Columns of streams that are state, and of subjects.
 _STREAM_STATE = (
     "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
-    "waiting_labels", "late_label", "unmatched_label", "revisions", "instances_without_predictions",
+    "waiting_labels", "late_label", "unmatched_label", "revisions", "sequence_outcomes", "first_outcome",
+    "instances_without_predictions",
     "predictions_without_instance", "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
 _SUBJECT_STATE = (
@@ -76,6 +77,11 @@ def _parts(head: dict[str, Any], tables: dict[str, Any]) -> Iterator[object]:
         else:
             arrays |= {f"{name}|{field}": table[field] for field in table.dtype.names}
     arrays |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
+    yield from written(head, arrays)
+
+
+def written(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
+    """The parts of a snapshot of which head and tables are known."""
     head["arrays"] = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     yield head
     for array in arrays.values():
@@ -173,6 +179,11 @@ def _arrays(shard: Shard) -> dict[str, Any]:
 
 def restore(shard: Shard, parts: Iterator[Any]) -> list[str]:
     """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
+    return _Restoring(shard, *read(parts)).run()
+
+
+def read(parts: Iterator[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Head and tables of a snapshot, from its parts."""
     head = next(parts)
     arrays = {}
     for name, dtype, shape in head["arrays"]:
@@ -182,7 +193,7 @@ def restore(shard: Shard, parts: Iterator[Any]) -> list[str]:
         while len(content) < size:
             content += next(parts)
         arrays[name] = np.frombuffer(content, dtype=kind).reshape(shape)
-    return _Restoring(shard, head, arrays).run()
+    return head, arrays
 
 
 class _Restoring:

@@ -53,6 +53,8 @@ class Streams(NamedTuple):
     late_label: Ints
     unmatched_label: Ints
     revisions: Ints
+    sequence_outcomes: Ints  # of all of its sequences: models, segments, stages
+    first_outcome: Ints  # the clock at the first of them
     instances_without_predictions: Ints
     predictions_without_instance: Ints
     duplicate_instances: Ints  # records delivered again; predictions are counted by model

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from prequential.config import DetectorConfig
+from prequential.budget import parse_budget
+from prequential.config import DetectorConfig, StreamConfig
 from prequential.core import signals
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
 from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
-from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator, parse_signal
+from prequential.core.naming import ALL, FADING, SCALED, WINDOW, parse_estimator, parse_signal
 from prequential.core.outcomes import Log
 from prequential.core.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
 from prequential.topics.outputs import identity
@@ -24,6 +26,12 @@ _SEED_DIGITS = 15
 
 #: Losses of numbers by their name in the configuration.
 LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
+
+#: The ratio whose excursions are known, `fading:0.997/fading:0.9994`, and its δ.
+_RATIO, _DELTA = [(FADING, 0.997), (FADING, 0.9994)], 0.1
+
+#: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
+_BINARY, _BOUNDED = ("recall", "precision", "specificity"), ("brier", SCALED)
 
 
 class ErrorOf:
@@ -148,11 +156,18 @@ class Signal:
 class Watch:
     """A detector on its signal."""
 
-    def __init__(self, config: DetectorConfig, rows: int, capacity: int, loss: int) -> None:
+    def __init__(
+        self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0
+    ) -> None:
         self.config = config
         detector = DETECTORS[config.detector]
         self._run = detector.run
-        self._settings = detector.configured(config.params)
+        settings: Any = detector.configured(config.params)
+        #: Whether a budget of false alarms sets its threshold.
+        self.budgeted = apart > 0.0
+        if self.budgeted:
+            settings = settings._replace(apart=apart, kind=kind_of(config, loss))
+        self._settings = settings
         #: What alarms say of the parameters.
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
@@ -165,11 +180,19 @@ class Watch:
         if "seed" in self.table._fields:
             self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
 
+    def threshold(self, row: int) -> float | None:
+        """The threshold in force that a budget has set; None: it hasn't, or not yet."""
+        return (float(self.table.threshold[row]) or None) if self.budgeted else None
+
     @property
     def key(self) -> str:
         """What it is, for snapshots: the same for equal ones."""
-        changed = " ".join(f"{name}={value!r}" for name, value in self._changed.items())
-        return f"{self.config.detector} {self.config.signal} {changed}"
+        return f"{self.config.detector} {self.config.signal} {self.changed}"
+
+    @property
+    def changed(self) -> str:
+        """The parameters that differ from their defaults."""
+        return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
     def run(
         self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,
@@ -178,3 +201,28 @@ class Watch:
         """Feed the signal's values of these rows; the alarms are those of the detector at `place`."""
         values, fed = self.signal.update(log, rows, losses, outcome, positives)
         self._run(self.table, self._settings, log, rows, values, fed, place, alarms)
+
+
+def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
+    """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
+    detectors, apart = config.every_detector, 0.0
+    own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
+    if config.alarm_budget:
+        apart = sum(own) / parse_budget(config.alarm_budget).rate
+    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, own)]
+
+
+def kind_of(config: DetectorConfig, loss: int) -> int:
+    """What a detector watches, as a budget sees it (`prequential.core.detectors.budgets`)."""
+    declared = DETECTORS[config.detector]
+    drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
+    if drift <= 0.0:
+        return NOTHING
+    if config.signal in _BINARY or (config.signal == "error" and loss == WRONG):
+        return BINARY
+    if config.signal in _BOUNDED:
+        return BOUNDED
+    errors = [parse_estimator(one) for one in parse_signal(config.signal).errors]
+    upwards = declared.complete(config.params)["direction"] == "increase"
+    known = config.detector == "page-hinkley" and errors == _RATIO and drift == _DELTA and upwards
+    return RATIO if known and loss == WRONG else NOTHING

@@ -247,9 +247,11 @@ class Worker(Served):
                 log.warning("looking at the input topics: %s", why)
                 continue
             if difference := self._origin.difference(now):
+                way = "`prequential worker --rebuild` begins anew with the topics as they are"
+                if self._origin.has_grown(now):
+                    way = f"`prequential topics grow --partitions {now.partitions}` may carry the state over"
                 raise WorkError(
-                    f"{difference} while the worker ran; `prequential topics check` says what fits, "
-                    "`prequential worker --rebuild` begins anew with the topics as they are"
+                    f"{difference} while the worker ran; `prequential topics check` says what fits, {way}"
                 )
             await self._replace_stranded()
 

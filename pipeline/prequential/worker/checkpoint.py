@@ -33,7 +33,7 @@ from prequential.topics.specs import (
 )
 from prequential.worker.batches import Originals
 from prequential.worker.fetching import Fetcher
-from prequential.worker.journal import Attempt, Death, JournalEntry, Note, Quarantine, encode_entry
+from prequential.worker.journal import Attempt, Death, Grown, JournalEntry, Note, Quarantine, encode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
@@ -235,6 +235,17 @@ class Checkpoint:
         await self.committed()
         await self._publish_entry([], [], Death(error))
 
+    async def grow(self, before: int) -> None:
+        """Write a snapshot of the state, the first one since the inputs had so few partitions.
+
+        Its manifest and the entry that says so are one transaction: this shard has grown, or it hasn't.
+        """
+        writer, header = await self._write_chunks(self._shard.snapshot())
+        cut: Cut = tuple(self._shard.merge.cut)
+        manifest = self._manifest(writer, cut, self._journal_number + 1, self._journal_offset)
+        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+        await self._publish_entry([], [message], Grown(before))
+
     def _flushed(self) -> list[Outgoing]:
         """Outputs since the last time; the order that led to them is settled."""
         outputs, _ = self._shard.flush()
@@ -259,6 +270,19 @@ class Checkpoint:
     ) -> None:
         """Steps 5 and 6 of `commit`."""
         started = monotonic()
+        writer, header = await self._write_chunks(parts)
+        manifest = self._manifest(writer, cut, number, journal_offset)
+        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+        await self._in_thread(self._publisher.publish, [message])
+        cost = monotonic() - started
+        self._fetcher.commit(self._partition, cut)
+        self._statistics.snapshots.observe(cost)
+        self._statistics.snapshot_bytes = writer.size
+        pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
+        self._snapshot_at = monotonic() + pause
+
+    async def _write_chunks(self, parts: Iterator[object]) -> tuple[ChunkWriter, list[tuple[str, bytes]]]:
+        """Write the chunks of the next generation; returns what is known of them, and their headers."""
         self.generation += 1
         generation = self.generation
         topic = self._config.kafka.topic(SNAPSHOTS)
@@ -273,18 +297,15 @@ class Checkpoint:
             ]
             place += len(batch)
             await self._in_thread(self._publisher.publish, messages)
+        return writer, header
+
+    def _manifest(self, writer: ChunkWriter, cut: Cut, number: int, journal_offset: int) -> bytes:
+        """What makes the chunks a snapshot."""
         manifest = Manifest(
-            FORMAT, generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
+            FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
             self._config.defaults.digest, self._origin,
         )  # fmt: skip
-        message = Outgoing(topic, MANIFEST_KEY, msgspec.msgpack.encode(manifest), header)
-        await self._in_thread(self._publisher.publish, [message])
-        cost = monotonic() - started
-        self._fetcher.commit(self._partition, cut)
-        self._statistics.snapshots.observe(cost)
-        self._statistics.snapshot_bytes = writer.size
-        pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
-        self._snapshot_at = monotonic() + pause
+        return msgspec.msgpack.encode(manifest)
 
     # ---- what
 

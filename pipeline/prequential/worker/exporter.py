@@ -93,6 +93,7 @@ _FAMILIES = (
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
     ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
@@ -366,9 +367,13 @@ class _Scrape:
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
             raised: Counter[tuple[str, str]] = Counter()
+            sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
-                count = watch.table.alarms[first + plan.stages.index(stage)]
-                raised[watch.config.detector, watch.config.signal] += int(count)
+                own = watch.config
+                raised[own.detector, own.signal] += int(watch.table.alarms[sequence])
+                if (threshold := watch.threshold(sequence)) is not None:
+                    of_detector = labels(detector=own.detector, signal=own.signal, params=watch.changed)
+                    families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
             for (detector, signal), alarms in raised.items():
                 families["drift_alarms_total"].add(
                     f"{of_stage},{labels(detector=detector, signal=signal)}", alarms

@@ -5,9 +5,9 @@ published before the outputs which came of them, and nobody can see an output wh
 change. The outputs follow in one transaction with the next entry, which has no cuts: so outputs of all
 entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
 
-An entry may also have a note about deaths of workers (see `prequential.worker.caution`): that records are
-about to be tried, that a worker died at them, or that a record is passed over for good. `standing` says
-what a journal as a whole comes to.
+An entry may also have a note: about deaths of workers (see `prequential.worker.caution`), that records are
+about to be tried, that a worker died at them, or that a record is passed over for good; or that the inputs
+have got more partitions. `standing` says what a journal as a whole comes to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,18 @@ class Quarantine(msgspec.Struct, array_like=True, frozen=True, tag="quarantine")
     reason: str
 
 
-Note = Union[Attempt, Death, Quarantine]
+class Grown(msgspec.Struct, array_like=True, frozen=True, tag="grown"):
+    """The input topics have more partitions from here on (see `prequential.worker.growing`).
+
+    The shard goes on with those streams alone that lie in its partition now; one that is new, with streams of
+    the shard whose number is its own modulo `before`.
+    """
+
+    #: Partitions until here.
+    before: int
+
+
+Note = Union[Attempt, Death, Quarantine, Grown]
 
 
 class JournalEntry(NamedTuple):
@@ -64,6 +75,13 @@ class JournalEntry(NamedTuple):
     cuts: list[Cut]
     origin: Origin
     note: Note | None = None
+
+    def continues(self, before: JournalEntry) -> bool:
+        """Whether the entry before is of the same topics, maybe with the partitions before they grew."""
+        origins = [self.origin]
+        if isinstance(self.note, Grown):
+            origins.append(self.origin._replace(partitions=self.note.before))
+        return any(before.origin.difference(origin) is None for origin in origins)
 
 
 class _Plain(msgspec.Struct, array_like=True):
@@ -158,6 +176,7 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
     - An attempt has all cuts below its own published. Cuts beyond it stay open, and in their place: what one
       worker tried as a whole and died of, the next one tries in parts, in the same order.
     - A death, or a quarantine, changes nothing about cuts.
+    - When the inputs have got more partitions, everything before is published.
 
     >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
     >>> parts = JournalEntry(2, [(2, 0, 0)], Origin(1), Attempt(1, 2))
@@ -174,6 +193,8 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
         note = entry.note
         if isinstance(note, Death):
             suspicion = (suspicion or Suspicion(1))._replace(error=note.error)
+        elif isinstance(note, Grown):  # all that was open has been published before
+            settled, open_, suspicion = settled + open_, [], None
         elif isinstance(note, Quarantine):
             quarantined.append(note)
             suspicion = Suspicion(records=1)
@@ -196,3 +217,42 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
 def _below(one: Cut, other: Cut) -> bool:
     """Whether all records below one cut are below the other."""
     return all(a <= b for a, b in zip(one, other))
+
+
+class Generation(NamedTuple):
+    """What a journal says of the time in which the inputs had as many partitions."""
+
+    #: How many they had before, if the shard began then, or went on with some of its streams; None: neither.
+    since: int | None
+    #: How many they had; None: it says nothing at all.
+    partitions: int | None
+    #: Cuts in their order.
+    cuts: list[Cut]
+    #: Records that are passed over.
+    quarantined: list[Quarantine]
+
+
+def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
+    """A journal by the numbers of partitions that the inputs had, one at least.
+
+    >>> grown = JournalEntry(2, [], Origin(4), Grown(2))
+    >>> [one[:3] for one in generations([JournalEntry(1, [(5, 0, 0)], Origin(2)), grown])]
+    [(None, 2, [(5, 0, 0)]), (2, 4, [])]
+    >>> [one[:3] for one in generations([grown, grown])]  # of a shard that is new; somebody began twice
+    [(2, 4, [])]
+    """
+    found: list[tuple[int | None, list[JournalEntry]]] = [(None, [])]
+    for entry in entries:
+        if isinstance(entry.note, Grown):
+            since, former = found[-1]
+            if not former or (since == entry.note.before and len(former) == 1):
+                found.pop()
+            found.append((entry.note.before, []))
+        found[-1][1].append(entry)
+    stands = [(since, own, standing(own)) for since, own in found]
+    return [
+        Generation(
+            since, own[0].origin.partitions if own else None, [*stand.settled, *stand.open], stand.quarantined
+        )
+        for since, own, stand in stands
+    ]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import groupby
+from typing import NamedTuple
 
+import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
 from prequential.core.course import Courses
@@ -14,6 +17,7 @@ from prequential.core.merge import Cut
 from prequential.core.past import Past
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
+from prequential.core.split import split, streams_of
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import WorkError
@@ -21,8 +25,8 @@ from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.fetching import FETCH_SETTINGS
-from prequential.worker.journal import standing
-from prequential.worker.origin import Origin, present_origin
+from prequential.worker.journal import Generation, generations
+from prequential.worker.origin import present_origin
 from prequential.worker.recovery import read_known
 from rich.progress import Progress, TaskID
 
@@ -55,9 +59,10 @@ def replay_topics(
 ) -> None:
     """Evaluate the input topics up to their present ends, shard by shard.
 
-    The order is that which the workers took as far as the journal goes, then the free one. `put` takes
-    metrics and alarms, `dead_letter` each unusable record with partition, offset, key and value, `ended` each
-    shard at its end. Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
+    The order is that which the workers took as far as the journal goes, then the free one. Where the topics
+    have got more partitions, new shards go on from what theirs knew then. `put` takes metrics and alarms,
+    `dead_letter` each unusable record with partition, offset, key and value, `ended` each shard at its end.
+    Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
     Joins no group and writes nothing.
     Raises WorkError if the cluster or a topic can't be read.
     """
@@ -69,49 +74,63 @@ def replay_topics(
     if len(set(counts.values())) > 1:
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
     origin = present_origin(kafka)
-    for partition in range(origin.partitions):
-        replay = _ShardReplay(config, partition, origin.partitions, put, dead_letter, progress, past=past)
-        ended(replay.run(origin, last_set=metrics))
+    known = [
+        read_known(config, number, origin, rebuild=True, stopped=lambda: False, whole=False)
+        for number in range(origin.partitions)
+    ]
+    journals = [generations(one.journal) for one in known]
+    cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics)
+    for partition, [first, *_] in enumerate(journals):
+        if first.since is not None:
+            if cluster.has_parent(partition, first.since):
+                continue  # its turn comes when that one has grown
+            log.warning("shard %d: what it knew when the topics grew can't be replayed any more", partition)
+        shard = Shard(config, partition, first.partitions or origin.partitions)
+        shard.courses = Courses()
+        shard.past = Past() if past else None
+        _ShardReplay(cluster, shard).run()
+
+
+class _Cluster(NamedTuple):
+    """What all shards share."""
+
+    config: Config
+    journals: list[list[Generation]]
+    put: Callable[[Output], None]
+    dead_letter: DeadLetterWriter
+    progress: Progress
+    ended: Callable[[Shard], None]
+    last_set: bool
+
+    def has_parent(self, partition: int, before: int) -> bool:
+        """Whether a shard that has begun with the state of another finds it there."""
+        return any(one.since == before for one in self.journals[partition % before][1:])
 
 
 class _ShardReplay:
     """One shard: the same steps as `ShardRunner`, from the topics' beginnings and aloud."""
 
-    def __init__(
-        self,
-        config: Config,
-        partition: int,
-        partitions: int,
-        put: Callable[[Output], None],
-        dead_letter: DeadLetterWriter,
-        progress: Progress,
-        *,
-        past: bool,
-    ) -> None:
-        self._config = config
-        self._partition = partition
-        self._put = put
-        self._dead_letter = dead_letter
-        self._progress = progress
-        self._shard = Shard(config, partition, partitions)
-        self._shard.courses = Courses()
-        self._shard.past = Past() if past else None
+    def __init__(self, cluster: _Cluster, shard: Shard) -> None:
+        self._cluster = cluster
+        self._config = cluster.config
+        self._partition = shard.partition
+        self._progress = cluster.progress
+        self._shard = shard
         self._originals = Originals()
         self._parser = Parser()
         self._cuts: deque[Cut] = deque()
-        self._kinds = {config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
+        #: What of the journal comes after these cuts.
+        self._generations = deque(cluster.journals[shard.partition])
+        self._kinds = {cluster.config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
         self._paused: set[int] = set()
 
-    def run(self, origin: Origin, *, last_set: bool) -> Shard:
-        """Read and process everything; returns the shard at its end."""
-        known = read_known(
-            self._config, self._partition, origin, rebuild=True, stopped=lambda: False,
-            whole=False,
-        )
-        found = standing(known.journal)
-        self._cuts.extend((*found.settled, *found.open))
-        self._shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
+    def run(self) -> None:
+        """Read and process everything."""
+        self._shard.quarantine = {
+            (q.kind, q.offset): q.reason for generation in self._generations for q in generation.quarantined
+        }
+        self._cuts.extend(self._generations.popleft().cuts)
         consumer = Consumer(
             self._config.kafka.client(
                 **{
@@ -146,10 +165,10 @@ class _ShardReplay:
                 f"shard {self._partition}: the journal speaks of records up to {self._cuts[-1]} that "
                 "aren't in the input topics (any more): they can't be replayed"
             )
-        if last_set:
+        if self._cluster.last_set:
             self._shard.last_set()
         self._deliver()
-        return self._shard
+        self._cluster.ended(self._shard)
 
     def _read(self, consumer: Consumer, ends: list[int], task: TaskID) -> None:
         """Read up to `ends`, the partitions' ends at the beginning."""
@@ -189,27 +208,45 @@ class _ShardReplay:
                 self._originals.add(kind, good)
 
     def _process(self) -> int:
-        shard = self._shard
         processed = 0
-        while self._cuts and shard.merge.covers(self._cuts[0]):
-            processed += shard.follow(self._cuts.popleft())
+        self._grow_if_due()
+        while self._cuts and self._shard.merge.covers(self._cuts[0]):
+            processed += self._shard.follow(self._cuts.popleft())
             self._deliver()
+            self._grow_if_due()
         if not self._cuts:
             watermarks = [_ENDED if ended else None for ended in self._ended]
-            while taken := shard.advance(watermarks, _MOST):
+            while taken := self._shard.advance(watermarks, _MOST):
                 processed += taken
                 self._deliver()
         return processed
+
+    def _grow_if_due(self) -> None:
+        """Where the topics have got more partitions: replay the new shards, go on without their streams."""
+        while not self._cuts and self._generations:
+            generation = self._generations.popleft()
+            before, after = generation.since, generation.partitions
+            assert before is not None
+            assert after is not None
+            former, cluster = self._shard, self._cluster
+            state = [msgspec.msgpack.encode(part) for part in former.snapshot()]
+            for number in range(self._partition + before, after, before):
+                if cluster.journals[number][0].since == before:
+                    _ShardReplay(cluster, _split(cluster, former, state, number, before, after)).run()
+            self._shard = _split(cluster, former, state, self._partition, before, after)
+            self._shard.merge = former.merge  # what is there already stays
+            self._shard.quarantine = former.quarantine
+            self._cuts.extend(generation.cuts)
 
     def _deliver(self) -> None:
         for output in self._shard.flush()[0]:
             if isinstance(output, DeadLetter):
                 original = self._originals.find(output.kind, output.offset)
-                self._dead_letter(
+                self._cluster.dead_letter(
                     output, self._partition, output.offset, original.key(), original.value()
                 )
             else:
-                self._put(output)
+                self._cluster.put(output)
         self._originals.drop(self._shard.merge.cut)
 
     def _hold(self, consumer: Consumer) -> None:
@@ -225,3 +262,14 @@ class _ShardReplay:
             elif merge.buffered[kind] > _HOLD and not needed and not self._ended[kind]:
                 consumer.pause(part)
                 self._paused.add(kind)
+
+
+def _split(
+    cluster: _Cluster, former: Shard, state: list[bytes], number: int, before: int, after: int
+) -> Shard:
+    """A shard with its own streams of a former shard, and what was kept of them on the way."""
+    shard = Shard(cluster.config, number, after)
+    keep = streams_of(number, before, after)
+    shard.restore(split(map(msgspec.msgpack.decode, state), keep, moved=number >= before))
+    shard.courses, shard.past = deepcopy(former.courses), deepcopy(former.past)
+    return shard

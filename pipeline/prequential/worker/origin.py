@@ -40,6 +40,15 @@ class Origin(NamedTuple):
             return f"the topics had {self.partitions} partitions and have {now.partitions}"
         return None
 
+    def has_grown(self, now: Origin) -> bool:
+        """Whether the topics are the same, but have several times as many partitions `now`.
+
+        >>> Origin(2, "a", "b", "c").has_grown(Origin(4, "a", "b", "c")), Origin(2).has_grown(Origin(3))
+        (True, False)
+        """
+        same = self._replace(partitions=now.partitions).difference(now) is None
+        return same and now.partitions > self.partitions and now.partitions % self.partitions == 0
+
 
 def present_origin(kafka: KafkaConfig) -> Origin:
     """The cluster's input topics as they are; raises WorkError if one is missing."""

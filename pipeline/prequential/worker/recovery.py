@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.core.merge import Cut
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
@@ -41,6 +40,12 @@ class Known(NamedTuple):
     journal: list[JournalEntry]  # after the snapshot
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
+    made_anew: bool = False  # the parts aren't a snapshot's: see `prequential.worker.lineage`
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the shard begins with nothing."""
+        return self.manifest is None and not self.made_anew
 
 
 def read_partition(
@@ -89,7 +94,7 @@ def read_partition(
 def read_known(
     config: Config,
     partition: int,
-    origin: Origin,
+    origin: Origin | None,
     rebuild: bool,
     stopped: Callable[[], bool],
     *,
@@ -97,10 +102,10 @@ def read_known(
 ) -> Known:
     """Snapshot and journal of a shard, both read to their ends.
 
-    Both must be of the present input topics (`origin`), or WorkError says what has changed. `rebuild`
-    passes over snapshots, and over journal entries of topics that are no more. Without a snapshot the
-    journal and the inputs that it speaks of must be there from their beginnings on, or WorkError says what
-    is missing; with `whole` false that is a warning.
+    Both must be of the present input topics (`origin`; None: of whichever), or WorkError says what has
+    changed. `rebuild` passes over snapshots, and over journal entries of topics that are no more. Without a
+    snapshot the journal and the inputs that it speaks of must be there from their beginnings on, or WorkError
+    says what is missing; with `whole` false that is a warning.
     """
     kafka = config.kafka
     reader = SnapshotReader()
@@ -119,20 +124,22 @@ def read_known(
     if manifest is not None:
         _check_origin(manifest.origin, origin, partition)
     start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
-    journal: list[JournalEntry] = []
-    begins = 1  # number of the first entry
+    entries: list[JournalEntry] = []
     journal_number = 0 if manifest is None else manifest.journal_number
     journal_offset = 0 if manifest is None else manifest.journal_offset
     for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
         entry = decode_entry(message.value() or b"")
         journal_offset = message.offset() + 1
         journal_number = entry.number
-        if rebuild and entry.origin.difference(origin):
-            journal.clear()
-            begins = entry.number + 1
-        elif manifest is None or entry.number > manifest.journal_number:
+        if manifest is None or entry.number > manifest.journal_number:
+            entries.append(entry)
+    journal = _of_one_origin(entries)
+    begins = 1 if len(journal) == len(entries) else journal[0].number  # number of the first entry
+    if not rebuild:
+        for entry in (*entries[: len(entries) - len(journal)], *journal[-1:]):
             _check_origin(entry.origin, origin, partition)
-            journal.append(entry)
+    elif journal and origin is not None and journal[-1].origin.difference(origin):
+        journal, begins = [], journal_number + 1
     if manifest is not None:
         last = manifest.journal_number
     else:
@@ -143,15 +150,25 @@ def read_known(
                 raise WorkError(f"{missing}: {_GONE}")
             log.warning(missing)
             last = journal[0].number - 1
-        first = next((cut for entry in journal for cut in entry.cuts), None)
-        if first is not None and whole:
-            _check_inputs(kafka, partition, first)
+        if whole:
+            _check_beginnings(kafka, partition, journal)
     _check_numbers(journal, last, partition)
     return Known(manifest, parts, journal, journal_number, journal_offset)
 
 
-def _check_inputs(kafka: KafkaConfig, partition: int, first: Cut) -> None:
+def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
+    """The last of them, as far back as each continues the one before."""
+    start = len(entries) - 1
+    while start > 0 and entries[start].continues(entries[start - 1]):
+        start -= 1
+    return entries[max(0, start) :]
+
+
+def _check_beginnings(kafka: KafkaConfig, partition: int, journal: list[JournalEntry]) -> None:
     """The inputs must begin before the journal's first cut."""
+    first = next((cut for entry in journal for cut in entry.cuts), None)
+    if first is None:
+        return
     consumer = Consumer(kafka.client(**{"group.id": "prequential-read"}))  # a name, never joined
     try:
         for name, end in zip(INPUTS, first):
@@ -163,12 +180,16 @@ def _check_inputs(kafka: KafkaConfig, partition: int, first: Cut) -> None:
         consumer.close()
 
 
-def _check_origin(then: Origin, now: Origin, partition: int) -> None:
-    if difference := then.difference(now):
+def _check_origin(then: Origin, now: Origin | None, partition: int) -> None:
+    if now is None or not (difference := then.difference(now)):
+        return
+    said = f"shard {partition}: {difference} since its state was written"
+    if then.has_grown(now):
         raise WorkError(
-            f"shard {partition}: {difference} since its state was written; "
-            "`prequential worker --rebuild` begins anew with the topics as they are"
+            f"{said}; `prequential topics grow --partitions {now.partitions}` carries it over, as long as "
+            "nothing has been written to the new partitions"
         )
+    raise WorkError(f"{said}; `prequential worker --rebuild` begins anew with the topics as they are")
 
 
 def _check_numbers(journal: list[JournalEntry], last: int, partition: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from time import monotonic
@@ -28,6 +28,7 @@ from prequential.worker.caution import Caution, to_quarantine
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.journal import Standing, Suspicion, standing
+from prequential.worker.lineage import made_anew
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
@@ -36,8 +37,10 @@ from prequential.worker.statistics import ShardStatistics
 
 log = logging.getLogger(__name__)
 
-#: Most records of each topic processed without a look at anything else: some 10 ms.
+#: Most records of each topic processed without a look at anything else: some 10 ms. Where many messages come
+#: of them, rounds are smaller, so that they take at most about so many seconds: who asks the loop must wait.
 _ROUND = 8_000
+_LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
 #: A round has costs of its own, some 1 ms. So one with fewer new records than this waits until what comes of
 #: it can be published: rounds are at least so far apart then, and at most.
@@ -101,6 +104,7 @@ class ShardRunner:
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
         self._fed = 0  # records that came since the last round
+        self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
@@ -120,6 +124,15 @@ class ShardRunner:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         return self.checkpoint.published and not self.recovering
+
+    def has_taken(self, ends: Sequence[int]) -> bool:
+        """Whether all that is below these offsets of the inputs, and all that was fetched, is published."""
+        return (
+            self.published
+            and self._caution is None
+            and not any(self.shard.merge.buffered)
+            and all(end is not None and end >= wanted for end, wanted in zip(self._ends, ends))
+        )
 
     # ---- records in
 
@@ -147,7 +160,8 @@ class ShardRunner:
         """Recover, then process until closed.
 
         1. Fence the former holder and abort what it had open.
-        2. Read the newest snapshot and the journal after it, to their ends.
+        2. Read the newest snapshot and the journal after it, to their ends. If there is none, and the inputs
+           have got more partitions once, make anew what the shard knew then.
         3. Restore the state, and fetch the inputs from the snapshot's offsets.
         4. Follow the journal silently, but for its last entry: the outputs of those before have been
            published already. Publish those of the last one.
@@ -160,6 +174,10 @@ class ShardRunner:
                 read_known, self._config, self.partition, self._origin, self._rebuild,
                 lambda: self._stopping,
             )  # step 2
+            if known.manifest is None:
+                known = await self._in_thread(
+                    made_anew, self._config, self.partition, self._origin, known, lambda: self._stopping
+                )
             if not self._stopping:
                 await self._restore(known)  # step 3
             while not self._stopping:
@@ -186,7 +204,7 @@ class ShardRunner:
 
     async def _restore(self, known: Known) -> None:
         started = monotonic()
-        if known.manifest is not None:
+        if not known.fresh:
             missing = self.shard.restore(known.parts)
             for what in missing:
                 log.warning("shard %d: %s is new and starts empty", self.partition, what)
@@ -200,7 +218,7 @@ class ShardRunner:
             self._unpublished = len(found.open)
         self.shard.replaying = True
         self._speak_if_due()
-        fresh = known.manifest is None
+        fresh = known.fresh
         log.info(
             "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
             self.partition,
@@ -360,9 +378,11 @@ class ShardRunner:
 
     def _advance(self) -> int:
         started = monotonic()
-        processed = self.shard.advance(self._watermarks(), _ROUND)
+        processed = self.shard.advance(self._watermarks(), self._most)
         if processed:
-            self.statistics.processing.observe(monotonic() - started)
+            took = monotonic() - started
+            self.statistics.processing.observe(took)
+            self._most = next_round(self._most, took)
         return processed
 
     # ---- back-pressure
@@ -424,3 +444,14 @@ class ShardRunner:
         if self._publisher.stopping:
             raise ShardLost("the worker lets it go")
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+
+
+def next_round(most: int, seconds: float) -> int:
+    """Most records of each topic in the round after one of `most` that took so long.
+
+    >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
+    (4000, 4000, 8000, 250)
+    """
+    if seconds > _LONG_ROUND_SECONDS:
+        return max(_LEAST_ROUND, most // 2)
+    return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most

@@ -44,7 +44,7 @@ class BatchConsumer(Consumer):
         super().__init__(*args, **kwargs)
         self.fetcher = self.app.fetcher  # set by `prequential.worker.app`
         self._deliveries = count(1)
-        self._had_many = False  # at the last look
+        self._had_many = True  # at the last look; there may be a backlog
 
     async def subscribe(self, topics: Iterable[str]) -> None:
         """Join the group, and show Faust its one assignment."""

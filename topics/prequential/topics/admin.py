@@ -101,8 +101,8 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
         wrong += [error for error in misfits(_existing(specs, found), found).errors if error not in wrong]
         raise WorkError(
             f"nothing was created at {kafka.bootstrap_servers}, since topics that exist don't fit; their "
-            "number of partitions can't be changed in place, so make new ones under another kafka.prefix: "
-            + "; ".join(wrong)
+            "number of partitions is raised by `prequential topics grow` alone, so make new ones under "
+            "another kafka.prefix: " + "; ".join(wrong)
         )
     shards = max((counts[spec.name] for spec in _existing(specs, found) if spec.role == "input"), default=0)
     missing = [spec for spec in specs if spec.name not in found]
@@ -234,7 +234,7 @@ def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> l
     number. Where no input exists yet, that is the number with which they would be created.
     """
     inputs = {spec.name: counts[spec.name] for spec in specs if spec.role == "input" and spec.name in counts}
-    errors = []
+    errors = list(_is_growing(specs, counts, inputs))
     if len(set(inputs.values())) > 1:
         each = ", ".join(f"{name!r} has {count}" for name, count in inputs.items())
         errors.append(f"the inputs' numbers of partitions differ: {each}; expected the same for all")
@@ -247,6 +247,19 @@ def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> l
             why = "as many as the inputs" if inputs else "as kafka.partitions says"
             errors.append(f"topic {spec.name!r} has {_count(counts[spec.name])}: expected {number}{why}")
     return errors
+
+
+def _is_growing(
+    specs: Sequence[TopicSpec], counts: Mapping[str, int], inputs: Mapping[str, int]
+) -> Iterable[str]:
+    """What `topics grow` leaves behind if it ends on the way: the journal is the first that it raises."""
+    journal = next((counts[spec.name] for spec in specs if spec.role == "journal" and spec.name in counts), 0)
+    before = min(inputs.values(), default=journal)
+    if journal > before and journal % before == 0 and {*counts.values()} <= {before, journal}:
+        yield (
+            f"the topics are on their way from {_count(before)} to {journal}: "
+            f"`prequential topics grow --partitions {journal}`, run again, takes them there"
+        )
 
 
 def _missing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:

@@ -177,7 +177,7 @@ def identifier(*about: Any) -> Callable[..., str]:
 
     def identify(*numbers: int) -> str:
         digest = begun.copy()
-        digest.update((",%d" * len(numbers) % numbers + "]").encode())
+        digest.update(b",%d" * len(numbers) % numbers + b"]")
         return digest.hexdigest()[:_ID_DIGITS]
 
     return identify

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from prequential.core.comparisons.measuring import ABSENT, MCNEMAR, N01, N10, NA
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.naming import FADING
+from prequential.core.picking import picker
 from prequential.topics.outputs import Comparison, identifier
 
 
@@ -40,7 +41,7 @@ class _Selected(NamedTuple):
     """Which statistics have a value."""
 
     names: tuple[str, ...]
-    columns: list[int]
+    pick: Callable[[Any], Any]
     undefined: dict[str, str]
 
 
@@ -79,8 +80,9 @@ class ComparisonReporter:
     ) -> list[Comparison]:
         """Messages about those of these pairs that have joint outcomes, and news unless `all_news`."""
         new: dict[int, set[str]] = {}  # by pair: losses
-        for pair in sorted(pairs, key=lambda pair: self.known(pair).order):
-            revisions, outcomes = self._state(self.known(pair))
+        known = {pair: self.known(pair) for pair in pairs}
+        for pair in sorted(known, key=lambda pair: known[pair].order):
+            revisions, outcomes = self._state(known[pair])
             about = self._pairing.identity(pair)
             before = self.reported.get(about)
             told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
@@ -88,7 +90,7 @@ class ComparisonReporter:
             if losses:
                 self.reported[about] = (*revisions, *outcomes.values())
                 new[pair] = losses
-        return [] if replaying else list(self._messages(new))
+        return [] if replaying else list(self._messages([(known[pair], new[pair]) for pair in new]))
 
     def _state(self, known: Known) -> tuple[tuple[int, int], dict[str, int]]:
         """Revisions of both; by loss, joint outcomes of all stages together."""
@@ -132,13 +134,12 @@ class ComparisonReporter:
 
     # ---- what is said
 
-    def _messages(self, pairs: dict[int, set[str]]) -> Iterator[Comparison]:
+    def _messages(self, pairs: list[tuple[Known, set[str]]]) -> Iterator[Comparison]:
         """About these losses of pairs, in order of pair, stage, loss, estimator."""
         catalog, pairing = self._catalog, self._pairing
         revisions = catalog.columns.subjects.revisions
         places = [
-            (known, [place for place in known.places if place.loss in losses])
-            for known, losses in ((self.known(pair), losses) for pair, losses in pairs.items())
+            (known, [place for place in known.places if place.loss in losses]) for known, losses in pairs
         ]
         found = self._find(places)
         partition = catalog.partition
@@ -164,7 +165,7 @@ class ComparisonReporter:
                 ):
                     why, value = reasons[i], values[i]
                     selected = self._selections.get(why) or self._selection(why)
-                    measures = {name: value[c] for name, c in zip(selected.names, selected.columns)}
+                    measures = dict(zip(selected.names, selected.pick(value)))
                     message = Comparison(
                         identify(outcomes, *revised), stream.name, partition, a.model, b.model, a.segment,
                         place.stage, estimator, place.loss, n[i], outcomes, side.newest[i], measures,
@@ -181,7 +182,7 @@ class ComparisonReporter:
         undefined = {
             name: REASONS[reason] for name, reason in zip(NAMES, reasons) if reason not in (0, ABSENT)
         }
-        selected = _Selected(tuple(NAMES[column] for column in columns), columns, undefined)
+        selected = _Selected(tuple(NAMES[column] for column in columns), picker(columns), undefined)
         self._selections[reasons] = selected
         return selected
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from prequential.core.detectors.budgets import WIDTH, calibrated, follow, loss_of
 from prequential.core.detectors.declaration import (
     MIN_OUTCOMES,
     Alarms,
@@ -37,6 +38,11 @@ class Cusum(NamedTuple):
     up: Floats  # sum for an increase
     down: Floats  # sum for a decrease
     alarms: Ints  # raised so far
+    # With a budget of false alarms (`prequential.core.detectors.budgets`):
+    threshold: Floats  # in force; 0: the configured one
+    losses: Floats  # (sequences, `WIDTH`): sums over pairs of losses
+    last: Floats  # the last loss
+    begun: Bytes  # whether there was one
 
 
 class Settings(NamedTuple):
@@ -46,11 +52,19 @@ class Settings(NamedTuple):
     h: float
     min_outcomes: int
     direction: int
+    apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
+    kind: int = 0  # … of what is watched
 
 
 def new_table(rows: int, settings: Settings) -> Cusum:
     """Tests of so many sequences, none begun."""
-    return zeros(Cusum, rows)
+    return zeros(Cusum, rows, losses=WIDTH)
+
+
+@inner
+def threshold_of(table: Cusum, settings: Settings, q: int) -> float:
+    """h of sequence `q`."""
+    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.h
 
 
 @inner
@@ -79,7 +93,7 @@ def step(table: Cusum, settings: Settings, q: int, x: float) -> tuple[bool, floa
         if settings.direction != INCREASE:
             table.down[q] = max(0.0, table.down[q] - z - settings.k)
         statistic = max(table.up[q], table.down[q])
-    if statistic > settings.h:
+    if statistic > threshold_of(table, settings, q):
         table.alarms[q] += 1
         table.n[q] = 0
         table.mean[q] = table.squares[q] = table.up[q] = table.down[q] = 0.0
@@ -106,9 +120,19 @@ def run(
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     for i in range(len(rows)):
         if fed[i]:
-            raised, statistic = step(table, settings, log.sequence[rows[i]], values[i])
+            row = rows[i]
+            q = log.sequence[row]
+            raised, statistic = step(table, settings, q, values[i])
             if raised:
-                raise_alarm(alarms, i, detector, statistic, settings.h)
+                raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
+            if settings.apart > 0.0:
+                loss = loss_of(log, row, settings.kind, values[i])
+                follow(table.losses, table.last, table.begun, q, loss, raised)
+                if log.gap[row] > 0.0:
+                    table.threshold[q] = calibrated(
+                        table.losses, q, settings.kind, settings.k, True, settings.direction != DECREASE,
+                        settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
+                    )  # fmt: skip
 
 
 DETECTOR = Detector(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from prequential.core.detectors.budgets import WIDTH, calibrated, follow, loss_of
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms, Detector, Parameter, raise_alarm
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.outcomes import Log
@@ -23,6 +24,11 @@ class PageHinkley(NamedTuple):
     m_down: Floats  # m_T of the test for a decrease
     highest: Floats  # M_T of the test for a decrease
     alarms: Ints  # raised so far
+    # With a budget of false alarms (`prequential.core.detectors.budgets`):
+    threshold: Floats  # in force; 0: the configured one
+    losses: Floats  # (sequences, `WIDTH`): sums over pairs of losses
+    last: Floats  # the last loss
+    begun: Bytes  # whether there was one
 
 
 class Settings(NamedTuple):
@@ -32,11 +38,19 @@ class Settings(NamedTuple):
     threshold: float  # λ
     min_outcomes: int
     direction: int
+    apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
+    kind: int = 0  # … of what is watched
 
 
 def new_table(rows: int, settings: Settings) -> PageHinkley:
     """Tests of so many sequences, none begun."""
-    return zeros(PageHinkley, rows)
+    return zeros(PageHinkley, rows, losses=WIDTH)
+
+
+@inner
+def threshold_of(table: PageHinkley, settings: Settings, q: int) -> float:
+    """λ of sequence `q`."""
+    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.threshold
 
 
 @inner
@@ -60,7 +74,7 @@ def step(table: PageHinkley, settings: Settings, q: int, x: float) -> tuple[bool
         m_down = table.m_down[q] + (off + settings.delta)
         highest = max(table.highest[q], m_down)
         statistic = max(statistic, highest - m_down)
-    raised = statistic > settings.threshold and t >= settings.min_outcomes
+    raised = statistic > threshold_of(table, settings, q) and t >= settings.min_outcomes
     if raised:
         table.alarms[q] += 1
         t, total, m, lowest, m_down, highest = 0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -83,9 +97,19 @@ def run(
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     for i in range(len(rows)):
         if fed[i]:
-            raised, statistic = step(table, settings, log.sequence[rows[i]], values[i])
+            row = rows[i]
+            q = log.sequence[row]
+            raised, statistic = step(table, settings, q, values[i])
             if raised:
-                raise_alarm(alarms, i, detector, statistic, settings.threshold)
+                raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
+            if settings.apart > 0.0:
+                loss = loss_of(log, row, settings.kind, values[i])
+                follow(table.losses, table.last, table.begun, q, loss, raised)
+                if log.gap[row] > 0.0:
+                    table.threshold[q] = calibrated(
+                        table.losses, q, settings.kind, settings.delta, False, settings.direction != DECREASE,
+                        settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
+                    )  # fmt: skip
 
 
 DETECTOR = Detector(

@@ -70,6 +70,7 @@ class Standing(NamedTuple):
 class State:
     """An incident that isn't over."""
 
+    id: str  # it stays, whichever partition the stream may be in later
     opened: dict[str, int]
     first: int  # number of the first outcome of the level before
     former_alarms: int
@@ -288,7 +289,9 @@ class Incidents:
 
     def _begin(self, owner: int) -> State:
         now = self._now(owner)
-        state = State(now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0))
+        state = State(
+            self.id_of(owner, now.outcome), now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0)
+        )
         quiet = self._stream(owner).config.incidents
         for signal in self.warned.pop(owner, []):
             if now.ts - signal.pop("ts") < quiet.quiet:
@@ -425,9 +428,9 @@ class Incidents:
         now, point = self._now(owner), state.change_point["outcome"]
         kept = self.examples.get(owner, [])
         message = Incident(
-            identity(*place, "incident", state.opened["outcome"]), *place, state.revision, state.status,
-            stage=self.stage_of(owner), opened=dict(state.opened), alarms=list(state.alarms),
-            alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
+            state.id, *place, state.revision, state.status, stage=self.stage_of(owner),
+            opened=dict(state.opened), alarms=list(state.alarms), alarm_count=state.alarm_count,
+            signals=[dict(one) for one in state.signals],
             examples=[name for number, name in kept if number >= point][:_EXAMPLES],
             former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
             outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
@@ -435,6 +438,12 @@ class Incidents:
         if state.recovered is not None and state.status != OPEN:
             message.recovered = state.recovered
         return message
+
+    def id_of(self, owner: int, opened: int) -> str:
+        """The id of a model's incident that opened at this outcome."""
+        about, stream = self._catalog.subjects[owner], self._stream(owner)
+        assert about is not None
+        return identity(stream.name, self._catalog.partition, about.model, "incident", opened)
 
     def _stream(self, owner: int) -> Stream:
         about = self._catalog.subjects[owner]

@@ -48,6 +48,34 @@ def arrays(of: History, subjects: int) -> Iterator[tuple[str, Any]]:
         yield f"incidents|{name}|used", pool.used
 
 
+def leave_out(content: dict[str, Any], gone: Any) -> None:
+    """Take these subjects out of the tables of a snapshot; the blocks of the others move together."""
+    gone = gone[gone < len(content["incidents|versions"])]
+    lines = [f"incidents|{pool}|lines|" for pool in _POOLS]
+    for name in [name for name in content if name.startswith(("incidents|owners|", *lines))]:
+        content[name] = content[name].copy()
+        content[name][gone] = 0
+    content["incidents|versions"] = content["incidents|versions"].copy()
+    content["incidents|versions"][gone] = 0
+    for pool in _POOLS:
+        name = f"incidents|{pool}|"
+        places = content[f"{name}lines|places"].astype(np.int64)
+        cells = places * content[f"{name}lines|width"]
+        rows = _moved(content, f"{name}lines|first", places)
+        for block in [one for one in content if one.startswith(f"{name}blocks|")]:
+            content[block] = content[block][rows]
+        content[f"{name}cells"] = content[f"{name}cells"][_moved(content, f"{name}lines|cells", cells)]
+        content[f"{name}used"] = np.array([places.sum(), cells.sum()], dtype=np.int64)
+
+
+def _moved(content: dict[str, Any], name: str, lengths: Any) -> Any:
+    """Let runs of these lengths begin one behind the other; returns where their rows were."""
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(content[name] - starts, lengths) + np.arange(int(lengths.sum()))
+    content[name] = np.where(lengths > 0, starts, 0)
+    return rows
+
+
 def restore(
     incidents: Incidents, saved: dict[str, Any], content: dict[str, Any], stages: dict[int, Sequence[str]],
     segments_kept: dict[int, bool],

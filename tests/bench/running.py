@@ -1,0 +1,215 @@
+"""A worker under load, looked at once a second: what soaks and measurements of size have in common."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import COMPARISONS, METRICS
+
+from tests.bench.live import Feeder
+from tests.bench.observer import Delay, Observer
+from tests.bench.quiet import cpu_seconds
+from tests.brokers import Broker
+from tests.worker.processes import WorkerProcess
+
+#: Seconds between two questions whether the worker is alive.
+_PROBE_SECONDS: Final = 1.0
+
+#: How often outcomes are asked for.
+_ATTEMPTS: Final = 5
+
+#: Outputs are read at once and fill the disk otherwise: they are kept for so long.
+_RETENTION: Final[Mapping[str, str]] = {
+    "retention.ms": "120000", "segment.ms": "60000", "segment.bytes": "134217728",
+}  # fmt: skip
+
+
+class Sample(NamedTuple):
+    """One second."""
+
+    second: int
+    phase: str
+    pace: float  # records a second that are asked for
+    sent: int  # so far
+    taken: int  # records, so far
+    lag: int  # records sent that aren't taken, in an order that is committed
+    rss_mb: float
+    worker_cpu: float  # of a core, in this second, and the others'
+    broker_cpu: float
+    feeder_cpu: float
+    messages: int  # so far: metrics and comparisons, as readers have seen them
+    labels: int  # whose delays became known in this second
+    published_p50: float  # ms, NaN if there are none
+    published_p99: float
+    seen_p99: float
+
+
+class Running:
+    """Looks once a second at all that there is; with a `file`, writes it there as CSV."""
+
+    def __init__(
+        self,
+        worker: WorkerProcess,
+        broker: int,
+        feeder: Feeder,
+        observer: Observer,
+        *,
+        file: Path | None = None,
+        scrape_every: float = 0.0,
+        probed: bool = False,
+    ) -> None:
+        """`broker` is its process, 0 if that isn't known; `scrape_every` is in seconds, 0: never.
+
+        `probed`: `/live` is asked all the time.
+        """
+        self.samples: list[Sample] = []
+        self.delays: list[tuple[str, Delay]] = []  # with the phase in which they became known
+        self.scrapes: list[tuple[float, int]] = []  # seconds, bytes
+        self.unanswered: list[tuple[str, str]] = []  # what wasn't answered in time, and in which phase
+        self.longest: dict[str, float] = {}  # seconds that an answer of `/live` took, by phase
+        self.worker = worker
+        self._feeder = feeder
+        self._observer = observer
+        observer.delays()  # those of before are nobody's
+        self._pids = (worker.pid, broker, feeder.pid)
+        self._cpu = [cpu_seconds(pid) if pid else 0.0 for pid in self._pids]
+        self._looked = time.monotonic()
+        self._rows: Any = None
+        if file is not None:
+            self._rows = csv.writer(file.open("w", newline="", buffering=1))
+            self._rows.writerow(Sample._fields)
+        self._pace = 0.0
+        self._phase = ""
+        self._scrape_every = scrape_every
+        self._scraped = self._looked
+        if probed:
+            threading.Thread(target=self._probe, daemon=True).start()
+
+    def go(
+        self, phase: str, pace: float, seconds: float, until: Callable[[Sample], bool] | None = None
+    ) -> list[Sample]:
+        """Have records come at a pace for so long, or until something is so; the samples of that time."""
+        self._phase, self._pace = phase, pace
+        self._feeder.pace(pace)
+        first = len(self.samples)
+        ends = time.monotonic() + seconds
+        text = f"{time.strftime('%H:%M:%S')} {phase}: {pace:,.0f} records/s, {seconds:,.0f} s"
+        print(text, file=sys.stderr, flush=True)
+        while time.monotonic() < ends:
+            sample = self._look()
+            if until is not None and until(sample):
+                break
+        return self.samples[first:]
+
+    def _look(self) -> Sample:
+        time.sleep(max(0.0, self._looked + 1.0 - time.monotonic()))
+        assert self.worker.status is None, f"the worker ended with {self.worker.status}:\n{self.worker.log}"
+        now = time.monotonic()
+        spent = [cpu_seconds(pid) if pid else 0.0 for pid in self._pids]
+        shares = [(a - b) / (now - self._looked) for a, b in zip(spent, self._cpu)]
+        self._cpu, self._looked = spent, now
+        delays = self._observer.delays()
+        self.delays += ((self._phase, delay) for delay in delays)
+        taken = self._observer.published
+        sent = self._feeder.sent
+        known = np.array(delays or [(np.nan, np.nan)], float)
+        sample = Sample(
+            len(self.samples) + 1, self._phase, self._pace, sent, taken, max(0, sent - taken),
+            resident(self.worker.pid), *shares, self._observer.messages, len(delays),
+            *np.percentile(known[:, 0], (50, 99)).tolist(), float(np.percentile(known[:, 1], 99)),
+        )  # fmt: skip
+        self.samples.append(sample)
+        if self._rows is not None:
+            self._rows.writerow(
+                [f"{value:.3f}" if isinstance(value, float) else value for value in sample]
+            )
+        if self._scrape_every and now - self._scraped > self._scrape_every:
+            self._scraped = now
+            threading.Thread(target=self.scrape, daemon=True).start()
+        return sample
+
+    def scrape(self) -> str:
+        """All of `/metrics`, as Prometheus asks for it."""
+        began = time.monotonic()
+        status, text = self.worker.get("/metrics")
+        if status != 200:
+            self.unanswered.append(("/metrics", self._phase))
+            return ""
+        self.scrapes.append((time.monotonic() - began, len(text)))
+        return text
+
+    def _probe(self) -> None:
+        """Ask `/live` again and again, as Kubernetes does."""
+        while self.worker.status is None:
+            began = time.monotonic()
+            if self.worker.get("/live")[0] != 200 and self.worker.status is None:
+                self.unanswered.append(("/live", self._phase))
+            self.longest[self._phase] = max(self.longest.get(self._phase, 0.0), time.monotonic() - began)
+            time.sleep(_PROBE_SECONDS)
+
+    def outcomes(self) -> dict[tuple[str, str, str], int]:
+        """By stream, model and stage, as the worker says; nothing if it doesn't answer."""
+        text = next(filter(None, (self.scrape() for _ in range(_ATTEMPTS))), "")
+        found = _OUTCOMES.finditer(text)
+        return {(match[1], match[2], match[3]): int(float(match[4])) for match in found}
+
+    def drain(self, seconds: float) -> None:
+        """Let no more instances come, and wait until the last labels have come, and all is taken."""
+        silent = round(self._feeder.load.label_seconds[2]) + 2  # with less, labels may still come
+
+        def done(sample: Sample) -> bool:
+            last = self.samples[-silent:]
+            return not sample.lag and len(last) == silent and last[0].sent == sample.sent
+
+        self.go("drain", 0.0, seconds, done)
+
+
+_OUTCOMES = re.compile(
+    r'^prequential_outcomes_total\{stream="([^"]*)",partition="\d+",model="([^"]*)",stage="([^"]*)"\} (\S+)$',
+    re.MULTILINE,
+)
+
+
+def resident(pid: int) -> float:
+    """Resident memory of a process, MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def broker_pid(broker: Broker) -> int:
+    """The process of a broker on this machine's Java, which is its guard's child; else 0."""
+    guard = getattr(getattr(broker, "_process", None), "_process", None)
+    if guard is None:
+        return 0
+    children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()
+    return int(children[0]) if children else 0
+
+
+def keep_outputs_short(kafka: KafkaConfig) -> None:
+    """Don't let the outputs of an hour fill the disk."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in _RETENTION.items()
+    ]
+    resources = [
+        ConfigResource(ResourceType.TOPIC, kafka.topic(topic), incremental_configs=entries)
+        for topic in (METRICS, COMPARISONS)
+    ]
+    client = AdminClient(kafka.client())  # kept until all is done
+    for done in client.incremental_alter_configs(resources).values():
+        done.result()

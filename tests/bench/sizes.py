@@ -1,0 +1,224 @@
+"""What a real worker needs at a pace, beside what `prequential size` says: CPU, memory, bytes, recovery.
+
+`python -m tests.bench.sizes [--size NAME] …` runs a worker, configured by default but for segments, on a
+real Apache Kafka for a minute or two for each size. CPU is the kernel's count of the worker's user and
+system time: what else the machine does is in it only as far as caches and shared cores go. Bytes are those
+of the topics' segment files: compressed, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from prequential import sizing
+from prequential.config import Config, StreamConfig
+from prequential.sizing import Workload
+from prequential.topics.admin import create
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import (
+    COMPARISONS,
+    DRIFT_ALARMS,
+    INCIDENTS,
+    INPUTS,
+    JOURNAL,
+    METRICS,
+    SNAPSHOTS,
+    topic_specs,
+)
+
+from tests.bench.live import Feeder, Load
+from tests.bench.observer import Observer
+from tests.bench.quiet import cpu_seconds
+from tests.bench.running import Running, broker_pid, resident
+from tests.brokers import Broker, launch
+from tests.worker.processes import WorkerProcess, await_ready, eventually, write_config
+
+
+class Size(NamedTuple):
+    """What comes, and how long it is watched."""
+
+    streams: int
+    models: int
+    rate: float  # records a second
+    regions: int = 0
+    label_seconds: float = 5.0  # on average
+    partitions: int = 4
+    warm: float = 45.0  # seconds before anything is measured
+    watched: float = 45.0
+
+
+#: Those that `docs/scale.md` tells of.
+SIZES: Final = {
+    "small": Size(60, 1, 600.0),
+    "medium": Size(250, 4, 4_500.0),
+    "segments": Size(300, 2, 1_500.0, regions=4),
+    "large": Size(1_500, 2, 3_000.0, label_seconds=20.0, partitions=8, warm=75.0),
+}
+
+#: Those that the costs were fitted to, which are others.
+FITTED: Final = {
+    "idle": Size(4, 2, 20.0),
+    "idle-16": Size(4, 2, 20.0, partitions=16),
+    "commits": Size(20, 2, 400.0),
+    "commits-12": Size(48, 1, 300.0, partitions=12),
+    "records": Size(4, 2, 16_000.0),
+    "messages": Size(1_000, 2, 3_000.0),
+    "models": Size(200, 5, 3_500.0),
+    "regions": Size(150, 2, 1_600.0, regions=3),
+    "sparse": Size(2_000, 1, 1_000.0),
+}
+
+
+def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
+    """Run one size."""
+    kafka = broker.config(prefix=f"size-{uuid4().hex[:8]}.", partitions=size.partitions)
+    create(kafka, topic_specs(kafka))
+    mean = size.label_seconds
+    load = Load(size.streams, size.models, size.regions, (min(1.0, mean / 2), mean, 4 * mean), 0.0)
+    folder = Path(tempfile.mkdtemp(prefix="sizes-"))
+    segments = {"segments": ["region"]} if size.regions else {}
+    config = write_config(folder, kafka, defaults=segments)
+    with ExitStack() as stack:
+        worker = stack.enter_context(WorkerProcess(config))
+        await_ready(worker, seconds=300.0)
+        empty = resident(worker.pid)
+        observer = Observer(kafka, set())
+        observer.start()
+        stack.callback(observer.stop)
+        feeder = stack.enter_context(Feeder(kafka, load))
+        run = Running(worker, broker_pid(broker), feeder, observer)
+        run.go("warm", size.rate, size.warm)
+        before, disk = counters(worker), on_disk(broker, kafka.prefix)
+        cpu, began, first = cpu_seconds(worker.pid), time.monotonic(), run.samples[-1]
+        samples = run.go("watched", size.rate, size.watched)
+        spent, seconds = cpu_seconds(worker.pid) - cpu, time.monotonic() - began
+        later, bytes_now = counters(worker), on_disk(broker, kafka.prefix)
+        grown = {name: value - before[name] for name, value in later.items()}
+        text = run.scrape()
+        found: dict[str, Any] = {
+            "cores": spent / seconds,
+            "records": (samples[-1].taken - first.taken) / seconds,
+            "outcomes": grown["outcomes_total"] / seconds,
+            "messages": (samples[-1].messages - first.messages) / seconds,
+            "lag_s": max(one.lag for one in samples) / size.rate,
+            "rss_mb": median(one.rss_mb for one in samples),
+            "peak_mb": max(one.rss_mb for one in run.samples),
+            "empty_mb": empty,
+            "transactions": grown["transaction_seconds_count"] / seconds,
+            "snapshots": grown["snapshot_seconds_count"] / seconds,
+            "snapshot_mb": later["snapshot_bytes"] / 1e6,
+            "broker_cores": sum(one.broker_cpu for one in samples) / len(samples),
+            "series": sum(not line.startswith("#") for line in text.splitlines()),
+            "scrape_mb": len(text) / 1e6,
+            "disk": {name: (bytes_now[name] - disk[name]) / seconds for name in bytes_now},
+        }  # fmt: skip
+        if recover:
+            found |= recovered(worker, config)
+    return found
+
+
+def predicted(size: Size) -> dict[str, Any]:
+    """What the model says of it, under the names of what is measured."""
+    segments = ("region",) if size.regions else ()
+    config = Config(KafkaConfig(partitions=size.partitions), StreamConfig(segments=segments))
+    workload = Workload(
+        size.streams, size.models, size.rate, size.label_seconds * 1e3, segment_values=size.regions,
+        after=(size.warm + size.watched / 2) * 1e3,
+    )  # fmt: skip
+    found = sizing.size(workload, config, partitions=size.partitions, workers=1)
+    return {
+        "cores": found.cores, "messages": found.messages, "transactions": found.transactions,
+        "snapshot_mb": found.state_bytes / 1e6, "rss_mb": found.worker_bytes / 1e6, "series": found.series,
+        "scrape_mb": found.scrape_bytes / 1e6, "outputs_mb": found.output_bytes / 1e6,
+        "journal_kb": found.journal_bytes / 1e3, "ready_s": found.recovery_seconds,
+    }  # fmt: skip
+
+
+def compared(size: Size, found: dict[str, Any]) -> list[str]:
+    """Lines: predicted beside measured, and by how much the former is off."""
+    disk = found["disk"]
+    measured = {**found, "outputs_mb": disk["outputs"] / 1e6, "journal_kb": disk["journal"] / 1e3}
+    return [
+        f"  {name:12} {said:>12,.3f} {measured[name]:>12,.3f} {said / measured[name] - 1:>+7.0%}"
+        for name, said in predicted(size).items()
+        if measured.get(name)
+    ]
+
+
+def recovered(worker: WorkerProcess, config: Path) -> dict[str, Any]:
+    """Seconds from `kill -9` until another worker is ready, and its CPU seconds until then.
+
+    Part of it is the group's session timeout.
+    """
+    worker.kill()
+    began = time.monotonic()
+    with WorkerProcess(config) as second:
+        eventually("ready", second.ready, 300.0)
+        found = {"ready_s": time.monotonic() - began, "ready_cpu_s": cpu_seconds(second.pid)}
+        return {**found, "restored": re.findall(r"shard \d+: .*to follow.*", second.log)}
+
+
+def counters(worker: WorkerProcess) -> dict[str, float]:
+    """Sums over all samples, by name without prefix."""
+    found = {"outcomes_total": 0.0, "transaction_seconds_count": 0.0, "snapshot_seconds_count": 0.0}
+    found["snapshot_bytes"] = 0.0
+    for line in worker.get("/metrics")[1].splitlines():
+        name = line.partition("{")[0].partition(" ")[0].removeprefix("prequential_")
+        if name in found:
+            found[name] += float(line.rpartition(" ")[2])
+    return found
+
+
+def on_disk(broker: Broker, prefix: str) -> dict[str, int]:
+    """Bytes of topics' segment files, by what they are for; all zero for a broker that isn't ours."""
+    groups = {
+        "inputs": INPUTS, "outputs": (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS), "journal": (JOURNAL,),
+        "snapshots": (SNAPSHOTS,),
+    }  # fmt: skip
+    folder = getattr(broker, "_folder", None)
+    files = list((folder / "data").glob(f"{prefix}*/*.log")) if folder else []
+    sizes: dict[str, int] = {}
+    for path in files:
+        topic = path.parent.name.removeprefix(prefix).rpartition("-")[0]
+        try:
+            sizes[topic] = sizes.get(topic, 0) + os.stat(path).st_size
+        except FileNotFoundError:  # compaction has replaced it
+            continue
+    return {name: sum(sizes.get(topic, 0) for topic in topics) for name, topics in groups.items()}
+
+
+def main() -> None:
+    """Run the sizes, each on topics of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--size", action="append", choices=[*SIZES, *FITTED], help="only this (repeatable)"
+    )
+    parser.add_argument("--from", dest="source", type=Path, help="compare what was measured once more")
+    parser.add_argument("--recover", action="store_true", help="kill the worker, and wait for another")
+    args = parser.parse_args()
+    if args.source:
+        for line in args.source.read_text().splitlines():
+            found = json.loads(line)
+            print(found["name"], *compared(Size(*map(found.get, Size._fields)), found), sep="\n")
+        return
+    with launch("kafka") as broker:
+        for name in args.size or SIZES:
+            size = (SIZES | FITTED)[name]
+            found = measure(size, broker, args.recover)
+            print(json.dumps({"name": name, **size._asdict(), **found}), flush=True)
+            print(name, *compared(size, found), sep="\n", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
