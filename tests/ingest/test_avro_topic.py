@@ -106,7 +106,7 @@ def test_topics_in_avro_become_the_inputs(
         instance = {"stream": "fraud", "instance_id": str(n), "ts": row["at"]}
         assert by_id["instances"][str(n)] == instance
         assert by_id["predictions"][str(n)] == instance | {
-            "model": row["model"], "y_pred": "true" if row["score"] > 0.5 else "false",
+            "model": row["model"], "y_pred": "true" if row["score"] >= 0.5 else "false",
             "y_proba": {"true": row["score"], "false": pytest.approx(1 - row["score"])},
         }  # fmt: skip
         label = by_id["labels"][str(n)]

@@ -271,9 +271,10 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path, *, grown: bool =
             version = message.pop("version")
             if version is not None:
                 message["model_version"], message["version_since"] = version
-        if number is not None:
-            for message in (*result.metrics, *result.alarms):
-                message["partition"] = number
+        for message in (*result.metrics, *result.alarms):
+            message["partition"] = number
+            if number is None:
+                del message["partition"]
         metrics += result.metrics
         alarms += result.alarms
     for topic, theirs in ((METRICS, metrics), (DRIFT_ALARMS, alarms)):
