@@ -227,7 +227,7 @@ def exposition(
     return samples + others, size_of + others * costs.line_bytes
 
 
-#: Partitions for each worker: they can't be changed in place, so there is room for four times the workers.
+#: Partitions for each worker: growing them stops all workers, so there is room for four times as many.
 _PARTITIONS_EACH, _LEAST_PARTITIONS = 4, 4
 
 #: Commits of a busy shard are so much farther apart than `worker.commit_every` (s), as each takes its time.

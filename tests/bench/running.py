@@ -86,6 +86,7 @@ class Running:
         self.worker = worker
         self._feeder = feeder
         self._observer = observer
+        observer.delays()  # those of before are nobody's
         self._pids = (worker.pid, broker, feeder.pid)
         self._cpu = [cpu_seconds(pid) if pid else 0.0 for pid in self._pids]
         self._looked = time.monotonic()

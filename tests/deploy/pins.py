@@ -20,6 +20,9 @@ DEPLOY = ROOT / "deploy"
 #: What the image and the feeder's image hold, and what their packages are built with.
 IMAGE, FEEDER, BUILD = (DEPLOY / f"requirements{part}.txt" for part in ("", "-feeder", "-build"))
 
+#: Of our extras, what the image holds: all formats that `prequential ingest` reads.
+EXTRAS = ("ingest",)
+
 #: What the feeder's models are of, beside the program.
 FEEDER_NEEDS = ("river>=0.21",)
 
@@ -88,10 +91,11 @@ def compile_pins(what: str, path: Path, *sources: str | Path, needs: tuple[str, 
 
 
 def main() -> None:
-    compile_pins("Packages of the image", IMAGE, "pyproject.toml")
+    project = ("pyproject.toml", *(word for extra in EXTRAS for word in ("--extra", extra)))
+    compile_pins("Packages of the image", IMAGE, *project)
     # The same versions as the image's, and more.
     compile_pins(
-        "Packages of the feeder's image", FEEDER, "pyproject.toml", "--constraint", IMAGE, needs=FEEDER_NEEDS
+        "Packages of the feeder's image", FEEDER, *project, "--constraint", IMAGE, needs=FEEDER_NEEDS
     )
     compile_pins("What the image's packages are built with", BUILD, needs=BUILD_NEEDS)
 

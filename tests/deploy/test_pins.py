@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pins import BUILD, BUILD_NEEDS, DEPLOY, FEEDER, FEEDER_NEEDS, IMAGE, ROOT, pins, python_of_image
+from pins import BUILD, BUILD_NEEDS, DEPLOY, EXTRAS, FEEDER, FEEDER_NEEDS, IMAGE, ROOT, pins, python_of_image
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,7 +21,8 @@ else:
     tomllib = pytest.importorskip("tomli")
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-NEEDS = tuple(PROJECT["project"]["dependencies"])
+OF_EXTRAS = [need for extra in EXTRAS for need in PROJECT["project"]["optional-dependencies"][extra]]
+NEEDS = (*PROJECT["project"]["dependencies"], *OF_EXTRAS)
 FILES = [IMAGE, FEEDER, BUILD]
 
 
@@ -73,6 +74,17 @@ def test_pins_are_what_is_needed(path: Path, needs: tuple[str, ...]) -> None:
         if need.marker is None or need.marker.evaluate(environment):
             assert canonicalize_name(need.name) in versions, line
             assert need.specifier.contains(versions[canonicalize_name(need.name)]), line
+
+
+def test_the_image_has_what_the_extras_of_its_packages_need() -> None:
+    named = {canonicalize_name(pin.name) for pin in pins(IMAGE)}
+    needed = set()
+    for need in map(Requirement, OF_EXTRAS):
+        for line in distribution(need.name).requires or ():
+            one = Requirement(line)
+            if one.marker is not None and any(one.marker.evaluate({"extra": extra}) for extra in need.extras):
+                needed.add(canonicalize_name(one.name))
+    assert {"fastavro", "protobuf"} <= needed <= named
 
 
 def test_the_feeder_runs_on_the_packages_of_the_image() -> None:

@@ -45,6 +45,11 @@ def table(*heads: str) -> list[str]:
     return [line(*heads), line(*("---" for _ in heads))]
 
 
+def percent(share: float) -> str:
+    """As the documentation writes it."""
+    return f"{share:.0%}".replace("%", " %")
+
+
 # ---- how much of everything
 
 
@@ -144,8 +149,9 @@ def rebalances() -> Iterator[str]:
         rolling = 2 * mean(dies) * workers / partitions  # each goes, and comes under another name
         still = _still(found, mean(comes) / workers)
         yield line(
-            f"{workers:,}", f"{partitions:,}", f"{mean(dies):,.0f} ({mean(dies) / partitions:.0%})",
-            partitions // workers, f"{mean(comes):,.0f} ({mean(comes) / partitions:.0%})", f"{still:.1f}",
+            f"{workers:,}", f"{partitions:,}", f"{mean(dies):,.0f} ({percent(mean(dies) / partitions)})",
+            partitions // workers, f"{mean(comes):,.0f} ({percent(mean(comes) / partitions)})",
+            f"{still:.1f}",
             f"{found.state_bytes * MEASURED.snapshot_share * mean(comes) / partitions / 1e9:.1f}",
             f"{rolling:,.0f}",
         )  # fmt: skip
@@ -224,7 +230,7 @@ def hot_streams() -> Iterator[str]:
         workers, others = (part.reshape(1_000, 4).sum(axis=1) for part in (loads, narrow))
         name = "all alike" if not exponent else f"1/rank^{exponent:g}"
         yield line(
-            name, f"{rates.max():,.0f}", f"{wide.sum():,}", f"{rates[wide].sum() / rates.sum():.0%}",
+            name, f"{rates.max():,.0f}", f"{wide.sum():,}", percent(rates[wide].sum() / rates.sum()),
             f"{loads.max() / loads.mean():.1f} x", f"{workers.max() / workers.mean():.1f} x",
             f"{others.max() / others.mean():.1f} x",
         )  # fmt: skip

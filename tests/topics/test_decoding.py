@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
-from prequential.topics.messages import MAX_NAME_BYTES, MAX_PROBABILITY_SUM, MAX_VALUE_BYTES, Prediction
+from prequential.topics.messages import (
+    MAX_NAME_BYTES,
+    MAX_NESTING,
+    MAX_PROBABILITY_SUM,
+    MAX_VALUE_BYTES,
+    Prediction,
+)
 from prequential.topics.times import milliseconds
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
@@ -226,7 +232,7 @@ NEVER: list[tuple[bytes | None, str]] = [
     (b"\xef\xbb\xbf{}", "malformed"),
     (b"\xff\xfe{\x00}\x00", "not UTF-8"),
     (b"\x00", "malformed"),
-    (b"[" * 200_000, "array"),
+    (b"[" * 200_000, "deep"),
     (b'{"a":' * 200_000, "deep"),
 ]
 
@@ -353,12 +359,19 @@ class TestUnusable:
     @pytest.mark.parametrize("kind", ALL)
     @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
     def test_deep_nesting_in_an_unknown_field(self, kind: int, opening: bytes) -> None:
-        depth = 50_000
+        """At the same depth in each version of Python, and wherever it is called from."""
         closing = b"]" if opening == b"[" else b"}"
-        deep = raw(kind, "x", opening * depth + b"1" + closing * depth)
-        assert reason(kind, deep) == "JSON is nested too deeply"
-        shallow = raw(kind, "x", opening * 100 + b"1" + closing * 100)
+        for depth in (MAX_NESTING, 50_000):
+            deep = raw(kind, "x", opening * depth + b"1" + closing * depth)
+            assert reason(kind, deep) == "JSON is nested too deeply: at most 200 levels are allowed"
+        most = MAX_NESTING - 1  # the record itself is one
+        shallow = raw(kind, "x", opening * most + b"1" + closing * most)
         assert usable(kind, shallow).instance_id == "i"
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_brackets_that_nest_nothing(self, kind: int) -> None:
+        for value in (b"[" + b"[]," * 300 + b"0]", b'"' + b"[" * 300 + b'"', rb'"\"' + b"{" * 300 + b'"'):
+            assert usable(kind, raw(kind, "x", value)).instance_id == "i"
 
 
 #: Texts of `y_proba` that can be used, and what they mean.

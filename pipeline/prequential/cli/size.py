@@ -116,7 +116,7 @@ def lines(workload: Workload, config: Config, found: Sizing) -> Iterator[tuple[s
     )
     busy = found.cores / found.workers
     yield "workers", f"{found.workers:,}, each {busy:.0%} of a core; {figure(found.cores)} cores in all"
-    yield "partitions", f"{found.partitions:,} of each topic; they can't be changed in place"
+    yield "partitions", f"{found.partitions:,} of each topic: at most as many workers can have work"
     yield "memory", (
         f"{shown(found.worker_bytes)} for each worker; {shown(found.state_bytes)} of state in all, "
         f"{figure(found.remembered)} instances remembered"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import fsum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -496,11 +497,11 @@ def _intermediate(states: list[State], alpha: float) -> State:
     """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
 
     (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's
-    reason.
+    reason. Sums are rounded once: how `sum` does depends on the version of Python (3.12 compensates).
     """
     last = len(states) - 1
     weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
-    total = sum(weights)
+    total = fsum(weights)
     values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
     for column in range(len(NAMES)):
         missing = [state.reasons[column] for state in states if state.reasons[column]]
@@ -508,5 +509,5 @@ def _intermediate(states: list[State], alpha: float) -> State:
             reasons[column] = missing[0]
         else:
             parts = (state.values[column] * weight for state, weight in zip(states, weights))
-            values[column] = sum(parts) / total
+            values[column] = fsum(parts) / total
     return State(states[0].n, values, bytes(reasons))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Optional
 
 import msgspec
 from confluent_kafka import Message
+from prequential.topics.decoding import is_deep
+from prequential.topics.messages import MAX_NESTING
 from prequential.translation import pick
 
 #: How Schema Registry's records begin: a zero byte and the id of the schema in 32 bits, big-endian.
@@ -124,10 +126,10 @@ def read_json(content: bytes) -> Any:
     ...
     prequential.ingest.formats.Unreadable: input data was truncated
     """
+    if is_deep(content):
+        raise Unreadable(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
     try:
         return _decode_any(content)
-    except RecursionError:
-        raise Unreadable("JSON is nested too deeply") from None
     except UnicodeDecodeError as error:
         raise Unreadable(f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded") from None
     except msgspec.MsgspecError as error:

@@ -7,13 +7,16 @@ unusable, each record by itself. So bad input and rare forms cost nothing where 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Union
 
 import msgspec
 from prequential.topics.messages import (
     MAX_NAME_BYTES,
+    MAX_NESTING,
     MAX_VALUE_BYTES,
     SUM_SURELY_WITHIN,
     Instance,
@@ -196,14 +199,39 @@ def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
     return False
 
 
+#: Values up to so many bytes are neither too long nor nested too deeply: each level opens and closes.
+_SURELY_SHORT = 2 * MAX_NESTING
+
+
 def _plain(values: Sequence[bytes | None]) -> bool:
-    """Whether characters are bytes (ASCII, no escapes) and no value is too long."""
+    """Whether characters are bytes (ASCII, no escapes) and no value is too long or nested too deeply."""
     text = b"".join(values)  # type: ignore[arg-type]
-    return (
-        text.isascii()
-        and b"\\" not in text
-        and (len(text) <= MAX_VALUE_BYTES or max(map(len, values)) <= MAX_VALUE_BYTES)  # type: ignore[arg-type]
-    )
+    if not text.isascii() or b"\\" in text:
+        return False
+    longest = max(map(len, values), default=0)  # type: ignore[arg-type]
+    if longest <= _SURELY_SHORT:
+        return True
+    return longest <= MAX_VALUE_BYTES and not any(map(is_deep, values))  # type: ignore[arg-type]
+
+
+#: What a bracket does to the depth, by byte; all bytes that are none.
+_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
+_NO_BRACKETS = bytes(byte for byte in range(256) if not _STEPS[byte])
+
+#: A text in JSON, or the rest of a value from a text on that doesn't end.
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+
+
+def is_deep(value: bytes) -> bool:
+    """Whether objects and lists are nested more than `MAX_NESTING` deep.
+
+    >>> is_deep(b"[" * 200 + b"]" * 200), is_deep(b"[" * 201), is_deep(b"[]" * 300)
+    (False, True, False)
+    """
+    if value.count(b"[") + value.count(b"{") <= MAX_NESTING:
+        return False
+    brackets = _TEXT.sub(b"", value).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_NESTING
 
 
 def _lenient(kind: int, value: bytes | None) -> Record:
@@ -237,11 +265,13 @@ _SHORT_INTEGER = 10 ** (MAX_NAME_BYTES - 2)
 
 
 def _check_value(value: bytes) -> None:
-    """Its length, and that all of it is UTF-8: msgspec doesn't look into fields that it passes over."""
+    """Length, depth, and that all of it is UTF-8: msgspec doesn't look into fields that it passes over."""
     if not value.isascii():
         value.decode()
     if len(value) > MAX_VALUE_BYTES:
         raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+    if len(value) > _SURELY_SHORT and is_deep(value):
+        raise ValueError(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
 
 
 def _check_name_lengths(record: Record) -> None:
@@ -268,8 +298,6 @@ def _check_name(field: str, name: str) -> None:
 
 def _sentence(error: Exception) -> str:
     """One line for the `error` header of a dead letter."""
-    if isinstance(error, RecursionError):
-        return "JSON is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded"
     text = " ".join(str(error).split())

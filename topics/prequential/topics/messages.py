@@ -20,6 +20,10 @@ MAX_NAME_BYTES = 256
 #: Longest value of a record, in bytes; Kafka's own default limit of a message is near it.
 MAX_VALUE_BYTES = 1 << 20
 
+#: Deepest nesting of a value's objects and lists. How deep the decoder itself can go depends on the version
+#: of Python, and on how deep the stack is already: this is less than that, and more than records need.
+MAX_NESTING = 200
+
 # msgspec counts characters, the limit is of bytes: this bound is necessary, `prequential.topics.decoding`
 # looks at the bytes where a batch isn't plain ASCII.
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_BYTES)]
