@@ -95,7 +95,7 @@ class Running:
             self._rows = csv.writer(file.open("w", newline="", buffering=1))
             self._rows.writerow(Sample._fields)
         self._pace = 0.0
-        self._phase = ""
+        self._phase = "start"
         self._scrape_every = scrape_every
         self._scraped = self._looked
         if probed:
