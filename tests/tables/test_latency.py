@@ -130,7 +130,7 @@ def test_ten_thousand_usual_streams_take_little_memory() -> None:
 def digest() -> str:
     """Of a fixed script."""
     latencies = run(*values_of(1, 2_000), [500])
-    asked = engine.quantiles, engine.recent_quantiles
+    asked = lived_quantiles, recent_quantiles
     return digest_of(latencies, said=[of(latencies, stream) for stream in range(STREAMS) for of in asked])
 
 
