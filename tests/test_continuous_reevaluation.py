@@ -11,8 +11,9 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, NamedTuple
 
 import pytest
@@ -195,7 +196,7 @@ class TestModelsThatLearn:
 def test_psi_1_is_the_plain_mean(model: str, measure: str) -> None:
     values = bins(model, measure)
     assert len(values) == BINS + 1
-    assert measured()[model, "intermediate"][measure] == sum(values) / len(values)
+    assert measured()[model, "intermediate"][measure] == reduce(add, values) / len(values)
 
 
 def test_a_static_model_has_one_value_in_all_stages() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
@@ -99,7 +100,7 @@ def waiting(shard: Shard) -> tuple[int, int]:
     stream = shard.catalog.by_name["s"]
     model, clock = stream.models["m"], int(shard.catalog.registry.streams.clock[stream.code])
     table = shard.reporter.coverage
-    return int(table.models.waiting[model]), coverage.oldest(table, model, clock)
+    return int(table.models.waiting[model]), coverage.oldest(table, np.array([model]), np.array([clock]))[0]
 
 
 @pytest.mark.parametrize("estimator", ["all", "window:2"])

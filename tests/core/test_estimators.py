@@ -826,7 +826,7 @@ class Latencies:
 
     @property
     def quantiles(self) -> dict[str, int]:
-        return latency.quantiles(self._of, 0)
+        return latency.quantiles(self._of, np.zeros(1, dtype=np.int64))[0]
 
 
 def test_latencies_fall_into_their_bounds() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import fsum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +13,7 @@ from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.details import details_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.label_dependence import LabelDependence
-from prequential.core.mathematics import exp, log
+from prequential.core.mathematics import added, exp, log
 from prequential.core.measures import INDEX, NAMES, REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
@@ -501,7 +500,7 @@ def _intermediate(states: list[State], alpha: float) -> State:
     """
     last = len(states) - 1
     weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
-    total = fsum(weights)
+    total = added(weights)
     values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
     for column in range(len(NAMES)):
         missing = [state.reasons[column] for state in states if state.reasons[column]]
@@ -509,5 +508,5 @@ def _intermediate(states: list[State], alpha: float) -> State:
             reasons[column] = missing[0]
         else:
             parts = (state.values[column] * weight for state, weight in zip(states, weights))
-            values[column] = fsum(parts) / total
+            values[column] = added(parts) / total
     return State(states[0].n, values, bytes(reasons))

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping
 from itertools import islice
-from math import fsum
 from typing import Any, Protocol
 
+from prequential.core.mathematics import added
 from prequential.core.transitions import Transitions
 
 
@@ -62,7 +62,7 @@ class TemporalCorrection:
         """Probabilities by class that add up to 1, of the classes that the model names."""
         given = self.model.predict_proba_one(x)
         corrected = {y: p * self._factor(y) for y, p in given.items()}
-        total = fsum(corrected.values())
+        total = added(corrected.values())
         return {y: p / total for y, p in corrected.items()} if total > 0 else corrected
 
     def predict_one(self, x: Any) -> Any:
