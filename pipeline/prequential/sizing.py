@@ -341,15 +341,7 @@ _SLOTS: Final = 3
 
 def _moments(workload: Workload, config: Config, active: float) -> float:
     """How often a second a shard has something to say: what time makes due, is due for all its streams."""
-    of = config.defaults
-    outcomes = workload.instances * workload.labelled / active
-    found = 0.0
-    if of.emit_every is not None:
-        seconds = of.emit_every / _SECOND
-        found += -math.expm1(-outcomes * seconds) / seconds
-    if of.emit_outcomes is not None:
-        found += outcomes / of.emit_outcomes
-    return found
+    return due(workload.instances * workload.labelled / active, config.defaults)
 
 
 def _one_stream(workload: Workload, config: Config, costs: Costs, busy: float, speed: float) -> float:

@@ -496,7 +496,7 @@ def _intermediate(states: list[State], alpha: float) -> State:
     """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
 
     (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's
-    reason. Sums are rounded once: how `sum` does depends on the version of Python (3.12 compensates).
+    reason.
     """
     last = len(states) - 1
     weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
