@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -116,13 +117,13 @@ class WorkerProcess:
         return self._process.pid
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of an answer of its HTTP endpoint; status 0 if there is none."""
+        """Status and body of an answer of its HTTP endpoint; status 0 if there is none, or not all of it."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=HANGS) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             return error.code, error.read().decode()
-        except (URLError, ConnectionError):
+        except (URLError, ConnectionError, HTTPException):  # the last: it died in the middle of its answer
             return 0, ""
 
     def ready(self) -> bool:
