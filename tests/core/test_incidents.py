@@ -70,6 +70,33 @@ def test_it_recovers_and_is_over_when_it_has_been_quiet() -> None:
     assert found[-1].ts - found[-1].recovered["ts"] >= SOON.quiet
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_before_stays_known_when_blocks_have_swallowed_it(seed: int) -> None:
+    """It breaks at outcome 80, and for so long that the first block is longer than that; then it recovers."""
+    stream = broken(seed, (80, 0.05), (6_000, 0.7), (1_500, 0.05))
+    found = incidents(stream.records())
+    assert [one.status for one in found if one.status != "open"] == ["recovered"]
+    clear = [one for one in found if one.causes[0]["cause"] != "not_clear"]
+    assert all(30 <= one.before["n"] <= 110 and one.before["level"] < 0.3 for one in clear)
+    assert clear[-1].status == "recovered"
+    assert abs(clear[-1].recovered["outcome"] - 6_081) <= 60
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_incidents_of_changes_anywhere(seed: int) -> None:
+    """Also early, and soon after each other: nothing fails, and levels are of outcomes that there were."""
+    rng = random.Random(seed)
+    parts = [(rng.choice([20, 40, 70, 150, 400, 2_000]), rng.choice([0.02, 0.1, 0.5, 0.9])) for _ in range(5)]
+    detectors = (DetectorConfig(), DetectorConfig("adwin"), DetectorConfig("cusum"))
+    for message in incidents(broken(seed, *parts).records(), incidents=SOON, detectors=detectors):
+        for level in (message.before, message.after):
+            low, high = level["interval"]
+            assert 0 <= low <= level["level"] <= high <= 1
+        if message.causes[0]["cause"] != "not_clear":
+            assert message.before["n"] >= 30
+            assert message.after["n"] >= 1
+
+
 def test_a_gradual_recovery_is_one_and_is_said_once() -> None:
     rng = np.random.default_rng(3)
     i = np.arange(12_000) - 6_000

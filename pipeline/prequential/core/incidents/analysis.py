@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.incidents import attribution, change_point
 from prequential.core.incidents.attribution import NOT_CLEAR, Cause, Counts, Names
-from prequential.core.incidents.change_point import Change, Now
+from prequential.core.incidents.change_point import LEAST_BEFORE, Change, Now
 from prequential.core.incidents.history import (
     LATENCIES,
     LATENCY,
@@ -47,14 +47,18 @@ class Found(NamedTuple):
     baselines: dict[str, dict[str, float]]
     #: The first outcome from which on the level is back within its former interval.
     recovered: dict[str, int] | None
+    #: Too few outcomes before the change can still be told from those behind it: all but `recovered` says
+    #: nothing.
+    forgotten: bool
 
 
 class Fixed(NamedTuple):
-    """A change whose place is known already: of which segment it is, at which outcome, and how clear."""
+    """A change whose place is known already: of which segment, at which outcome, how clear, from which level."""
 
     segment: str | None
     outcome: int
     statistic: float
+    before: Level
 
 
 def examine(
@@ -63,14 +67,15 @@ def examine(
     """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
 
     Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
-    changed. A change that is `fixed` is where it was.
+    changed. A change that is `fixed` is where it was; blocks get longer as they age, and where the one with
+    the change has swallowed what was before, the former level is the one that was known.
     """
     first = _first(view.blocks, since)
     if fixed is not None:
         own = _own(view, fixed.segment)
         change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
         change = change._replace(statistic=max(change.statistic, fixed.statistic))
-        return _said(view, own, change, fixed.segment, first)
+        return _said(view, own, change, fixed.segment, first, fixed.before)
     segment, own = None, view.blocks
     change = _change(view, own, first, alarm)
     if not change.clear and view.binary:
@@ -105,11 +110,14 @@ def _own(view: View, segment: str | None) -> Blocks:
     )  # fmt: skip
 
 
-def _said(view: View, own: Blocks, change: Change, segment: str | None, first: int) -> Found:
+def _said(
+    view: View, own: Blocks, change: Change, segment: str | None, first: int, known: Level | None = None
+) -> Found:
     binary, end = view.binary, len(own.n)
     before = phase(own, min(first, change.before), change.before)
-    former = level_of(before, binary)
-    recovered = _recovered(view, own, change, before, former)
+    forgotten = known is not None and before.n < min(LEAST_BEFORE, known.n)
+    former = known if known is not None and forgotten else level_of(before, binary)
+    recovered = _recovered(view, own, change, former)
     last = end if recovered is None else recovered.before
     if not change.clear or last <= change.after:
         last = end
@@ -124,7 +132,7 @@ def _said(view: View, own: Blocks, change: Change, segment: str | None, first: i
     }  # fmt: skip
     if segment is not None:
         causes, baselines = [Cause("segment", 1.0, {"segment": segment})], {}
-    elif change.clear:
+    elif change.clear and not forgotten:
         given = _predictions(view, change, before, after)
         causes = attribution.causes(before, after, binary, view.classes, view.names, given)
         if view.classes:
@@ -135,13 +143,12 @@ def _said(view: View, own: Blocks, change: Change, segment: str | None, first: i
     if not change.clear:
         back = {"outcome": change.outcome, "ts": change.ts}
     return Found(
-        segment, change, former, latter, severity(before, after, binary), causes, ratio, baselines, back
-    )
+        segment, change, former, latter, severity(before, after, binary), causes, ratio, baselines, back,
+        forgotten,
+    )  # fmt: skip
 
 
-def _recovered(
-    view: View, own: Blocks, change: Change, before: Phase, former: Level
-) -> Change | None:
+def _recovered(view: View, own: Blocks, change: Change, former: Level) -> Change | None:
     """The change back: the most likely split of what came behind, if the level is as it was from there on.
 
     It is so where the split is clear, the intervals of the level since and of the level before overlap, and
@@ -156,7 +163,7 @@ def _recovered(
     if since.n < _LEAST_SINCE:
         return None
     level = level_of(since, view.binary)
-    nearer = abs(since.mean - before.mean) < abs(since.mean - between.mean)
+    nearer = abs(since.mean - former.level) < abs(since.mean - between.mean)
     return back if nearer and level.low <= former.high and former.low <= level.high else None
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from prequential.core.incidents import history
 from prequential.core.incidents.history import Blocks
 from prequential.core.incidents.levels import Phase, variance
-from prequential.core.kernel import Floats
+from prequential.core.kernel import Floats, Ints
 
 #: Causes with a smaller share aren't named.
 LEAST_SHARE = 0.1
@@ -95,9 +95,17 @@ def causes(
     left = max(0.0, 1.0 - math.fsum(cause.share for cause in found))
     where = _where(before, after, change, binary, classes, names)
     at = where.detail | {f"{where.cause}_share": where.share} if where is not None else {}
+    mix = _of_segments(before, after, change, classes, names)
+    if mix is not None and predictions is not None and _coverages(*predictions) is not None:
+        found.append(mix._replace(cause="selection", share=mix.share * left))
+        left *= 1.0 - mix.share
+        mix = None
     about = _of_circumstances(before, after, change, binary, names, predictions)
     found += [one._replace(share=one.share * left, detail=one.detail | at) for one in about]
     left *= 1.0 - max((one.share for one in about), default=0.0)
+    if mix is not None:
+        found.append(mix._replace(share=mix.share * left))
+        left *= 1.0 - mix.share
     if where is not None:
         found.append(where._replace(share=where.share * left))
         left *= 1.0 - where.share
@@ -167,11 +175,11 @@ def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float
 def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
     """The level after, were labels as frequent as before: the same measure at the former class ratio.
 
-    None where a class that there was hasn't been seen since.
+    None where a class that there was hasn't been seen since, or none was there.
     """
     some, now = of_labels(before, classes), of_labels(after, classes)
     seen = some.n > 0
-    if (now.n[seen] == 0).any():
+    if not seen.any() or (now.n[seen] == 0).any():
         return None
     return math.fsum(some.n[seen] * now.loss[seen] / now.n[seen]) / math.fsum(some.n)
 
@@ -268,6 +276,17 @@ def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
     return {"version": names.versions[most]} if names.versions[most] else {}
 
 
+def _coverages(then: Counts, now: Counts) -> tuple[float, float] | None:
+    """Shares of predictions with a label before and after; None unless it surely moved."""
+    met0, met1 = math.fsum(then.met), math.fsum(now.met)
+    if not then.expected or not now.expected or not met0 or not met1:
+        return None
+    c0, c1 = min(1.0, met0 / then.expected), min(1.0, met1 / now.expected)
+    pooled = min(1.0, (met0 + met1) / (then.expected + now.expected))
+    error = math.sqrt(pooled * (1 - pooled) * (1 / then.expected + 1 / now.expected))
+    return (c0, c1) if abs(c1 - c0) > max(_SURELY * error, _LEAST_MOVE * c0) else None
+
+
 def _coverage(before: Phase, change: float, binary: bool, then: Counts, now: Counts) -> Cause:
     """What another share of labelled predictions could account for at most, where it surely moved.
 
@@ -275,15 +294,10 @@ def _coverage(before: Phase, change: float, binary: bool, then: Counts, now: Cou
     wrong): the level would be L0·c0/c1 (or (L0 - 1 + c1/c0)·c0/c1). If c1 > c0, those that lacked them then.
     Losses of numbers have no bound: what they could account for is all of it.
     """
-    nothing = Cause("coverage", 0.0, {})
-    met0, met1 = math.fsum(then.met), math.fsum(now.met)
-    if not then.expected or not now.expected or not met0 or not met1:
-        return nothing
-    c0, c1 = min(1.0, met0 / then.expected), min(1.0, met1 / now.expected)
-    pooled = min(1.0, (met0 + met1) / (then.expected + now.expected))
-    error = math.sqrt(pooled * (1 - pooled) * (1 / then.expected + 1 / now.expected))
-    if abs(c1 - c0) <= _SURELY * error or abs(c1 - c0) <= _LEAST_MOVE * c0:
-        return nothing
+    moved = _coverages(then, now)
+    if moved is None:
+        return Cause("coverage", 0.0, {})
+    c0, c1 = moved
     detail = {"before": c0, "after": c1}
     if not binary:
         return Cause("coverage", 1.0, detail)
@@ -291,6 +305,51 @@ def _coverage(before: Phase, change: float, binary: bool, then: Counts, now: Cou
     wrong = before.mean if right else 1 - before.mean
     bound = wrong * (c0 / c1 - 1) if c1 < c0 else (1 - wrong) * (1 - c0 / c1)
     return Cause("coverage", min(1.0, bound / abs(change)), detail)
+
+
+# ---- segments
+
+
+def _of_segments(
+    before: Phase, after: Phase, change: float, classes: int, names: Names
+) -> Cause | None:  # fmt: skip
+    """What other weights of a key's segments account for, of the key with the largest share; None: of none.
+
+    All that comes with segments that weren't there before is explained by them.
+    """
+    keys: dict[str, list[int]] = {}
+    for i, name in enumerate(names.segments):
+        keys.setdefault(name.partition("=")[0], []).append(i)
+    best: Cause | None = None
+    for own in keys.values():
+        columns = np.array([history.column_of_segment(classes, i) for i in own])
+        groups = _of_those(before, columns), _of_those(after, columns)
+        moved = _moved(*(of.n for of in groups))
+        if moved is None:
+            continue
+        share = shift(*groups, new_explains=True) / change
+        if share > 0 and (best is None or share > best.share):
+            most, some, now = moved
+            detail = {"segment": names.segments[own[most]]} if most < len(own) else {}
+            best = Cause("segment", min(1.0, share), {**detail, "before": some, "after": now})
+    return best
+
+
+def _of_those(of: Phase, columns: Ints) -> Groups:
+    """By these columns, losses behind counts; outcomes in none of them are a group, too."""
+    n, loss = of.cells[columns], of.cells[columns + 1]
+    return Groups(np.append(n, of.n - math.fsum(n)), np.append(loss, of.loss - math.fsum(loss)))
+
+
+def _moved(before: Floats, after: Floats) -> tuple[int, float, float] | None:
+    """The group whose weight has moved most, and its weights; None unless it surely has."""
+    n0, n1 = math.fsum(before), math.fsum(after)
+    some, now = before / n0, after / n1
+    most = int(np.argmax(np.abs(now - some)))
+    pooled = (before[most] + after[most]) / (n0 + n1)
+    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n0 + 1.0 / n1))
+    w0, w1 = float(some[most]), float(now[most])
+    return (most, w0, w1) if abs(w1 - w0) > max(_SURELY * error, _LEAST_MOVE * w0) else None
 
 
 # ---- where

@@ -17,6 +17,7 @@ from prequential.core.incidents.analysis import Fixed, View, details, examine, h
 from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
+from prequential.core.incidents.levels import Level
 from prequential.core.kernel import grown
 from prequential.core.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.signals import WRONG
@@ -403,17 +404,19 @@ class Incidents:
         view = self.view(owner)
         known = None
         if state.clear:
-            known = Fixed(state.segment, state.change_point["outcome"], state.statistic)
-            before, after = (state.details[name]["level"] for name in ("before", "after"))
+            former = Level.of(state.details["before"])
+            known = Fixed(state.segment, state.change_point["outcome"], state.statistic, former)
             if state.recovered and not has_relapsed(
-                view, state.segment, state.recovered["outcome"], before, after
+                view, state.segment, state.recovered["outcome"], former.level, state.details["after"]["level"]
             ):
                 return
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         segments = [one["segment"] for one in state.signals if one["segment"]]
         found = examine(view, state.first, state.last["outcome"], known if settled else None, segments)
-        state.statistic, state.segment = found.change.statistic, found.segment
-        state.recovered, state.details = found.recovered, details(found)
+        state.recovered = found.recovered
+        if not found.forgotten:
+            state.statistic, state.segment = found.change.statistic, found.segment
+            state.details = details(found)
 
     def _say(self, owner: int, state: State) -> Incident:
         """The next message about an incident."""

@@ -46,6 +46,12 @@ class Level(NamedTuple):
         """As it stands in messages."""
         return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
 
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> Level:
+        """The level that stands in a message."""
+        low, high = message["interval"]
+        return cls(message["level"], low, high, message["n"])
+
 
 def phase(blocks: Blocks, first: int, last: int) -> Phase:
     """Sums over the blocks from `first` up to `last`, one after the other."""
