@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
-from prequential.calibration.excursions import STEP, exponent
+from prequential.calibration.cuts import cuts_of
+from prequential.calibration.excursions import STEP, Walk, exponent
 from prequential.calibration.rates import (
-    EXCURSIONS,
-    LINE,
-    TABLE,
     Curve,
+    excursions,
+    line,
     scale_of,
+    table,
     value_of,
     with_threshold,
 )
@@ -27,6 +29,7 @@ from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
 from prequential.config import Config, DetectorConfig, StreamConfig, load_config
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.adwin import Settings as Adwin
 from prequential.core.kernel import Floats
 from prequential.files import Source
 from prequential.sequences import Sequence, sequences
@@ -95,18 +98,57 @@ def test_the_exponent_of_excursions_is_that_of_the_walk(keep: float, drift: floa
     values = markov(5, keep, 0.3, 3_200_000)
     found = exponent(values.reshape(-1, STEP).sum(axis=1), drift)
     # The largest eigenvalue of the chain's matrix, tilted, is 1.
-    stay = np.array([[1 - 0.3 * (1 - keep), 0.3 * (1 - keep)], [0.7 * (1 - keep), 1 - 0.7 * (1 - keep)]])
     low, high = 1e-4, 50.0
     for _ in range(100):
         middle = (low + high) / 2
-        tilted = stay * np.exp(middle * (np.array([0.0, 1.0]) - 0.3 - drift))
-        low, high = (middle, high) if abs(np.linalg.eigvals(tilted)).max() < 1 else (low, middle)
+        low, high = (middle, high) if tilted(keep, middle, drift) < 0 else (low, middle)
     assert found == pytest.approx(high, rel=0.1)
+
+
+def tilted(keep: float, theta: float, drift: float = 0.0) -> float:
+    """ln of the largest eigenvalue of the tilted matrix of a chain with 30 % errors: E[exp(θ·S)] by value."""
+    stay = np.array([[1 - 0.3 * (1 - keep), 0.3 * (1 - keep)], [0.7 * (1 - keep), 1 - 0.7 * (1 - keep)]])
+    by_value = stay * np.exp(theta * (np.array([0.0, 1.0]) - 0.3 - drift))
+    return math.log(abs(np.linalg.eigvals(by_value)).max())
+
+
+@pytest.mark.parametrize(("keep", "some"), [(0.0, (2.0, 4.0, 8.0)), (0.8, (24.0, 40.0, 80.0))])
+def test_cuts_are_as_rare_as_large_deviations_of_the_chain(keep: float, some: tuple[float, ...]) -> None:
+    """From one significance to the next, so without the factor that is counted."""
+    values = markov(5, keep, 0.3, 3_200_000)
+    settings = Adwin(0.002, 32, 5, 5, 10)
+    found = cuts_of(settings, Walk(values.reshape(-1, STEP).sum(axis=1), float(values.std())))
+    assert found is not None
+    thetas = [sign * 1e-4 * 1.05**k for sign in (-1, 1) for k in range(235)]
+    logs = [tilted(keep, theta) for theta in thetas]
+
+    def rarity(u: float) -> float:
+        said, longest = 0.0, 12.0  # ln of the longest window, by what it makes of cuts
+        for _ in range(4):
+            level, total = u + math.log(2 * longest), 0.0
+            for n in (2.0 ** (k / 2) for k in range(9, 100)):
+                off = math.sqrt(2 * 0.21 * level / (n - 4)) + 2 / 3 * level / (n - 4)
+                for sign in (-1, 1):
+                    power = n * max(theta * sign * off - one for theta, one in zip(thetas, logs))
+                    if math.log(2 * n) <= longest:
+                        total += max(power, 0.5) ** 1.5 * math.exp(-max(power, 0.0)) / max(n, 32.0)
+            said, longest = -math.log(total), 3.8 - math.log(total)
+        return said
+
+    for before, after in pairwise(some):
+        wanted = rarity(after) - rarity(before)
+        assert found.rarity(after) - found.rarity(before) == pytest.approx(wanted, rel=0.07)
+
+
+def test_values_that_say_nothing_have_no_cuts() -> None:
+    settings = Adwin(0.002, 32, 5, 5, 10)
+    assert cuts_of(settings, Walk(np.zeros(1_000), 0.0)) is None
+    assert cuts_of(settings, Walk(np.arange(100.0), 1.0)) is None
 
 
 def test_a_curve_knows_the_threshold_of_a_rate() -> None:
     none = np.zeros((2, 2))
-    for form, level, kappa in ((LINE, -4.0, 0.1), (EXCURSIONS, -4.0, 0.1), (TABLE, 4.0, 2.5)):
+    for form, level, kappa in ((line, -4.0, 0.1), (excursions, -4.0, 0.1), (table, 4.0, 2.5)):
         curve = Curve(form, level, kappa, none, none, 0, [])
         for rate in (1e-3, 1e-6, 1e-12):
             assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)

@@ -147,10 +147,18 @@ def _cause(cause: dict[str, Any]) -> str:
 
     >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
     'class ratio (90 %): of class b from 10 % to 50 %'
+    >>> _cause({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
+    'which predictions get labels (80 %): of segment region=eu from 70 % to 20 %'
+    >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
+    'segment region=us (90 %): from 20 % to 70 %'
     """
     said = cause_in_words(cause)
     if "before" in cause and "after" in cause:
-        of = f"of class {printable(str(cause['class']))} " if "class" in cause else ""
+        of = "".join(
+            f"of {what} {printable(str(cause[what]))} "
+            for what in ("class", "segment")
+            if what in cause and f"{what}_share" not in cause and cause["cause"] != what
+        )
         said += f": {of}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
     for name in ("segment", "class"):
         if f"{name}_share" in cause:

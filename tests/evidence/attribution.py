@@ -82,6 +82,36 @@ def segment(rng: np.random.Generator) -> Stream:
     return Stream(steps(rng, (SIZE, 0.4)), wrong, segment=np.array(["eu", "us", "asia"])[region].tolist())
 
 
+def segment_mix(rng: np.random.Generator) -> Stream:
+    """Of the region that is hard there is more; nowhere is the model worse than before."""
+    hard = steps(rng, (BEFORE, 0.2), (AFTER, 0.7))
+    return Stream(steps(rng, (SIZE, 0.4)), _wrong_where(rng, hard), segment=_regions(hard))
+
+
+def segment_selection(rng: np.random.Generator) -> Stream:
+    """Of the region that is easy most labels don't come any more."""
+    hard = steps(rng, (SIZE, 0.3))
+    rate = np.where((np.arange(SIZE) < BEFORE) | (hard == 1), 0.9, 0.15)
+    return Stream(
+        steps(rng, (SIZE, 0.4)), _wrong_where(rng, hard), labelled=rng.random(SIZE) < rate,
+        segment=_regions(hard),
+    )  # fmt: skip
+
+
+def new_segment(rng: np.random.Generator) -> Stream:
+    """A region comes that there wasn't, and the model doesn't know it."""
+    new = steps(rng, (BEFORE, 0.0), (AFTER, 0.5))
+    return Stream(steps(rng, (SIZE, 0.4)), _wrong_where(rng, new), segment=_regions(new))
+
+
+def _wrong_where(rng: np.random.Generator, hard: Any) -> Any:
+    return (rng.random(SIZE) < np.where(hard, 0.4, 0.05)).astype(np.int64)
+
+
+def _regions(hard: Any) -> list[str]:
+    return np.array(["eu", "us"])[hard].tolist()
+
+
 def one_class(rng: np.random.Generator) -> Stream:
     """One of three classes isn't recognised any more."""
     label = rng.choice(3, SIZE, p=[0.5, 0.3, 0.2])
@@ -114,6 +144,9 @@ SCENARIOS = {
     "coverage": Scenario(coverage, "coverage", {}, {}),
     "selection": Scenario(selection, "selection", {}, {}),
     "segment": Scenario(segment, "segment", {"segments": ("region",)}, {"segment": "region=eu"}),
+    "segment_mix": Scenario(segment_mix, "segment", {"segments": ("region",)}, {}),
+    "segment_selection": Scenario(segment_selection, "selection", {"segments": ("region",)}, {}),
+    "new_segment": Scenario(new_segment, "segment", {"segments": ("region",)}, {}),
     "class": Scenario(one_class, "class", {}, {"class": "c"}),
     "model_version": Scenario(model_version, "model_version", {}, {"version": "v2"}),
     "nothing": Scenario(nothing, "not_clear", {}, {}),
@@ -136,7 +169,7 @@ def is_right(scenario: Scenario, message: Incident) -> bool:
 def main(arguments: list[str]) -> None:
     """Print the table."""
     seeds = int(arguments[0]) if arguments else 100
-    print(f"{'changed':<14}{'incidents':>10}{'opened':>8}{'last':>6}{'off by':>8}  other causes first")
+    print(f"{'changed':<18}{'incidents':>10}{'opened':>8}{'last':>6}{'off by':>8}  other causes first")
     for name, scenario in SCENARIOS.items():
         if arguments[1:] and name not in arguments[1:]:
             continue
@@ -147,7 +180,7 @@ def main(arguments: list[str]) -> None:
         other = Counter(
             found[-1].causes[0]["cause"] for found in runs if not is_right(scenario, found[-1])
         )
-        print(f"{name:<14}{len(runs):>10}{opened:>8}{last:>6}{off:>8.0f}  {dict(other) or ''}", flush=True)
+        print(f"{name:<18}{len(runs):>10}{opened:>8}{last:>6}{off:>8.0f}  {dict(other) or ''}", flush=True)
 
 
 if __name__ == "__main__":

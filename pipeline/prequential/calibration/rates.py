@@ -5,24 +5,28 @@ where they can be, and rarer ones extrapolated. Of Page-Hinkley and CUSUM on the
 watch the excursions of a random walk with a drift downwards, there are C·(e^w - 1 - w) outcomes between
 alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then
 exponential; κ is known from sums of their values (`excursions`). Of Page-Hinkley on the default ratio there
-is a table of c, by which sums of its errors vary. Elsewhere ln(rate) is taken for a line: of ADWIN, whose
-threshold is a significance δ, over ln δ.
+is a table of c, by which sums of its errors vary. Of ADWIN on the outcomes' own losses, whose threshold is
+a significance δ, theory says how rates fall with it (`cuts`), up to a factor that is counted. Elsewhere
+ln(rate) is taken for a line, over ln δ where that is the threshold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
+from prequential.calibration.cuts import Cuts, cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.adwin import Settings
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
@@ -48,8 +52,8 @@ _LOOK = 1 << 19
 #: wanted, or up to so many alarms in all: the curve through them is then known to a tenth.
 _POINTS, _LEAST_ALARMS = 6, 40
 
-#: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and through
-#: which a line is laid elsewhere.
+#: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and that say
+#: how often cuts come, and through which a line is laid elsewhere.
 _OF_LEVEL, _NEAREST = 2, 4
 
 #: Fewer alarms than this say nothing of a rate.
@@ -68,10 +72,11 @@ _SMALL, _LARGE = 1e-4, 40.0
 
 #: (2, 2)
 Matrix = npt.NDArray[np.float64]
+_NONE: Matrix = np.zeros((2, 2))
 
 
-#: Forms of curves.
-LINE, EXCURSIONS, TABLE = range(3)
+#: g(κ, u), and its derivative by κ.
+Form = Callable[[float, float], tuple[float, float]]
 
 
 class Point(NamedTuple):
@@ -84,8 +89,8 @@ class Point(NamedTuple):
 class Curve(NamedTuple):
     """Alarms of one detector on one sequence: ln(alarms per outcome) = level - g(κ, u)."""
 
-    #: Whether g is that of excursions, ln(e^w - 1 - w) with w = κ·u, or w itself, or the table's with κ as c.
-    form: int
+    #: g: `line`, `excursions` or `table`; of cuts κ times their rarity.
+    form: Form
     level: float
     kappa: float
     #: Variances of level and κ: what is due to chance in the streams that were made; and with it what is due
@@ -98,17 +103,17 @@ class Curve(NamedTuple):
 
     def rate(self, u: float) -> float:
         """Alarms per outcome."""
-        return math.exp(min(self.level - _form(self.form, self.kappa, u)[0], 0.0))
+        return math.exp(min(self.level - self.form(self.kappa, u)[0], 0.0))
 
     def at(self, rate: float) -> float:
         """The u of a rate."""
         wanted = self.level - math.log(rate)
         low, high = 0.0, 1.0
-        while _form(self.form, self.kappa, high)[0] < wanted:
+        while self.form(self.kappa, high)[0] < wanted:
             high *= 2.0
         for _ in range(100):
             middle = 0.5 * (low + high)
-            if _form(self.form, self.kappa, middle)[0] < wanted:
+            if self.form(self.kappa, middle)[0] < wanted:
                 low = middle
             else:
                 high = middle
@@ -116,23 +121,29 @@ class Curve(NamedTuple):
 
     def spread(self, u: float) -> float:
         """Standard deviation of ln(rate)."""
-        x = np.array([1.0, -_form(self.form, self.kappa, u)[1]])
+        x = np.array([1.0, -self.form(self.kappa, u)[1]])
         return math.sqrt(max(float(x @ self.variance @ x), float(x @ self.counted @ x)))
 
 
-def _form(form: int, kappa: float, u: float) -> tuple[float, float]:
-    """g(κ, u), and its derivative by κ.
+def line(kappa: float, u: float) -> tuple[float, float]:
+    """κ·u."""
+    return kappa * u, u
 
-    >>> _form(LINE, 2.0, 3.0), _form(EXCURSIONS, 2.0, 3.0)[0] == math.log(math.expm1(6.0) - 6.0)
-    ((6.0, 3.0), True)
+
+def table(kappa: float, u: float) -> tuple[float, float]:
+    """The table's of Page-Hinkley on the default ratio, with κ as c."""
+    above = (1.0 + _SMALL) * kappa
+    whole = ratio_log(kappa, u)
+    return whole, (ratio_log(above, u) - whole) / (above - kappa)
+
+
+def excursions(kappa: float, u: float) -> tuple[float, float]:
+    """ln(e^w - 1 - w) with w = κ·u.
+
+    >>> excursions(2.0, 3.0)[0] == math.log(math.expm1(6.0) - 6.0)
+    True
     """
     w = kappa * u
-    if form == LINE:
-        return w, u
-    if form == TABLE:
-        above = (1.0 + _SMALL) * kappa
-        whole = ratio_log(kappa, u)
-        return whole, (ratio_log(above, u) - whole) / (above - kappa)
     if w < _SMALL:
         return (math.log(0.5 * w * w) if w > 0.0 else -math.inf), 2.0 / kappa
     if w > _LARGE:
@@ -236,7 +247,8 @@ def curves(
         says = parse_signal(detector.signal)
         # Values that are an outcome's own make a walk; those of a memory go up and down more slowly than
         # excursions do.
-        walks_at_random = DETECTORS[detector.detector].drift and not says.errors and not says.estimator
+        own = not says.errors and not says.estimator
+        walks_at_random = own and DETECTORS[detector.detector].drift
         curve = None
         if longest > most and points and kind_of(detector, WRONG) == RATIO and not past.numbers:
             walks = [streams.walk(DetectorConfig(), each) for _ in range(REPLICATES)]
@@ -244,6 +256,9 @@ def curves(
         elif longest > most and points and walks_at_random:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_excursions(detector, points, walks, each)
+        elif longest > most and points and detector.detector == "adwin" and own:
+            walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
+            curve = _of_cuts(detector, points, walks, each, longest)
         found.append(curve or _of_line(points[-_NEAREST:], points, each * REPLICATES))
     return found
 
@@ -309,7 +324,7 @@ def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) ->
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
     level, kappa, counted, variance = _fit(usable, outcomes)
-    return Curve(LINE, level, kappa, counted, variance, outcomes, list(points))
+    return Curve(line, level, kappa, counted, variance, outcomes, list(points))
 
 
 def _of_table(points: Sequence[Point], walks: Sequence[Walk], mean: float, each: int) -> Curve | None:
@@ -319,7 +334,7 @@ def _of_table(points: Sequence[Point], walks: Sequence[Walk], mean: float, each:
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
         return None
     variance = np.diag([0.0, float(np.var(spreads, ddof=1))])
-    return Curve(TABLE, 0.0, spread, variance / len(walks), variance, each * len(walks), list(points))
+    return Curve(table, 0.0, spread, variance / len(walks), variance, each * len(walks), list(points))
 
 
 def _of_excursions(
@@ -332,16 +347,55 @@ def _of_excursions(
     whole = Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
     kappas = np.array([kappa_of(detector, walk) for walk in (whole, *walks)])
     kappas = np.maximum(kappas, _SMALL / usable[-1].u / 10.0)
-    counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
-    levels = []
-    for kappa, alarms, outcomes in zip(
-        kappas, (counts.sum(), *counts.sum(axis=0)), (each * len(walks), *[each] * len(walks))
-    ):
-        expected = outcomes * sum(math.exp(-_form(EXCURSIONS, float(kappa), one.u)[0]) for one in usable)
-        levels.append(math.log(max(float(alarms), 0.5) / expected))
+    levels = _levels(usable, [partial(excursions, kappa) for kappa in kappas.tolist()], each)
     variance = np.cov(np.array(levels[1:]), kappas[1:])
     counted, made = variance / len(walks), each * len(walks)
-    return Curve(EXCURSIONS, levels[0], float(kappas[0]), counted, variance, made, list(points))
+    return Curve(excursions, levels[0], float(kappas[0]), counted, variance, made, list(points))
+
+
+def _of_cuts(
+    detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int, longest: float
+) -> Curve | None:
+    """With the rarity of cuts of walks; through the rarest points with alarms. κ is 1.
+
+    The κ of a walk is what its rarity is, of that of all, at the threshold that is wanted.
+    """
+    usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
+    settings = Settings(*DETECTORS[detector.detector].configured(detector.params))
+    whole = Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
+    found = [one for one in (cuts_of(settings, walk) for walk in (whole, *walks)) if one is not None]
+    if not usable or len(found) <= len(walks):
+        return None
+
+    def of(cuts: Cuts) -> Form:
+        def form(kappa: float, u: float) -> tuple[float, float]:
+            rarity = cuts.rarity(u)
+            return kappa * rarity, rarity
+
+        return form
+
+    forms = [of(cuts) for cuts in found]
+    levels = _levels(usable, [partial(form, 1.0) for form in forms], each)
+    u = Curve(forms[0], levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
+    rarities = np.array([cuts.rarity(u) for cuts in found])
+    variance = np.cov(np.array(levels[1:]), rarities[1:] / rarities[0])
+    counted, made = variance / len(walks), each * len(walks)
+    return Curve(forms[0], levels[0], 1.0, counted, variance, made, list(points))
+
+
+def _levels(
+    usable: Sequence[Point], forms: Sequence[Callable[[float], tuple[float, float]]], each: int
+) -> list[float]:
+    """Levels by the alarms at these points: of all replicates together, and of each."""
+    counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
+    replicates = counts.shape[1]
+    levels = []
+    for form, alarms, outcomes in zip(
+        forms, (counts.sum(), *counts.sum(axis=0)), (each * replicates, *[each] * replicates)
+    ):
+        expected = outcomes * sum(math.exp(-form(one.u)[0]) for one in usable)
+        levels.append(math.log(max(float(alarms), 0.5) / expected))
+    return levels
 
 
 def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:

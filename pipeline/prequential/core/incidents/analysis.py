@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A change whose place is known already: of which segment, at which outcome, how clear, from which level."""
+    """A change whose place is known already: of which segment, where, how clear, and the level before."""
 
     segment: str | None
     outcome: int
