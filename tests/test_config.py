@@ -133,7 +133,8 @@ class TestDefaults:
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
                      versions_per_model: 7}
             http: {host: 0.0.0.0, port: 0, measures: [auc, r2], token: t,
-                   tls_certificate: c, tls_key: k}
+                   tls_certificate: c, tls_key: k, stages: [final], estimators: ["fading:1"],
+                   segments: false}
             worker: {group: g, instance_id: "env:POD", session_timeout: 6s, grace: 1ms, commit_every: 2ms,
                      snapshot_every: 3ms, quarantine_after: 7}
             """,
@@ -158,7 +159,9 @@ class TestDefaults:
             incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
-        assert config.http == HttpConfig("0.0.0.0", 0, ("auc", "r2"), "t", "c", "k")
+        assert config.http == HttpConfig(
+            "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), False, "t", "c", "k"
+        )
         assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7)
         for section, default in (
             (config.defaults, StreamConfig()), (config.limits, Limits()),
@@ -374,6 +377,9 @@ WRONG = [
     ("http: {host: 5}", 1, ["http.host: 5", "a string"]),
     ("http:\n  measures: [kappa, f2]", 2, ["http.measures", "unknown measure 'f2'; known: error"]),
     ("http: {measures: [kappa, kappa]}", 1, ["http.measures", "a list without repeats"]),
+    ("http: {stages: [bins]}", 1, ["http.stages: no stream has 'bins'; configured: initial, f"]),
+    ("http:\n  estimators: ['window:7']", 2, ["http.estimators: no stream has 'window:7'; configured"]),
+    ("http: {segments: 7}", 1, ["http.segments"]),
     ("http: {measures: kappa}", 1, ["http.measures: 'kappa'", "a list"]),
     ("limits: {models_per_stream: 0}", 1, ["limits.models_per_stream: 0", "from 1"]),
     ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 65535"]),

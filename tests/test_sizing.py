@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.cli.main import main
-from prequential.config import Config, StreamConfig
+from prequential.config import Config, HttpConfig, StreamConfig
 from prequential.core.merge import Batch
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
@@ -202,11 +202,17 @@ def test_messages_state_and_series_are_those_of_the_engine(keys: tuple[str, ...]
     assert shard.snapshot_size == pytest.approx(state(workload, config), rel=0.15)
     runner: Any = SimpleNamespace(shard=shard, recovering=False, partition=0, statistics=ShardStatistics())
     fetcher: Any = SimpleNamespace(ends={})
-    text = Exporter(config, fetcher, {0: runner}).text(lambda question: question())
-    series = sum(not line.startswith("#") for line in text.splitlines())
-    found = size(workload, config, partitions=1, workers=1)
-    assert series == pytest.approx(found.series, rel=0.1)
-    assert len(text) == pytest.approx(found.scrape_bytes, rel=0.15)
+    few = HttpConfig(stages=("final",), estimators=("window:1000",), segments=False)
+    series, bytes_, expected = [], [], []
+    for http in (HttpConfig(), few):
+        shown = replace(config, http=http)
+        text = Exporter(shown, fetcher, {0: runner}).text(lambda question: question())
+        series.append(sum(not line.startswith("#") for line in text.splitlines()))
+        bytes_.append(len(text))
+        expected.append(size(workload, shown, partitions=1, workers=1))
+    assert series[0] == pytest.approx(expected[0].series, rel=0.1)
+    assert bytes_[0] == pytest.approx(expected[0].scrape_bytes, rel=0.15)
+    assert series[0] - series[1] == pytest.approx(expected[0].series - expected[1].series, rel=0.1)
 
 
 # ---- the command

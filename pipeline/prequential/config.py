@@ -328,11 +328,32 @@ class HttpConfig:
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
         "r2",
     )  # fmt: skip
+    #: Stages and estimators whose measures, comparisons and alarms become series; None: all of them.
+    stages: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    #: Whether segments have series, too.
+    segments: bool = True
     #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
     token: str | None = field(default=None, repr=False)
     #: PEM files; with both, it is HTTPS.
     tls_certificate: str | None = None
     tls_key: str | None = None
+
+    def shows_stage(self, stage: str) -> bool:
+        """Whether a stage has series; `bins` stands for each bin, of two compared stages both must have them.
+
+        >>> http = HttpConfig(stages=("final", "bins"))
+        >>> [http.shows_stage(stage) for stage in ("final", "bin:2", "initial", "initial/final")]
+        [True, True, False, False]
+        """
+        shown = self.stages
+        return shown is None or all(
+            one in shown or (one.startswith("bin:") and "bins" in shown) for one in stage.split("/")
+        )
+
+    def shows_estimator(self, estimator: str) -> bool:
+        """Whether an estimator has series."""
+        return self.estimators is None or estimator in self.estimators
 
 
 @dataclass(frozen=True)

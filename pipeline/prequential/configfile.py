@@ -188,7 +188,7 @@ class _Reader:
             defaults=defaults,
             streams=streams,
             limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
-            http=self._section(sections.get("http"), "http", HttpConfig(), _HTTP),
+            http=self._http(sections.get("http"), (defaults, *streams.values())),
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
             files={
                 name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
@@ -196,6 +196,16 @@ class _Reader:
             },
             ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
         )
+
+    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:
+        found: HttpConfig = self._section(node, "http", HttpConfig(), _HTTP)
+        for key in ("stages", "estimators"):
+            known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
+            for name in getattr(found, key) or ():
+                if name not in known:
+                    child = self._mapping(node, "http", None)[key]
+                    self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")
+        return found
 
     def mappings(
         self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
@@ -660,7 +670,9 @@ _WORKER: dict[str, Parser] = {
 
 _HTTP: dict[str, Parser] = {
     "host": _text, "port": _port, "measures": _list_of(_measure, empty=True), "token": _optional(_text),
-    "tls_certificate": _optional(_text), "tls_key": _optional(_text),
+    "tls_certificate": _optional(_text), "tls_key": _optional(_text), "segments": _flag,
+    "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
+    "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
 }  # fmt: skip
 
 #: Periods within one horizon, at most: each has sums of its own.

@@ -210,21 +210,27 @@ def exposition(
     workload: Workload, config: Config, costs: Costs, partitions: int, workers: int
 ) -> tuple[float, float]:
     """Samples at all `/metrics` together, and the bytes of their lines."""
-    counted = shape(workload, config)
+    counted, http = shape(workload, config), config.http
+    estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
+    kept = [one for one in config.defaults.evaluated_stages if http.shows_stage(one)]
+    bins = len([one for one in kept if one.startswith("bin:")]) if "bins" in config.defaults.stages else 0
+    others = [one for one in config.defaults.stages if one != "bins" and http.shows_stage(one)]
+    stages = len(others) + bins
     signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
-    of_subject = counted.stages * counted.estimators * counted.measures + counted.kept * signals
+    of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
     of_model = costs.model_series + counted.kept * costs.stage_series
-    of_pair = float(counted.kept * counted.losses)
-    of_pair *= costs.pair_series + costs.pair_estimator_series * counted.estimators
+    of_pair = float(len(kept) * counted.losses)
+    of_pair *= costs.pair_series + costs.pair_estimator_series * len(estimators)
     plain = costs.stream_series + counted.models * (of_model + of_subject)
-    in_segments = counted.models * counted.values * of_subject
-    pairs = counted.pairs * (1 + counted.values) * of_pair
+    values = counted.values * http.segments
+    in_segments = counted.models * values * of_subject
+    pairs = counted.pairs * (1 + values) * of_pair
     samples = workload.streams * (plain + in_segments + pairs)
     size_of = workload.streams * (
         plain * costs.line_bytes + in_segments * costs.segment_line_bytes + pairs * costs.pair_line_bytes
     )
-    others = partitions * costs.shard_series + workers * costs.worker_series
-    return samples + others, size_of + others * costs.line_bytes
+    of_workers = partitions * costs.shard_series + workers * costs.worker_series
+    return samples + of_workers, size_of + of_workers * costs.line_bytes
 
 
 #: Partitions for each worker: growing them stops all workers, so there is room for four times as many.

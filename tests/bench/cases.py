@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from prequential.config import StreamConfig
+from prequential.config import DetectorConfig, StreamConfig
+from prequential.core.detectors import DETECTORS
 
 #: The case that peers know, too; others are compared with it.
 PLAIN: Final = "plain"
@@ -35,6 +36,12 @@ _SEGMENTS = {"region": 5, "device": 3}
 #: hour has at six a second. (With event time as slow as that, messages of each second would be all there is.)
 _PERIOD = 2_000
 
+#: Ten: one of each but `harm`, which needs an objective, and the default ratio.
+_DETECTORS = (
+    *(DetectorConfig(name) for name in DETECTORS if name != "harm"),
+    DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
+)
+
 CASES: Final[Mapping[str, Case]] = {
     PLAIN: Case(),
     "y_proba": Case(probabilities=True),
@@ -44,4 +51,6 @@ CASES: Final[Mapping[str, Case]] = {
     "regression": Case(StreamConfig(task="regression"), numbers=True),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
     "comparisons": Case(models=5),
+    "undetected": Case(StreamConfig(detectors=())),
+    "detectors": Case(StreamConfig(detectors=_DETECTORS)),
 }

@@ -274,6 +274,28 @@ class TestSeries:
         assert not names & {"prequential_accuracy", "prequential_error", "prequential_mae"}
         assert "prequential_outcomes_total" in names
 
+    @examples(20)
+    @given(st.integers(0, 1 << 32), st.sampled_from([None, "stages", "estimators"]), st.booleans())
+    def test_only_what_is_wanted_of_sequences(self, seed: int, key: str | None, segments: bool) -> None:
+        """Whatever has a stage, an estimator or a segment that isn't wanted is left out, and nothing else."""
+        world = random_world(random.Random(seed), 200, 2)
+        shard, _ = lived(world)
+        names = {} if key is None else {key: getattr(world.config.defaults, key)[:1]}
+        http = HttpConfig(segments=segments, **names)
+
+        def is_shown(key: tuple[str, frozenset[tuple[str, str]]]) -> bool:
+            name, labels = key[0], dict(key[1])
+            stage, estimator = labels.get("stage"), labels.get("estimator")
+            if name != "prequential_outcomes_total" and stage is not None and not http.shows_stage(stage):
+                return False
+            if estimator is not None and not http.shows_estimator(estimator):
+                return False
+            return segments or "segment" not in labels
+
+        every = exported(replace(world.config, http=HttpConfig()), shard)
+        wanted = {sample: value for sample, value in every.items() if is_shown(sample)}
+        assert exported(replace(world.config, http=http), shard) == wanted
+
     def test_a_shard_that_is_restored_isnt_shown(self) -> None:
         shard, _ = lived(steady(60))
         found = samples(exporter(shard.config, shard, recovering=True).text(at_once))

@@ -70,9 +70,12 @@ _PATIENCE: Final = 1_800.0
 #: Share of the capacity that still comes while the worker catches up after the overload.
 _TRICKLE: Final = 0.1
 
-#: Seconds between two scrapes of `/metrics`, and the measures that they show: 2,000 streams say much.
+#: Seconds between two scrapes of `/metrics`, and what they show: all that 2,000 streams have to say is more
+#: than Prometheus should read.
 _SCRAPE_SECONDS: Final = 60.0
-_MEASURES: Final = ("accuracy", "kappa")
+_SHOWN: Final[dict[str, Any]] = {
+    "measures": ["accuracy", "kappa"], "stages": ["final"], "estimators": ["window:1000"], "segments": False,
+}  # fmt: skip
 
 #: Settings of streams. What grows with time comes to rest within the warm-up: what is settled or expired is
 #: forgotten, and each stream has drifted. (Histories for incidents are full after 430 outcomes: `--fill`.)
@@ -86,6 +89,7 @@ _STREAMS: Final[dict[str, Any]] = {
         {"detector": "adwin", "signal": "error"},
     ],
 }
+
 
 class Verdict(NamedTuple):
     """One bar."""
@@ -251,7 +255,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
     load = Load(args.streams, drift_every=_WARM_UP * args.minutes * 60, drift_for=args.minutes * 3)
     observed = {name_of(stream) for stream in range(0, args.streams, max(1, args.streams // _OBSERVED))}
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    config = write_config(folder, kafka, defaults=_STREAMS, http={"measures": list(_MEASURES)})
+    config = write_config(folder, kafka, defaults=_STREAMS, http=_SHOWN)
     found: list[Verdict] = []
     facts: dict[str, Any] = {"streams": args.streams, "minutes": args.minutes}
     with ExitStack() as stack:

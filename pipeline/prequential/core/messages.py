@@ -231,14 +231,19 @@ class Reporter:
                 message.coverage = coverage
             yield message
 
-    def estimates(self, rows: Sequence[int]) -> Iterator[Estimate]:
-        """What messages about these subjects would say of their estimators now; nothing is noted of it."""
+    def estimates(
+        self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
+    ) -> Iterator[Estimate]:
+        """What messages about these subjects would say of their estimators now; nothing is noted of it.
+
+        Of lines that are `shown`.
+        """
         states = self._states(rows)
         for row in rows:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in self._lines(row, about, stream):
+            for line in filter(shown, self._lines(row, about, stream)):
                 state = _state(states[row], line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details)

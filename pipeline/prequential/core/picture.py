@@ -62,8 +62,8 @@ def needs_sums(measures: frozenset[str]) -> bool:
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
-def parts(shard: Shard, *, scored: bool) -> Iterator[Part]:
-    """Parts that are all of it now, each small enough to be copied at once.
+def parts(shard: Shard, *, scored: bool, segments: bool = True) -> Iterator[Part]:
+    """Parts that are all of it now, each small enough to be copied at once; with `segments` or without.
 
     A subject isn't divided: it is the least that a part can be, however large its windows are.
     """
@@ -73,7 +73,11 @@ def parts(shard: Shard, *, scored: bool) -> Iterator[Part]:
     costs = subjects.stages[:count] * each[subjects.plan[:count]] + _SUBJECT
     costs += standings.costs(shard.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
-    for rows in _divided(np.arange(1, count), costs):
+    wanted = np.arange(1, count)
+    if not segments:
+        of_segment = (one is not None and one.segment is not None for one in catalog.subjects[1:])
+        wanted = wanted[~np.fromiter(of_segment, dtype=bool, count=count - 1)]
+    for rows in _divided(wanted, costs):
         yield Part(rows, nothing)
     models = 1 + np.flatnonzero(subjects.kind[1:count] == MODEL)
     of_models = reporter.coverage.models.cohorts[models] * _COHORT + _SUBJECT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prequential.config import HttpConfig
 from prequential.core.catalog import Catalog
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED
 from prequential.core.comparisons.standings import Standing
@@ -35,8 +36,8 @@ FAMILIES = (
 _VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
 
 
-def add(families: dict[str, Family], catalog: Catalog, standing: Standing) -> int:
-    """Add a pair's samples in one stage, by one loss; returns how many."""
+def add(families: dict[str, Family], catalog: Catalog, standing: Standing, http: HttpConfig) -> int:
+    """Add a pair's samples in one stage, by one loss, of the estimators that are shown; returns how many."""
     about = standing.a
     segment = {"segment": about.segment} if about.segment else {}
     where = labels(
@@ -59,6 +60,8 @@ def add(families: dict[str, Family], catalog: Catalog, standing: Standing) -> in
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])
     for estimator, statistics in standing.statistics.items():
+        if not http.shows_estimator(estimator):
+            continue
         of = f'{where},estimator="{estimator}"'
         for name in ("difference", "q"):
             if name in statistics:

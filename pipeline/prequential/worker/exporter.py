@@ -13,13 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config import Config
+from prequential.config import Config, HttpConfig
 from prequential.confignames import margin
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.latency import BOUNDS
 from prequential.core.measures import INDEX
+from prequential.core.messages import Line
 from prequential.core.picture import Part, Picture
 from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
@@ -169,14 +170,14 @@ class Exporter:
         self._config = config
         self._fetcher = fetcher
         self._runners = runners
-        self._measures = frozenset(config.http.measures)
+        self._http = config.http
         objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
-        asked = self._measures.union(*(one.bounds for one in objectives))
+        asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))
         self._scored = picture.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
-        scrape = _Scrape(self._measures)
+        scrape = _Scrape(self._http)
         found: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in found:
             for part in parts:
@@ -192,7 +193,7 @@ class Exporter:
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
         return [
-            (runner, list(picture.parts(runner.shard, scored=self._scored)))
+            (runner, list(picture.parts(runner.shard, scored=self._scored, segments=self._http.segments)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -237,8 +238,9 @@ class Exporter:
 class _Scrape:
     """One scrape: families, to which what is said of one picture after the other is added."""
 
-    def __init__(self, measures: frozenset[str]) -> None:
-        self._measures = measures
+    def __init__(self, http: HttpConfig) -> None:
+        self._http = http
+        self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
         self._written = 0
         kinds = [
@@ -262,7 +264,8 @@ class _Scrape:
             if about is not None:
                 self._counts(taken, about)
         for standing in standings(taken.pairs):
-            self._pause(compared.add(self.families, taken.catalog, standing))
+            if self._http.shows_stage(standing.stage):
+                self._pause(compared.add(self.families, taken.catalog, standing, self._http))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
 
@@ -275,6 +278,9 @@ class _Scrape:
 
     # ---- sequences
 
+    def _is_shown(self, line: Line) -> bool:
+        return self._http.shows_stage(line.stage) and self._http.shows_estimator(line.estimator)
+
     def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
         """The measures of a stream that are shown."""
         if measures not in self._shown:
@@ -286,7 +292,7 @@ class _Scrape:
     def _estimates(self, taken: Picture) -> None:
         streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
         partition = taken.catalog.partition
-        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows):
+        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows, self._is_shown):
             stream = streams[about.stream]
             of = {"segment": about.segment} if about.segment else {}
             where = labels(
@@ -366,6 +372,8 @@ class _Scrape:
             of_stage = f'{where},stage="{stage}"'
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
+            if not self._http.shows_stage(stage):
+                continue
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:

@@ -14,7 +14,7 @@ const CAUSES = {
   coverage: "another share of predictions gets labels",
   label_latency: "labels take longer or shorter than before",
   selection: "those with labels aren't like those before",
-  segment: "one segment, rather than all: it got worse, or there is more or less of it",
+  segment: "one segment, rather than all",
   class: "one class, rather than all",
   model_version: "the model's version changed",
   not_clear: "nothing stands out",
