@@ -137,6 +137,24 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
+class Records(np.ndarray):
+    """A table that is one array; its columns are attributes, as those of `numpy.recarray`.
+
+    Which looks at each attribute in Python before it is one of the array's own: three times the cost.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.dtype.fields
+        if fields is None or name not in fields:
+            raise AttributeError(f"{type(self).__name__} has no column {name!r}")
+        return self.view(np.ndarray)[name]
+
+
+def as_records(rows: Any) -> Any:
+    """Structured rows as a table."""
+    return rows.view(Records)
+
+
 def records(schema: type[Table], rows: int) -> Table:
     """A table of zeros with the schema's columns as fields of records, row by row in memory.
 
@@ -153,8 +171,8 @@ def records(schema: type[Table], rows: int) -> Table:
     (array([0, 7, 0]), 3)
     """
     fields = [(name, _ELEMENTS[_name(kind)]) for name, kind in schema.__annotations__.items()]
-    dtype = np.dtype(fields, align=True)
-    return cast(Table, np.zeros(rows, dtype=dtype).view(np.recarray))
+    dtype = np.dtype((np.record, np.dtype(fields, align=True)))
+    return cast(Table, as_records(np.zeros(rows, dtype=dtype)))
 
 
 def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
@@ -179,7 +197,8 @@ def _name(annotation: Any) -> str:
 def columns_of(table: Any) -> dict[str, Any]:
     """A table's columns by name."""
     if isinstance(table, np.ndarray):
-        return {name: table[name] for name in table.dtype.names or ()}
+        rows = table.view(np.ndarray)
+        return {name: rows[name] for name in table.dtype.names or ()}
     return dict(zip(table._fields, table))
 
 
@@ -227,7 +246,7 @@ def of_rows(table: Table, rows: Ints) -> Table:
     if isinstance(table, np.ndarray):
         some = np.zeros(table.shape, table.dtype)
         some[rows] = table[rows]
-        return cast(Table, some.view(np.recarray))
+        return cast(Table, as_records(some))
     columns = []
     for column in table:
         some = np.zeros(column.shape, column.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from prequential.core.kernel import Ints, Ints32, taken
+from prequential.core.kernel import Ints, Ints32, as_records, taken
 from prequential.core.outcomes import OUTCOME, Log
 
 #: Stages of a subject, at most: rows are sorted by subject and stage in one number.
@@ -35,7 +35,7 @@ class Past:
             return
         keys = np.concatenate(self._keys)
         order = np.argsort(keys, kind="stable")
-        rows: Any = np.concatenate(cast(Any, self._rows))[order].view(np.recarray)
+        rows: Any = as_records(np.concatenate(cast(Any, self._rows))[order])
         keys = keys[order]
         self._keys, self._rows = [keys], [rows]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -19,7 +19,7 @@ from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, new_events
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints, Ints32, columns_of, grown, kernel
+from prequential.core.kernel import Ints, Ints32, as_records, columns_of, grown, kernel
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
@@ -535,7 +535,7 @@ class _Restoring:
         table: Any = np.zeros(len(next(iter(columns.values()))), dtype=empty.dtype)
         for field, column in columns.items():
             table[field] = column
-        return table.view(np.recarray)
+        return as_records(table)
 
     def _move_columns(self, store: Store, dump: ids.Dump) -> None:
         """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
