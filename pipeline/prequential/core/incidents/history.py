@@ -34,6 +34,9 @@ from prequential.core.streams import Subjects
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16
 
+#: Classes that there are columns for from the first outcome on.
+_LEAST_CLASSES = 2
+
 #: Segments of a model with columns of their own, the first ones that have outcomes.
 MOST_SEGMENTS = 64
 
@@ -142,6 +145,8 @@ def with_room(history: History) -> History:
     """The history with what the owner lacked at which `follow` stopped."""
     owners, notes = history.owners, history.notes
     owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
+    if owners.kind[owner] == WRONG:
+        wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
     if notes[POOL] == _OF_PREDICTIONS:
         pool = history.predictions
         before = int(pool.lines.width[owner])
