@@ -367,9 +367,10 @@ class Encoder:
             if stream.config.versions == "separate" and record.model_version is not None:
                 stream.families.setdefault(family_of(record), []).append(record.model)
             self._registered.append((row, lambda: self._forget_model(stream, record.model)))
+        if not record.y_proba:
+            return
         registry = catalog.registry
-        wanted = registry.streams.correction[stream.code] and not registry.subjects.corrected[model]
-        if record.y_proba and wanted:
+        if registry.streams.correction[stream.code] and not registry.subjects.corrected[model]:
             catalog.add_correction(stream, model)
             self._registered.append((row, lambda: None))  # it goes with its model
 
