@@ -274,7 +274,7 @@ class JavaBroker(Broker):
     def await_ready(self) -> None:
         """Wait until it answers."""
         assert self._process is not None
-        if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}"):
+        if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}", 3 * READY_SECONDS):
             raise WorkError(f"Apache Kafka ended while it was starting: {last_words(self.log)}")
 
     def shut_down(self) -> None:

@@ -19,6 +19,7 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from prequential import broker as _ports  # noqa: E402
 from prequential.compilation import compile_loops  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+# Processes of one run never pick the same port: one is free until it is bound, seconds later.
+_OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+_ports._PORTS = _ports._PORTS[int(_OWN.removeprefix("gw")) :: int(_ALL)]
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ class TestDefaults:
                    tls_certificate: c, tls_key: k, stages: [final], estimators: ["fading:1"],
                    segments: false}
             worker: {group: g, instance_id: "env:POD", session_timeout: 6s, grace: 1ms, commit_every: 2ms,
-                     snapshot_every: 3ms, quarantine_after: 7}
+                     snapshot_every: 3ms, quarantine_after: 7, stop_within: 4s}
             """,
         )
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
@@ -162,7 +162,7 @@ class TestDefaults:
         assert config.http == HttpConfig(
             "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), False, "t", "c", "k"
         )
-        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7)
+        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, 4_000)
         for section, default in (
             (config.defaults, StreamConfig()), (config.limits, Limits()),
             (config.worker, WorkerConfig()), (config.http, HttpConfig()),

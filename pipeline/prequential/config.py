@@ -378,6 +378,8 @@ class WorkerConfig:
     snapshot_every: int = 10_000
     #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
     quarantine_after: int | None = 3
+    #: Told to stop, it publishes, takes snapshots and leaves the group within so long (ms), or ends without.
+    stop_within: int = 10_000
 
 
 @dataclass(frozen=True)

@@ -665,7 +665,7 @@ _KAFKA: dict[str, Parser] = {
 _WORKER: dict[str, Parser] = {
     "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
     "commit_every": _duration,
-    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
+    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)), "stop_within": _duration,
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {

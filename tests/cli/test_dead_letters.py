@@ -23,6 +23,7 @@ from prequential.topics.reasons import kind_of
 from prequential.topics.specs import INPUTS
 
 from tests.received import everything
+from tests.worker.processes import await_markers
 
 LABEL = b'{"stream":"elec2","instance_id":7,"y_true":"UP","ts":5}'
 
@@ -235,6 +236,7 @@ class TestOnKafka:
         for outcome, reasons in (("commit", ["a", "b"]), ("abort", ["c"]), ("commit", ["d"])):
             producer = self.sending(cluster, reasons)
             getattr(producer, f"{outcome}_transaction")(30)
+        await_markers(cluster, "dead-letters")
         return cluster
 
     def sending(self, cluster: KafkaConfig, reasons: list[str]) -> Producer:

@@ -16,6 +16,7 @@ from prequential.config import Config, Limits, StreamConfig
 from prequential.core import coverage
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS
+from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Metrics, Output
 
 #: A message after each outcome.
@@ -115,6 +116,48 @@ def test_a_revision_doesnt_reach_a_stage_that_began_later(stage: str, estimator:
     added = found["bin:1" if stage == "bins" else stage]
     assert (added.n, added.measures["accuracy"]) == (2, 1.0)
     assert found["initial"].measures["accuracy"] == (1.0 if estimator == "window:2" else 2 / 3)
+
+
+@pytest.mark.parametrize("estimator", ["all", "window:5"])
+def test_another_task_is_refused(estimator: str) -> None:
+    lives = Lives(estimators=(estimator,))
+    lives.go(pred(1, 1, "1", y_proba={"1": 0.9, "2": 0.1}), lab(1, 2, "1"))
+    with pytest.raises(WorkError, match="stream 's' was of task classification, and its conf"):
+        lives.next(estimators=(estimator,), task="regression")
+
+
+def test_transitions_that_begin_again_know_nothing_of_before() -> None:
+    """What followed a label and the pairs that it was in go together."""
+    lives = Lives(temporal_correction=True)
+    for half, correction in ((0, False), (1, True)):
+        for i in range(20 * half, 20 * half + 20):
+            about = {"y_proba": {"a": 0.4, "b": 0.6}}
+            lives.go(pred(i, 10 * i, "b", **about), lab(i, 10 * i + 5, "ab"[i % 2]))
+        lives.next(temporal_correction=correction)
+    assert not lives.shard.catalog.registry.classes.followed.any()
+
+
+def test_segments_change_where_another_stream_has_lost_a_version() -> None:
+    """Predictions of versions that aren't evaluated any more are of no stream."""
+    few = {"versions": "separate", "segments": ("arm",)}
+    limits = Limits(versions_per_model=1)
+
+    def config(count: int) -> Config:
+        big = replace(BASE, **few, segments_per_key=50)
+        small = replace(BASE, **few, segments_per_key=count)
+        return Config(defaults=small, streams={"t": big}, limits=limits)
+
+    lives = Lives()
+    lives.shard = Shard(config(2))
+    lives.go(pred(0, 1, "a", model_version="1", segments={"arm": "x"}))
+    for k in range(9):
+        lives.go(pred(k, 2, "a", stream="t", model_version="1", segments={"arm": f"v{k}"}))
+    lives.go(pred(99, 3, "a", stream="t", model_version="2"))
+    written = snapshot_of(lives.shard)
+    lives.shard = Shard(config(3))
+    lives.shard.restore(msgspec.msgpack.decode(part) for part in written)
+    found = metrics_of(lives.go(lab(99, 5, "a", stream="t")))
+    assert {(one.stream, one.model, one.measures["accuracy"]) for one in found} == {("t", "m:2", 1.0)}
 
 
 @pytest.mark.parametrize("before", [None, 500])

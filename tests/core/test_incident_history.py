@@ -210,11 +210,17 @@ def made_of(losses: Sequence[float], size: int = 16) -> Blocks:
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_the_split_is_the_most_likely_one_of_all(numbers: bool) -> None:
-    def likelihood(x: Any) -> float:
+    def likelihood(*parts: Any) -> float:
+        """Of parts with a mean each; of numbers with one variance."""
         if numbers:
-            return -0.5 * len(x) * math.log(x.var())
-        p = x.mean()
-        return float(sum(math.log(p) if one else math.log(1 - p) for one in x)) if 0 < p < 1 else 0.0
+            off = np.concatenate([x - x.mean() for x in parts])
+            return -0.5 * len(off) * math.log((off * off).mean())
+        found = 0.0
+        for x in parts:
+            p = x.mean()
+            if 0 < p < 1:
+                found += float(sum(math.log(p) if one else math.log(1 - p) for one in x))
+        return found
 
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -223,7 +229,7 @@ def test_the_split_is_the_most_likely_one_of_all(numbers: bool) -> None:
         x = of_numbers if numbers else steps(rng, (at, 0.1), (800 - at, 0.4))
         change = change_point.find(made_of(x), not numbers, Now(800, 799_000))
         assert change is not None
-        gains = {k: likelihood(x[:k]) + likelihood(x[k:]) for k in range(32, 785, 16)}
+        gains = {k: likelihood(x[:k], x[k:]) for k in range(32, 785, 16)}
         best = max(gains, key=gains.__getitem__)
         assert change.before * 16 <= best <= change.after * 16
         assert change.before * 16 <= change.outcome - 1 <= change.after * 16
@@ -234,13 +240,21 @@ def test_the_split_is_the_most_likely_one_of_all(numbers: bool) -> None:
         assert change.ts - change.prediction_ts == 500
 
 
-def test_where_nothing_changes_splits_are_seldom_clear() -> None:
+@pytest.mark.parametrize("losses", ["wrong", "normal", "lognormal", "mostly 0"])
+def test_where_nothing_changes_splits_are_seldom_clear(losses: str) -> None:
+    """Of numbers also where they are skewed, and outliers are all that there is to see."""
     clear = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
-        change = change_point.find(made_of(steps(rng, (2_000, 0.2))), True, Now(2_000, 0))
+        x = {
+            "wrong": steps(rng, (2_000, 0.2)), "normal": np.abs(rng.normal(size=2_000)),
+            "lognormal": rng.lognormal(size=2_000),
+            "mostly 0": rng.exponential(size=2_000) * (rng.random(2_000) < 0.05),
+        }[losses]  # fmt: skip
+        change = change_point.find(made_of(x), losses == "wrong", Now(2_000, 0))
         clear += change is not None and change.clear
-    assert clear <= 12  # 1 % would be 4
+    # 1 % would be 4; sums of skewed numbers are not quite normal in short parts.
+    assert clear <= (12 if losses == "wrong" else 24)
 
 
 def test_levels_are_means_with_intervals_that_know_of_dependence() -> None:

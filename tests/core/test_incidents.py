@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
 from prequential.config import Config, DetectorConfig, IncidentConfig, StreamConfig
+from prequential.core.merge import Batch
 from prequential.core.shard import Shard
+from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
 
@@ -188,6 +191,64 @@ def test_neither_cuts_nor_takeovers_change_a_bit(seed: int) -> None:
         assert [msgspec.json.encode(one) for one in lives(stream, seed, takeovers=takeovers)] == whole
 
 
+def under_another(stream: Stream, before: StreamConfig, after: StreamConfig, at: int) -> list[list[Incident]]:
+    """Incidents of a shard until it has taken so many records, and of its successor with other settings."""
+    rows, found = batches(stream.records()), []
+    shard = Shard(Config(defaults=before))
+    for config, until in ((before, at), (after, 1 << 62)):
+        if found:
+            written = list(shard.snapshot())
+            shard = Shard(Config(defaults=config))
+            shard.restore(iter(written))
+        for batch in rows:
+            shard.add(batch)
+        taken, outputs = 0, []
+        while taken < until and (some := shard.advance([ENDED] * 3, 200)):
+            taken += some
+            outputs += shard.flush()[0]
+        outputs += shard.flush()[0]
+        found.append([one for one in outputs if isinstance(one, Incident)])
+    return found
+
+
+def test_another_stage_is_watched_while_segments_stay() -> None:
+    stream = broken(3, (1_000, 0.1), (1_000, 0.6))
+    stream.segment = ["eu", "us"] * 1_000
+    config = replace(QUIET, segments=("region",))
+    before, after = (replace(config, stages=stages) for stages in (("initial",), ("initial", "final")))
+    quiet, told = under_another(stream, before, after, 1_500)
+    assert quiet == []
+    assert {one.stage for one in told} == {"final"}
+
+
+def test_the_segment_of_an_open_incident_is_no_segment_any_more() -> None:
+    rng = np.random.default_rng(16)
+    n, at = 20_000, 16_000
+    rare = rng.random(n) < 0.03
+    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
+    stream = Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist())
+    after = replace(QUIET, detectors=(DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),))
+    of_segment, told = under_another(stream, replace(after, segments=("region",)), after, 2 * n - 1_000)
+    assert [one.segment for one in of_segment[-1:]] == ["region=rare"]
+    assert all(one.segment is None for one in told)
+    assert all(cause["cause"] != "segment" for one in told for cause in one.causes)
+
+
+def test_what_no_block_tells_of_any_more_ends_all_the_same() -> None:
+    """A burst of errors raises an alarm, and nothing has changed; 50,000 outcomes later its block is gone."""
+    wrong = np.array([0, 1] * 75 + [1] * 10 + [0] * 10 + [0, 1] * 25_000)
+    stream = Stream(np.zeros(len(wrong), np.int64), wrong, step=1)
+    found = incidents(
+        stream.records(),
+        detectors=(DetectorConfig("page-hinkley", "error", {"lambda": 4.0}),),
+        incidents=IncidentConfig(quiet=40_000, quiet_outcomes=100),
+    )
+    assert len({one.id for one in found}) == 1
+    assert [cause["cause"] for cause in found[-1].causes] == ["not_clear"]
+    assert found[-1].status == "closed"
+    assert 40_000 <= found[-1].ts - found[-1].opened["ts"] <= 42_000
+
+
 def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
     stream = broken(11, (1_500, 0.1), (600, 0.6))
     shards = [Shard(Config(defaults=QUIET)) for _ in range(2)]
@@ -271,3 +332,26 @@ def test_a_segment_that_the_whole_doesnt_show() -> None:
     assert last.causes == [{"cause": "segment", "share": 1.0, "segment": "region=rare"}]
     assert abs(last.change_point["outcome"] - at - 1) <= 200
     assert last.after["level"] == pytest.approx(0.7, abs=0.12)
+
+
+def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
+    """A prediction and its label say their times in µs; incidents recover and end as if they hadn't.
+
+    The stream's clock is an hour ahead then, and incidents' time with it, until the others are as late.
+    """
+    found = []
+    for factor in (1, 1_000):
+        shard = Shard(Config(defaults=replace(QUIET, incidents=SOON)))
+        records = broken(21, (1_500, 0.05), (600, 0.6), (6_000, 0.05)).records()
+        for kind in (1, 2):
+            own: list[Any] = sorted((one for one in records if kind == one.KIND), key=lambda one: one.ts or 0)
+            times = [one.ts for one in own]
+            own[1_000] = msgspec.structs.replace(own[1_000], ts=factor * own[1_000].ts)
+            shard.add(Batch(kind, range(len(own)), times, Decoded(own, {})))
+        while shard.advance([ENDED] * 3, 1_000):
+            pass
+        told = [one for one in shard.flush()[0] if isinstance(one, Incident)]
+        assert told[-1].ts < 8_100 * STEP + 3_700_000
+        found.append([(one.status, one.change_point["outcome"]) for one in told])
+    assert found[0][-1][0] == "closed"
+    assert found[1] == found[0]

@@ -76,8 +76,7 @@ def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, pag
         page.wait_for_selector('figure[data-title="accuracy"][data-points="180"]')
         publish(cluster, [metrics(6100, 0.555), alarm(6090)])
         page.wait_for_selector("text=final 0.555")
-        assert page.get_attribute('figure[data-title="accuracy"]', "data-points") == "183"
-        assert page.get_attribute('figure[data-title="accuracy"]', "data-marks") == "1"
+        page.wait_for_selector('figure[data-title="accuracy"][data-points="183"][data-marks="1"]')
         page.wait_for_selector("h2:has-text('Alarms')")
         page.click("nav a:has-text('Models')")
         page.wait_for_selector("td:has-text('▲ 1 alarm')")

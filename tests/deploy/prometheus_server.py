@@ -23,7 +23,7 @@ from processes import HANGS, eventually
 
 @contextmanager
 def prometheus_of(ports: Sequence[int], folder: Path) -> Iterator[str]:
-    """Its address; it has scraped the workers at these ports of this host some times, once a second."""
+    """Its address; it has scraped the workers at these ports of this host some times."""
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is not installed")
     scrape = {
@@ -31,7 +31,7 @@ def prometheus_of(ports: Sequence[int], folder: Path) -> Iterator[str]:
         "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}],
     }
     content = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "rule_files": [str(folder / name) for name in RULES],
         "scrape_configs": [scrape],
     }
@@ -63,7 +63,7 @@ def prometheus_of(ports: Sequence[int], folder: Path) -> Iterator[str]:
             return len(rows) == len(ports)
 
         eventually("Prometheus has scraped the workers", scraped)
-        assert ask(address, "up == 0") == []
+        eventually("all answer", lambda: ask(address, "up == 0") == [])
         yield address
 
 

@@ -66,7 +66,7 @@ def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) 
     assert len(read_topic(cluster, "labels")) == 1
     owner = former if former.assignment and former.assignment.places else successor
     writer.write([message], {(topic, 0): 9}, owner.await_assignment(former, successor).metadata)
-    assert len(read_topic(cluster, "labels")) == 2
+    eventually("it is out", lambda: len(read_topic(cluster, "labels")) == 2)
     for member in (former, successor):
         member.fetcher.stop()
 

@@ -29,6 +29,8 @@ from prequential.watching import tail
 from prequential.watching.tail import Record, Tail
 from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
 
+from tests.worker.processes import await_markers
+
 #: Seconds in which the screen must show what it is asked for: the machine may be busy.
 _PATIENCE = 60.0
 
@@ -332,6 +334,8 @@ class TestTopics:
                 producer.produce(cluster.topic("drift-alarms"), alarm(outcome=outcome), b"elec2")
             producer.flush(30)
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
+        await_markers(cluster, "metrics")
+        await_markers(cluster, "drift-alarms")
         return cluster
 
     @pytest.mark.parametrize("more", [(), ("--from-beginning",)])

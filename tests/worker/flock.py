@@ -17,9 +17,9 @@ SESSION_SECONDS = 6.0
 #: short that it still has them.
 _FROZEN_SECONDS = {FREEZE: 9.0, DOZE: 2.0}
 
-#: Seconds within which a worker that is told to stop must have stopped. After 10 it ends itself,
+#: Seconds within which a worker that is told to stop must have stopped. After 40 it ends itself,
 #: with status 1; that is excused where the broker was away meanwhile, or some seconds before.
-_STOP_SECONDS, _EXCUSED_SECONDS = 20.0, 15.0
+_STOP_SECONDS, _EXCUSED_SECONDS = 50.0, 15.0
 
 #: Seconds after an absence of the broker in which clients that it has stranded are found and replaced. A
 #: worker that is told to stop in between can't publish any more, says so, and ends with status 1.
@@ -30,7 +30,7 @@ _FIRST, _MOST = 2, 3
 
 #: What a worker's log says once it takes part in its group, and if it couldn't reach the broker.
 _UP = "shards of this worker"
-_UNREACHABLE = "no Kafka broker answered"
+_UNREACHABLE = re.compile(r"no Kafka broker answered|^prequential: Kafka at ", re.MULTILINE)
 
 #: What it says last when it is told to stop and can't publish.
 _CANT_PUBLISH = re.compile(
@@ -178,7 +178,7 @@ class Flock:
         self.running.append(worker)
 
     def _see(self, worker: WorkerProcess) -> None:
-        if worker.status == 1 and _UNREACHABLE in worker.log and _UP not in worker.log:
+        if worker.status == 1 and _UNREACHABLE.search(worker.log) and _UP not in worker.log:
             # The broker was away while it started: its supervisor tries again.
             self.running.remove(worker)
             self.running.append(self.start())

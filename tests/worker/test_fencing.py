@@ -6,7 +6,7 @@ import pytest
 from prequential.config import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
-from processes import read_topic
+from processes import eventually, read_topic
 
 
 def messages(kafka: KafkaConfig, count: int) -> list[Outgoing]:
@@ -26,7 +26,7 @@ def test_the_former_holder_publishes_nothing_more(cluster: KafkaConfig, count: i
         with pytest.raises(ShardLost):
             former.publish(messages(cluster, count))
     holder.publish(messages(cluster, 1))
-    assert len(read_topic(cluster, "metrics")) == 2
+    eventually("both are out", lambda: len(read_topic(cluster, "metrics")) == 2)
 
 
 @pytest.mark.kafka
@@ -39,4 +39,5 @@ def test_what_the_former_holder_had_begun_is_never_seen(cluster: KafkaConfig) ->
     former._producer.flush()
     holder.take_over()
     holder.publish(messages(cluster, 1))
+    eventually("it is out", lambda: read_topic(cluster, "metrics") != [])
     assert [message.value() for message in read_topic(cluster, "metrics")] == [b"x" * 100]

@@ -295,9 +295,9 @@ _POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y
 @pytest.mark.parametrize(
     ("part", "failure", "after", "deaths", "why"),
     [
-        ("engine", "error", 3, (4, 5), "ValueError: the engine fails"),
+        ("engine", "error", 3, (3, 5), "ValueError: the engine fails"),
         ("engine", "crash", 2, (4, 6), _WITHOUT),
-        ("decoder", "error", 3, (4, 5), "ValueError: the decoder fails"),
+        ("decoder", "error", 3, (3, 5), "ValueError: the decoder fails"),
     ],
 )
 def test_workers_die_and_the_shard_goes_on(

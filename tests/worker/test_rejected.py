@@ -10,7 +10,15 @@ from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import RecordProducer, StreamProducer
 from prequential.worker.rejected import Rejected
-from processes import WorkerProcess, await_published, await_ready, outputs, write_config
+from processes import (
+    WorkerProcess,
+    await_published,
+    await_ready,
+    eventually,
+    outputs,
+    read_topic,
+    write_config,
+)
 
 
 def test_a_flood_is_a_line_a_minute_whose_counts_add_up() -> None:
@@ -86,8 +94,10 @@ def test_a_record_that_is_repaired_and_put_back_is_evaluated(cluster: KafkaConfi
         await_ready(worker)
         await_published(cluster, worker)
         assert outputs(cluster, "metrics") == []
+        eventually("letters are out", lambda: len(read_topic(cluster, "dead-letters")) == 20)
         assert main(["dead-letters", "--reason", "y_true", "--out", str(letters), *place]) == 0
         letters.write_bytes(letters.read_bytes().replace(rb'\"y\":', rb'\"y_true\":'))
         assert main(["dead-letters", "--put-back", str(letters), *place]) == 0
         await_published(cluster, worker)
+        assert worker.stop() == 0, worker.log  # its last outputs are out
     assert {(m["outcomes"], m["measures"]["accuracy"]) for m in outputs(cluster, "metrics")} == {(20, 1.0)}

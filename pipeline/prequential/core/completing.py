@@ -145,6 +145,7 @@ def put(
     log.record[row] = record
     log.t1[row] = labels.t1[label]
     log.ts[row] = store.predictions.ts[prediction]
+    log.clock[row] = registry.streams.clock[stream]
     log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
     log.version[row] = store.predictions.version[prediction]
     log.scored[row] = 0

@@ -18,7 +18,7 @@ class Events(NamedTuple):
     kind: Bytes
     model: Ints32  # row of the model
     ts: Ints  # of the prediction, ms
-    t1: Ints  # of its label (MET), ms
+    t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
     prediction: Ints32  # class code
     label: Ints32  # class code (MET); of a revision the label before
     revised: Ints32  # of a revision: the label now

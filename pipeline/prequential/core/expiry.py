@@ -10,7 +10,7 @@ from prequential.core.completing import first_with_segments, is_first_of_model, 
 from prequential.core.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.core.ids import remove
 from prequential.core.kernel import inner
-from prequential.core.logs import REMEMBERED, Logs, add_event, add_segment_event, has_capacity
+from prequential.core.logs import REMEMBERED, REST, Logs, add_event, add_segment_event, has_capacity
 from prequential.core.store import (
     EXPIRED,
     LABELLED,
@@ -36,26 +36,30 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
     """What is overdue at the stream's clock runs out.
 
     Returns whether all of it did: if the logs have no more capacity it is to be called again, with empty
-    ones.
+    ones, before anything else touches the store: what is left is in no wheel meanwhile.
     """
     streams, links, wheels = registry.streams, store.links, store.wheels
     clock = streams.clock[stream]
-    instance = advance(wheels, links, stream, streams.wheel[stream], clock)
-    streams.wheel[stream] = clock
-    complete = True
+    instance = logs.used[REST]
+    if not instance:
+        instance = advance(wheels, links, stream, streams.wheel[stream], clock)
+        streams.wheel[stream] = clock
+    logs.used[REST] = 0
     while instance:
         following = links.next[instance]
         due = links.deadline[instance] < clock
-        if due and complete and store.instances.state[instance] == WAITING:
+        if due and store.instances.state[instance] == WAITING:
             count = count_of(store.predictions, store.instances.first[instance])
-            complete = has_capacity(logs, 0, count, count * streams.keys[stream])
-        if due and complete:
+            if not has_capacity(logs, 0, count, count * streams.keys[stream]):
+                logs.used[REST] = instance
+                return False
+        if due:
             _end(registry, store, logs, stream, instance, clock)
         else:
             schedule(wheels, links, stream, instance, links.deadline[instance], clock)
         instance = following
     wheels.next_due[stream] = earliest(wheels, links, stream, clock)
-    return complete
+    return True
 
 
 @inner

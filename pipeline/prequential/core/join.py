@@ -348,6 +348,7 @@ def _add_prediction(
         predictions.next[last] = row
     event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
     logs.events.prediction[event] = rows.label[i]
+    logs.events.t1[event] = streams.clock[stream]
     return row
 
 

@@ -11,7 +11,8 @@ from prequential.core.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
 #: join, see `prequential.core.join`.
-OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED, NEEDED, OVERDUE, WANTED, READ_AHEAD = range(10)
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED = range(6)
+NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
 
 
 #: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
@@ -62,7 +63,7 @@ def new_logs(rows: int) -> Logs:
         records(SegmentEvents, rows),
         records(Latencies, rows),
         column(np.int32),
-        np.zeros(10, dtype=np.int64),
+        np.zeros(11, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
     )
 

@@ -34,6 +34,7 @@ class Log(NamedTuple):
     record: Ints32  # row of the record that completed it
     t1: Ints  # label time, ms
     ts: Ints  # time of the prediction, ms
+    clock: Ints  # of the stream then, which no single record can move far ahead, ms
     latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
     version: Ints32  # code of the prediction's model version; 0: not given
     gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,

@@ -63,6 +63,9 @@ _LOG_ROWS = 1 << 15
 #: of a course is that of the subject times this, plus the stage's place.
 COURSE_STAGES = 2
 
+#: Records that are encoded at once behind one that was refused.
+_AFTER_REFUSAL = 16
+
 #: No `emit.every`: no tick is ever due.
 _NO_TICK = 1 << 62
 
@@ -204,12 +207,18 @@ class Shard:
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
+        most = len(records)
         while len(records):
-            rest = self._round(taken, places, records)
+            rest, refused = self._round(taken, places[:most], records[:most])
             places, records = places[rest:], records[rest:]
+            # What comes behind a record that is refused is encoded anew: where there are many, it is little.
+            most = _AFTER_REFUSAL if refused else 2 * most
 
-    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> int:
-        """Process records; returns how many: up to one that is refused with its name, or begins a round."""
+    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> tuple[int, bool]:
+        """Process records; returns how many, up to one that is refused with its name, or begins a round.
+
+        And whether one was refused so.
+        """
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
         if self.encoder.retired:
             self.pairing.forget()
@@ -233,7 +242,7 @@ class Shard:
             position = encoded.positions[row]
             reason = self._reason(encoded.rows.refused[row], records[position])
             self._refuse(taken, int(places[position]), reason)
-        return done
+        return done, refused is not None
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
         """Where the first record stands that was dropped for a new reason; `places` are those of rows."""

@@ -27,6 +27,7 @@ from prequential.core.space import Space, size_of
 from prequential.core.state import ensure_rows
 from prequential.core.store import SETTLED, UNKNOWN, WAITING, Store
 from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:
     from prequential.core.shard import Shard
@@ -103,7 +104,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "remembered": shard.remembered,
         "streams": [
             {
-                "name": stream.name, "horizon": stream.config.label_horizon,
+                "name": stream.name, "task": stream.config.task, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
                 "values": [list(values) for values in stream.values], "versions": list(stream.versions),
                 "families": {family: list(names) for family, names in stream.families.items()},
@@ -236,6 +237,12 @@ class _Restoring:
     def _stream(self, saved: dict[str, Any]) -> None:
         catalog, arrays = self._catalog, self._arrays
         stream = catalog.add_stream(saved["name"], baselines=False)
+        task = stream.config.task
+        if saved.get("task", task) != task:
+            raise WorkError(
+                f"stream {stream.name!r} was of task {saved['task']}, and its configuration says {task}: "
+                "what waits can't be turned into that; give it another name"
+            )
         at = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
@@ -255,6 +262,8 @@ class _Restoring:
             least = min(before, now)
             new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
             new_square[:least, :least] = square[:least, :least]
+        elif place >= 0:  # its transitions begin now
+            registry.classes.followed[new : new + count] = 0
         for name in saved["versions"]:
             stream.version(name)
         stream.retired = dict.fromkeys(saved["retired"])
@@ -540,7 +549,9 @@ class _Restoring:
     def _move_columns(self, store: Store, dump: ids.Dump) -> None:
         """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
         catalog = self._catalog
-        of_prediction = catalog.registry.subjects.stream[store.predictions.model]
+        subjects, models = catalog.registry.subjects, store.predictions.model
+        # What isn't evaluated any more has lost its stream.
+        of_prediction = np.where(subjects.retired[models] > 0, -1, subjects.stream[models])
         of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
         of_slot[dump.slots] = dump.streams
         for stream, saved in zip(catalog.streams, self._saved):
@@ -612,7 +623,11 @@ class _Restoring:
     def _incidents(self) -> None:
         """What was measured of models, and what is open."""
         catalog = self._catalog
-        stages = {row: of for row, of in self._stages().items() if of and row in set(self._rows.values())}
+        present = set(self._rows.values())
+        stages = {row: of for row, of in self._stages().items() if of and row in present}
+        saved_incidents.leave_out(
+            self._arrays, np.setdiff1d(np.arange(len(self._arrays["incidents|versions"])), list(present))
+        )
         kept = {
             about.row: self._segments_kept(catalog.streams[about.stream])
             for about in catalog.subjects if about is not None

@@ -21,7 +21,6 @@ from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.process import (
     NO_ANSWER,
-    STOP_SECONDS,
     BatchSchema,
     Late,
     Served,
@@ -213,17 +212,22 @@ class Ingest(Served):
             self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
         )
         log.info("metrics: %s/metrics", endpoint.address)
-        await asyncio.to_thread(self._writer.take_over)
+        stopping = asyncio.ensure_future(stop.wait())
+        taking = asyncio.ensure_future(asyncio.to_thread(self._writer.take_over))
+        await asyncio.wait({stopping, taking}, return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():  # a broker that doesn't answer is waited for, but not once told to stop
+            log.info("stopping")
+            leave(0)
+        await taking
         await self.app.start()  # step 2
         tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
         for task in tasks:
             task.add_done_callback(_end_if_failed)
-        stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(has_crashed(self.app))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(STOP_SECONDS, lambda: leave(1))  # step 3
+        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 3
         self._stopping = True
         await self._write_pending()
         for task in tasks:

@@ -40,7 +40,8 @@ _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
 #: What the group answers while it can't say: asked again.
 _NOT_YET = (
     KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )  # fmt: skip
 
 #: A partition of a source, by topic and number.

@@ -28,7 +28,6 @@ from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.process import (
     NO_ANSWER,
-    STOP_SECONDS,
     BatchSchema,
     Late,
     Served,
@@ -210,7 +209,7 @@ class Worker(Served):
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(STOP_SECONDS, lambda: leave(1))  # step 4
+        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 4
         watching.cancel()
         judging.cancel()
         telling.cancel()

@@ -19,9 +19,6 @@ from prequential.worker.http import TEXT, Answer
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a clean end may take; then the process ends all the same.
-STOP_SECONDS = 10.0
-
 #: Seconds between looks whether the Faust app still runs.
 _LOOK_SECONDS = 0.2
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.complaints import COMPLAINING
 from prequential.worker.fetching import FETCH_SETTINGS
@@ -173,7 +174,8 @@ def _check_beginnings(kafka: KafkaConfig, partition: int, journal: list[JournalE
     try:
         for name, end in zip(INPUTS, first):
             part = TopicPartition(kafka.topic(name), partition)
-            low, _ = consumer.get_watermark_offsets(part, timeout=_SILENCE_SECONDS)
+            with plain_errors(kafka):
+                low, _ = watermarks(consumer, part)
             if low > end:
                 raise WorkError(f"{part.topic}/{partition} begins at offset {low}: {_GONE}")
     finally:

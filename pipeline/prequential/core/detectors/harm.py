@@ -23,7 +23,8 @@ alarm.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from prequential.core.confidence_sequence import RHO, beyond, inflation, needed_with, radius
 from prequential.core.detectors.declaration import LARGEST_SQUARED, Alarms, Detector, Parameter, raise_alarm
@@ -234,6 +235,13 @@ def run(
                 raise_alarm(alarms, i, detector, lowest, theta)
 
 
+def problem(values: Mapping[str, Any]) -> str:
+    """Losses are held against a part of the bound."""
+    if values["reference"] or values["bound"] + values["tolerance"] > 0:
+        return ""
+    return "bound and tolerance are 0: expected one above it, or a reference"
+
+
 DETECTOR = Detector(
     (
         Parameter("bound", 0.1, "risk that is agreed"),
@@ -254,4 +262,5 @@ DETECTOR = Detector(
     Settings,
     new_table,
     run,
+    problem=problem,
 )  # fmt: skip

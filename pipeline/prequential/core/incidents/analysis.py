@@ -53,10 +53,12 @@ class Found(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A change whose place is known already: of which segment, where, how clear, and the level before."""
+    """A change that is known already: of which segment, where, when, how clear, and the level before."""
 
     segment: str | None
     outcome: int
+    ts: int
+    prediction_ts: int
     statistic: float
     before: Level
 
@@ -74,7 +76,10 @@ def examine(
     if fixed is not None:
         own = _own(view, fixed.segment)
         change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
-        change = change._replace(statistic=max(change.statistic, fixed.statistic))
+        change = change._replace(
+            ts=fixed.ts, prediction_ts=fixed.prediction_ts,
+            statistic=max(change.statistic, fixed.statistic),
+        )  # fmt: skip
         return _said(view, own, change, fixed.segment, first, fixed.before)
     segment, own = None, view.blocks
     change = _change(view, own, first, alarm)

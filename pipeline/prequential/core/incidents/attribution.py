@@ -338,7 +338,8 @@ def _of_segments(
 def _of_those(of: Phase, columns: Ints) -> Groups:
     """By these columns, losses behind counts; outcomes in none of them are a group, too."""
     n, loss = of.cells[columns], of.cells[columns + 1]
-    return Groups(np.append(n, of.n - math.fsum(n)), np.append(loss, of.loss - math.fsum(loss)))
+    rest = max(0.0, of.n - math.fsum(n))
+    return Groups(np.append(n, rest), np.append(loss, of.loss - math.fsum(loss) if rest else 0.0))
 
 
 def _moved(before: Floats, after: Floats) -> tuple[int, float, float] | None:

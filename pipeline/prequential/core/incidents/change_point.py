@@ -55,16 +55,15 @@ def find(
 
     Not behind the outcome `until`: an alarm comes after what it tells of.
 
-    Losses of 0 and 1 are Bernoulli's, numbers are normal, before and behind. Within the two blocks around the
-    split, the change lies where the sum of their losses says: x outcomes of the level before and the others
-    of the level behind make it up.
+    Losses of 0 and 1 are Bernoulli's, numbers are normal with one variance before and behind. Within the two
+    blocks around the split, the change lies where the sum of their losses says: x outcomes of the level
+    before and the others of the level behind make it up.
     """
     last = len(blocks.n)
     n, loss, squares = blocks.n.tolist(), blocks.loss.tolist(), blocks.squares.tolist()
     whole = (sum(n[first:]), math.fsum(loss[first:]), math.fsum(squares[first:]))
     if whole[0] < LEAST_BEFORE + LEAST_AFTER:
         return None
-    entire = _likelihood(*whole, binary)
     best, at = -1.0, 0
     some, lost, square = 0, 0.0, 0.0
     for k in range(first + 1, last):
@@ -73,8 +72,9 @@ def find(
             continue
         if whole[0] - some < LEAST_AFTER or (until is not None and blocks.number[k] > until):
             break
-        gain = _likelihood(some, lost, square, binary) - entire
-        gain += _likelihood(whole[0] - some, whole[1] - lost, whole[2] - square, binary)
+        gain = _gain(
+            (some, lost, square), (whole[0] - some, whole[1] - lost, whole[2] - square), binary
+        )
         if gain > best:
             best, at = gain, k
     if not at:
@@ -92,20 +92,31 @@ def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -
     if before.n < LEAST_BEFORE or after.n < LEAST_AFTER:
         return change
     n = before.n + after.n
-    gain = _likelihood(*before[:3], binary) + _likelihood(*after[:3], binary)
-    gain -= _likelihood(n, before.loss + after.loss, before.squares + after.squares, binary)
+    gain = _gain(before[:3], after[:3], binary)
     wide = (before.n * widening(before, binary) + after.n * widening(after, binary)) / n
     return change._replace(statistic=2 * gain / wide)
 
 
-def _likelihood(n: int, loss: float, squares: float, binary: bool) -> float:
-    """Logarithm of the largest likelihood of losses with one mean."""
+#: Outcomes, and sums of their losses and of the squares of these.
+_Sums = tuple[int, float, float]
+
+
+def _gain(before: _Sums, after: _Sums, binary: bool) -> float:
+    """Logarithm of the ratio of the largest likelihoods of losses with two means, and with one."""
+    (n0, loss0, squares0), (n1, loss1, squares1) = before, after
+    n, loss, squares = n0 + n1, loss0 + loss1, squares0 + squares1
     if binary:
-        p = loss / n
-        return loss * log(p) + (n - loss) * log(1.0 - p) if 0.0 < p < 1.0 else 0.0
-    spread = squares / n - (loss / n) * (loss / n)
+        return _of_wrong(n0, loss0) + _of_wrong(n1, loss1) - _of_wrong(n, loss)
     # Losses that are all but equal have as much likelihood as one wants: bounded by their digits.
-    return -0.5 * n * log(max(spread, 1e-12 * squares / n, 1e-300))
+    least = max(1e-12 * squares, 1e-300)
+    within = squares - loss0 * loss0 / n0 - loss1 * loss1 / n1
+    return 0.5 * n * (log(max(squares - loss * loss / n, least)) - log(max(within, least)))
+
+
+def _of_wrong(n: int, loss: float) -> float:
+    """Logarithm of the largest likelihood of losses of 0 and 1."""
+    p = loss / n
+    return loss * log(p) + (n - loss) * log(1.0 - p) if 0.0 < p < 1.0 else 0.0
 
 
 def _refined(

@@ -93,11 +93,11 @@ class Owners(NamedTuple):
     slots: Ints32  # that are given away
     label: Ints32  # 1 + the label before
     outcomes: Ints  # number of the newest
-    newest: Ints  # largest label time, ms
+    newest: Ints  # largest label time that isn't ahead of the stream's clock, ms
     loss: Floats  # of the outcome before
     example: Ints  # number of the first outcome of the block that has an example
     predictions: Ints  # of a model
-    newest_prediction: Ints  # largest prediction time, ms
+    newest_prediction: Ints  # likewise of prediction times
     check_number: Ints  # look at it when there are so many outcomes
     check_time: Ints  # … or label time is so late, ms
 
@@ -266,11 +266,13 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     classes = owners.classes[owner]
     wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
     full = is_full(pool, owner)
+    # One wrong time, in µs for instance, would have all others behind it.
+    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
     if wanted > classes or pool.lines.width[owner] == 0 or (full and not has_place(pool, owner)):
         return _lacks(history, owner, _OF_OUTCOMES, wanted, 0)
     if full:
         place = begin_block(pool, owner, log.number[i])
-        blocks.t1[place], blocks.ts[place] = log.t1[i], log.ts[i]
+        blocks.t1[place], blocks.ts[place] = t1, ts
     else:
         place = place_of(pool, owner, pool.lines.used[owner] - 1)
     loss, before = _loss(log, i, kind), owners.loss[owner]
@@ -278,7 +280,7 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     blocks.n[place] += 1
     blocks.persistent[place] += bits >> 1
     blocks.majority[place] += bits & 1
-    blocks.lag[place] += log.t1[i] - log.ts[i]
+    blocks.lag[place] += t1 - ts
     blocks.loss[place] += loss
     blocks.squares[place] += loss * loss
     blocks.products[place] += loss * before
@@ -303,8 +305,8 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     owners.label[owner] = log.label[i] + 1
     owners.loss[owner] = loss
     owners.outcomes[owner] = number
-    if number == 1 or log.t1[i] > owners.newest[owner]:
-        owners.newest[owner] = log.t1[i]
+    if number == 1 or t1 > owners.newest[owner]:
+        owners.newest[owner] = t1
     if _is_example(history, owner, place, loss, kind):
         owners.example[owner] = blocks.number[place]
         history.examples[history.notes[EXAMPLE_COUNT]] = i
@@ -383,16 +385,17 @@ def _event(history: History, events: Events, e: int) -> bool:
         return _lacks(history, model, _OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
     column = PER_PREDICTED * class_column(code, classes)
     if kind == WAITS:
+        ts = min(events.ts[e], events.t1[e])
         if full:
             place = begin_block(pool, model, owners.predictions[model] + 1)
-            if owners.predictions[model] == 0 or events.ts[e] > owners.newest_prediction[model]:
-                owners.newest_prediction[model] = events.ts[e]
+            if owners.predictions[model] == 0 or ts > owners.newest_prediction[model]:
+                owners.newest_prediction[model] = ts
             pool.blocks.ts[place] = owners.newest_prediction[model]
         else:
             place = place_of(pool, model, pool.lines.used[model] - 1)
         owners.predictions[model] += 1
         pool.blocks.n[place] += 1
-        owners.newest_prediction[model] = max(owners.newest_prediction[model], events.ts[e])
+        owners.newest_prediction[model] = max(owners.newest_prediction[model], ts)
         _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
     else:
         place = find_block(pool, model, events.ts[e])

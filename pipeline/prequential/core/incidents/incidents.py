@@ -386,7 +386,7 @@ class Incidents:
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])
-        if len(stream.class_names) > MOST_CLASSES:
+        if classes == MOST_CLASSES < len(stream.class_names):
             names[-1] = OTHER
         segments = [""] * int(own.owners.slots[owner])
         for row in stream.subjects:
@@ -405,11 +405,18 @@ class Incidents:
         known = None
         if state.clear:
             former = Level.of(state.details["before"])
-            known = Fixed(state.segment, state.change_point["outcome"], state.statistic, former)
+            point = state.change_point
+            known = Fixed(
+                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former
+            )
             if state.recovered and not has_relapsed(
                 view, state.segment, state.recovered["outcome"], former.level, state.details["after"]["level"]
             ):
                 return
+        elif state.details and view.blocks.number[0] > state.last["outcome"]:
+            # Of what it told of no outcome is left to find a change in: what was found stays.
+            state.recovered = {name: state.change_point[name] for name in ("outcome", "ts")}
+            return
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         segments = [one["segment"] for one in state.signals if one["segment"]]
         found = examine(view, state.first, state.last["outcome"], known if settled else None, segments)

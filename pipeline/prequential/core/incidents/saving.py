@@ -114,6 +114,9 @@ def restore(
             _forget_segments(own, row)
     present = set(np.flatnonzero(own.owners.position[:rows]).tolist()) - set(lost)
     _restore_head(incidents, saved["incidents"], present)
+    for owner, state in incidents.open.items():
+        if state.segment is not None and not segments_kept[owner]:
+            state.segment, state.statistic = None, 0.0  # it is looked for among the model's own outcomes
     return lost
 
 
@@ -149,6 +152,7 @@ def _forget(own: History, row: int) -> None:
         if name not in _SETTINGS:
             column[row] = 0
     owners.check_number[row] = owners.check_time[row] = history.NEVER
+    owners.slot[owners.owner == row] = 0  # its segments have no columns either
     own.versions[row] = 0
     for pool in (own.outcomes, own.predictions):
         for column in columns_of(pool.lines).values():
