@@ -625,9 +625,9 @@ class _Restoring:
         catalog = self._catalog
         present = set(self._rows.values())
         stages = {row: of for row, of in self._stages().items() if of and row in present}
-        saved_incidents.leave_out(
-            self._arrays, np.setdiff1d(np.arange(len(self._arrays["incidents|versions"])), list(present))
-        )
+        gone = np.setdiff1d(np.arange(len(self._arrays["incidents|versions"])), list(present))
+        if self._arrays["incidents|outcomes|lines|places"][gone].any():
+            saved_incidents.leave_out(self._arrays, gone)
         kept = {
             about.row: self._segments_kept(catalog.streams[about.stream])
             for about in catalog.subjects if about is not None
