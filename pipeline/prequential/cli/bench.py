@@ -44,10 +44,12 @@ _CONTESTANTS = (
 
 #: What peers can evaluate, too; and what only the product can, so that it is its own peer.
 _PLAIN = "plain"
-_CASES = (_PLAIN, "y_proba", "segments", "several", "period", "regression", "comparisons")
+_CASES = (
+    _PLAIN, "y_proba", "segments", "several", "period", "regression", "comparisons", "detectors",
+)  # fmt: skip
 
 #: What a case is compared with, where it isn't the plain one.
-_BESIDE = {"comparisons": "uncompared"}
+_BESIDE = {"comparisons": "uncompared", "detectors": "undetected"}
 
 #: Seconds that a contestant may take.
 _PATIENCE = 600.0
