@@ -28,6 +28,19 @@ def broken(seed: int, *parts: tuple[int, float]) -> Stream:
     return Stream(steps(rng, (n, 0.4)), steps(rng, *parts))
 
 
+#: They alarm where three outcomes in a hundred get worse.
+SENSITIVE = (DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),)
+
+
+def rare_breaks() -> tuple[Stream, int]:
+    """A stream whose segment with three outcomes in a hundred breaks, and after how many outcomes it does."""
+    rng = np.random.default_rng(16)
+    n, at = 20_000, 16_000
+    rare = rng.random(n) < 0.03
+    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
+    return Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist()), at
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_all_alarms_of_one_change_are_one_incident(seed: int) -> None:
     stream = broken(seed, (3_000, 0.1), (1_500, 0.4))
@@ -222,13 +235,9 @@ def test_another_stage_is_watched_while_segments_stay() -> None:
 
 
 def test_the_segment_of_an_open_incident_is_no_segment_any_more() -> None:
-    rng = np.random.default_rng(16)
-    n, at = 20_000, 16_000
-    rare = rng.random(n) < 0.03
-    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
-    stream = Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist())
-    after = replace(QUIET, detectors=(DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),))
-    of_segment, told = under_another(stream, replace(after, segments=("region",)), after, 2 * n - 1_000)
+    stream, _ = rare_breaks()
+    after = replace(QUIET, detectors=SENSITIVE)
+    of_segment, told = under_another(stream, replace(after, segments=("region",)), after, 39_000)
     assert [one.segment for one in of_segment[-1:]] == ["region=rare"]
     assert all(one.segment is None for one in told)
     assert all(cause["cause"] != "segment" for one in told for cause in one.causes)
@@ -319,13 +328,8 @@ def test_a_level_that_fell_is_no_harm() -> None:
 
 def test_a_segment_that_the_whole_doesnt_show() -> None:
     """Three outcomes in a hundred: detectors of the segment alarm, the model's level hasn't clearly moved."""
-    rng = np.random.default_rng(16)
-    n, at = 20_000, 16_000
-    rare = rng.random(n) < 0.03
-    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
-    stream = Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist())
-    detectors = (DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),)
-    found = incidents(stream.records(), detectors=detectors, segments=("region",))
+    stream, at = rare_breaks()
+    found = incidents(stream.records(), detectors=SENSITIVE, segments=("region",))
     last = found[-1]
     assert {signal["segment"] for signal in last.signals} == {"region=rare"}
     assert last.segment == "region=rare"

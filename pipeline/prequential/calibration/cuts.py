@@ -23,7 +23,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.calibration.excursions import STEP, Walk, variances_of
+from prequential.calibration.excursions import STEP, Walk, log_mean_exp, longer, variances_of
 from prequential.core.detectors.adwin import Settings
 from prequential.core.kernel import Floats
 
@@ -67,6 +67,11 @@ class Cuts(NamedTuple):
             log_width = max(found + _FACTOR, math.log(2.0 * _LENGTHS[0]))
         return found
 
+    def form(self, kappa: float, u: float) -> tuple[float, float]:
+        """κ times the rarity, and its derivative by κ."""
+        rarity = self.rarity(u)
+        return kappa * rarity, rarity
+
     def _rarity(self, u: float, log_width: float) -> float:
         """… in windows of a width whose logarithm is given."""
         n = _LENGTHS[np.log(2.0 * _LENGTHS) <= log_width + 1e-9]
@@ -90,17 +95,11 @@ def cuts_of(settings: Settings, walk: Walk) -> Cuts | None:
     known = [one for size, one in zip(lengths, variances) if len(walk.sums) * STEP >= _SUMS * size]
     enough = _NEAR * max(known, default=variances[0])
     at = next(i for i, one in enumerate(variances[:-1]) if one >= enough or i == len(variances) - 2)
-    size, whole = lengths[at], lengths[at] // STEP
-    sums = walk.sums - walk.sums.mean()
-    some = sums[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1)
+    some = longer(walk.sums, lengths[at])
     thetas = np.concatenate((-_THETAS, _THETAS)) / float(some.std())
-    logs = []
-    for theta in thetas.tolist():
-        powers = theta * some
-        most = float(powers.max())
-        logs.append((most + math.log(float(np.exp(powers - most).mean()))) / size)
+    logs = np.array([log_mean_exp(theta * some) / lengths[at] for theta in thetas.tolist()])
     long_run = max(2.0 * variances[at + 1] - variances[at], 0.5 * variances[at])
     return Cuts(
-        thetas, np.array(logs), variances[at] / long_run, walk.spread**2,
+        thetas, logs, variances[at] / long_run, walk.spread**2,
         settings.min_window_length, settings.clock,
     )  # fmt: skip

@@ -70,6 +70,23 @@ def long_run_variance(sums: Floats) -> float:
     return float(np.mean(variances[-_LONGEST:])) if variances else 0.0
 
 
+def longer(sums: Floats, size: int) -> Floats:
+    """Deviations of sums of `size` values, of those of `STEP` values, in order."""
+    whole = size // STEP
+    found: Floats = (sums - sums.mean())[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1)
+    return found
+
+
+def log_mean_exp(powers: Floats) -> float:
+    """ln of the mean of exp(powers), whatever they are.
+
+    >>> log_mean_exp(np.array([1000.0, 1000.0]))
+    1000.0
+    """
+    most = float(powers.max())
+    return most + math.log(float(np.exp(powers - most).mean()))
+
+
 def exponent(sums: Floats, drift: float) -> float:
     """κ of a walk that drifts down by so much at a value; `sums` are those of `STEP` values.
 
@@ -86,13 +103,10 @@ def exponent(sums: Floats, drift: float) -> float:
     # So long that κ times their standard deviation is 1: the mean below is neither flat nor made by a few.
     wanted = max(_LONGER * long_enough, long_run / (4.0 * drift * drift))
     size = max((one for one in lengths if one <= wanted), default=lengths[0])
-    whole = size // STEP
-    some = (sums - sums.mean())[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1) - drift * size
+    some = longer(sums, size) - drift * size
     low, high = 0.0, 8.0 * drift / long_run
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        powers = middle * some
-        most = float(powers.max())
-        below = most + math.log(float(np.exp(powers - most).mean())) < 0.0
+        below = log_mean_exp(middle * some) < 0.0
         low, high = (middle, high) if below else (low, middle)
     return high

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
-from prequential.calibration.cuts import Cuts, cuts_of
+from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
@@ -344,8 +344,7 @@ def _of_excursions(
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_OF_LEVEL:]
     if not usable:
         return None
-    whole = Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
-    kappas = np.array([kappa_of(detector, walk) for walk in (whole, *walks)])
+    kappas = np.array([kappa_of(detector, walk) for walk in (_together(walks), *walks)])
     kappas = np.maximum(kappas, _SMALL / usable[-1].u / 10.0)
     levels = _levels(usable, [partial(excursions, kappa) for kappa in kappas.tolist()], each)
     variance = np.cov(np.array(levels[1:]), kappas[1:])
@@ -362,25 +361,22 @@ def _of_cuts(
     """
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     settings = Settings(*DETECTORS[detector.detector].configured(detector.params))
-    whole = Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
-    found = [one for one in (cuts_of(settings, walk) for walk in (whole, *walks)) if one is not None]
+    known = [cuts_of(settings, walk) for walk in (_together(walks), *walks)]
+    found = [one for one in known if one is not None]
     if not usable or len(found) <= len(walks):
         return None
 
-    def of(cuts: Cuts) -> Form:
-        def form(kappa: float, u: float) -> tuple[float, float]:
-            rarity = cuts.rarity(u)
-            return kappa * rarity, rarity
-
-        return form
-
-    forms = [of(cuts) for cuts in found]
-    levels = _levels(usable, [partial(form, 1.0) for form in forms], each)
-    u = Curve(forms[0], levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
+    levels = _levels(usable, [partial(cuts.form, 1.0) for cuts in found], each)
+    u = Curve(found[0].form, levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
     rarities = np.array([cuts.rarity(u) for cuts in found])
     variance = np.cov(np.array(levels[1:]), rarities[1:] / rarities[0])
     counted, made = variance / len(walks), each * len(walks)
-    return Curve(forms[0], levels[0], 1.0, counted, variance, made, list(points))
+    return Curve(found[0].form, levels[0], 1.0, counted, variance, made, list(points))
+
+
+def _together(walks: Sequence[Walk]) -> Walk:
+    """Walks of replicates as one."""
+    return Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
 
 
 def _levels(
