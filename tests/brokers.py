@@ -236,6 +236,12 @@ class JavaBroker(Broker):
         """The broker's log; it goes with the broker."""
         return self._folder / "log"
 
+    @property
+    def group(self) -> int:
+        """The group of its processes, as `os.killpg` knows it."""
+        assert self._process is not None
+        return self._process.group
+
     def restart(self) -> None:
         """Shut down in order and start again."""
         self.shut_down()

@@ -114,6 +114,11 @@ class GuardedProcess:
         """Whether the server has not ended yet."""
         return self._process.poll() is None
 
+    @property
+    def group(self) -> int:
+        """The group of the server's processes, as `os.killpg` knows it."""
+        return self._process.pid  # the guard leads it
+
     def stop(self, patience: float = 20.0) -> None:
         """Stop the server and wait for its end; kill it after `patience` seconds."""
         if self.running:
@@ -127,8 +132,7 @@ class GuardedProcess:
     def kill(self) -> None:
         """kill -9."""
         if self.running:
-            # The guard leads a process group of its own, with the server in it.
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.group, signal.SIGKILL)
         self._process.wait()
 
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from prequential.broker import pick_port
 from prequential.config import Config
 from prequential.core.merge import Cut
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 from prequential.worker import recovery
 from prequential.worker.journal import JournalEntry, encode_entry
 from prequential.worker.origin import Origin
-from prequential.worker.recovery import GENERATION, Known, read_known
+from prequential.worker.recovery import GENERATION, Known, read_known, read_partition
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 
 ORIGIN, FORMER = Origin(1), Origin(2)
@@ -69,25 +72,30 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Known]:
         snapshots: list[Written] | None = None,
         *,
         lows: tuple[int, int, int] = (0, 0, 0),
+        refusals: tuple[Exception, ...] = (),
         **options: Any,
     ) -> Known:
         topics = {JOURNAL: journal, SNAPSHOTS: snapshots or []}
 
-        def records(_: Any, topic: str, __: int, offset: int, ___: Any) -> Iterator[Written]:
+        def records(_: Any, topic: str, __: int, offset: int, *___: Any, **____: Any) -> Iterator[Written]:
             return (record for record in topics[topic] if record.offset() >= offset)
 
-        left = list(lows)
+        left: list[int | Exception] = [*refusals, *lows]
 
         class FakeConsumer:
             def __init__(self, _: Any) -> None: ...
 
             def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
-                return left.pop(0), 100
+                low = left.pop(0)
+                if isinstance(low, Exception):
+                    raise low
+                return low, 100
 
             def close(self) -> None: ...
 
         monkeypatch.setattr(recovery, "read_partition", records)
         monkeypatch.setattr(recovery, "Consumer", FakeConsumer)
+        monkeypatch.setattr(recovery, "_POLL_SECONDS", 0.0)
         rebuild = options.pop("rebuild", False)
         return read_known(Config(), 0, ORIGIN, rebuild, lambda: False, **options)
 
@@ -113,6 +121,20 @@ class TestBeginnings:
         assert len(read(journal, lows=(2, 3, 4), rebuild=True).journal) == 3
         with pytest.raises(WorkError, match=r"predictions/0 begins at offset 4: what was before is gone"):
             read(journal, lows=(0, 4, 0), rebuild=True)
+
+    def test_a_broker_that_says_nothing_of_beginnings_is_waited_for_by_who_can(
+        self, read: Callable[..., Known]
+    ) -> None:
+        said: list[str | None] = []
+        nobody = tuple(KafkaException(KafkaError(KafkaError._TRANSPORT)) for _ in range(2))
+        journal = entries(1, [(2, 3, 4)])
+        assert len(read(journal, refusals=nobody, rebuild=True, waiting=said.append).journal) == 1
+        assert said == ["instances/0: Local: Broker transport failure"] * 2
+        with pytest.raises(WorkError, match="Kafka at localhost:9092: Local: Broker transport failure"):
+            read(journal, refusals=nobody, rebuild=True)
+        denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        with pytest.raises(WorkError, match="authorization failed"):
+            read(journal, refusals=(denied,), rebuild=True, waiting=said.append)
 
     def test_inputs_may_be_gone_where_there_is_a_snapshot(self, read: Callable[..., Known]) -> None:
         known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(9, 9, 9))
@@ -144,3 +166,24 @@ class TestManifests:
         assert known.manifest is not None
         assert known.manifest.generation == 3
         assert read([], snapshot(2, 0, damaged=True), rebuild=True).manifest is None
+
+
+class TestSilence:
+    """Nobody answers at all."""
+
+    def test_whoever_cant_wait_gives_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(recovery, "_POLL_SECONDS", 0.01)
+        with pytest.raises(WorkError, match="journal/3: nothing came for 0 s"):
+            list(read_partition(_nobody(), "journal", 3, 0, lambda: False, 0.05))
+
+    def test_whoever_waits_says_so_until_told_to_stop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, seconds in (("_POLL_SECONDS", 0.01), ("_TELL_SECONDS", 0.02), ("_SILENCE_SECONDS", 0.05)):
+            monkeypatch.setattr(recovery, name, seconds)
+        said: list[str | None] = []
+        stopped = lambda: len(said) >= 10  # noqa: E731
+        assert list(read_partition(_nobody(), "journal", 3, 0, stopped, waiting=said.append)) == []
+        assert set(said) == {"journal/3: nothing came for 0 s"}
+
+
+def _nobody() -> KafkaConfig:
+    return KafkaConfig(f"127.0.0.1:{pick_port()}")

@@ -293,12 +293,12 @@ class Worker(Served):
 
     async def _readiness(self) -> tuple[bool, str]:
         """Ready: the group has decided, and every shard that is ours is running."""
-        if self._assigned is None:
-            return False, "waiting for the group\n"
         lines = [
             f"shard {partition}: {runner.progress}\n"
             for partition, runner in sorted(self.runners.items())
         ]
+        if self._assigned is None:  # shards go on meanwhile, see `_assign`
+            return False, "waiting for the group\n" + "".join(lines)
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
         return ready, ("".join(lines) or "no shards\n") + self._findings.text()

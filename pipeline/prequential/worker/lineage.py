@@ -22,20 +22,22 @@ from prequential.topics.specs import INPUTS
 from prequential.worker.batches import to_batch
 from prequential.worker.journal import Generation, Grown, generations
 from prequential.worker.origin import Origin
-from prequential.worker.recovery import Known, read_known, read_partition
+from prequential.worker.recovery import Known, Waiting, read_known, read_partition
 
 
 def made_anew(
-    config: Config, partition: int, origin: Origin, known: Known, stopped: Callable[[], bool]
-) -> Known:
+    config: Config, partition: int, origin: Origin, known: Known, stopped: Callable[[], bool],
+    waiting: Waiting | None = None,
+) -> Known:  # fmt: skip
     """What is known of a shard without a snapshot, with its state after the inputs grew last.
 
     It is what `known` is if they never have. Raises WorkError if anything that it takes isn't there any more.
+    `stopped` and `waiting` are those of `read_known`.
     """
     places = [place for place, entry in enumerate(known.journal) if isinstance(entry.note, Grown)]
     if not places:
         return known
-    lineage = _Lineage(config, origin, stopped)
+    lineage = _Lineage(config, origin, stopped, waiting)
     own = lineage.generations(partition)
     state = _written(lineage.at_begin_of(partition, len(own) - 1))
     return known._replace(parts=_read(state), journal=known.journal[places[-1] + 1 :], made_anew=True)
@@ -44,14 +46,19 @@ def made_anew(
 class _Lineage:
     """Follows journals from their beginnings, silently."""
 
-    def __init__(self, config: Config, origin: Origin, stopped: Callable[[], bool]) -> None:
-        self._config, self._origin, self._stopped = config, origin, stopped
+    def __init__(
+        self, config: Config, origin: Origin, stopped: Callable[[], bool], waiting: Waiting | None
+    ) -> None:
+        self._config, self._origin, self._stopped, self._waiting = config, origin, stopped, waiting
         self._generations: dict[int, list[Generation]] = {}
 
     def generations(self, partition: int) -> list[Generation]:
         """A shard's journal."""
         if partition not in self._generations:
-            known = read_known(self._config, partition, self._origin, rebuild=True, stopped=self._stopped)
+            known = read_known(
+                self._config, partition, self._origin, rebuild=True, stopped=self._stopped,
+                waiting=self._waiting,
+            )  # fmt: skip
             self._generations[partition] = generations(known.journal)
         return self._generations[partition]
 
@@ -98,7 +105,10 @@ class _Lineage:
         """Process exactly what is below these cuts, in their order."""
         kafka, partition, parser = self._config.kafka, shard.partition, Parser()
         readers: list[Iterator[Message]] = [
-            read_partition(kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped)
+            read_partition(
+                kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,
+                waiting=self._waiting,
+            )
             for name, offset in zip(INPUTS, shard.merge.cut)
         ]
         for cut in cuts:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from time import sleep
+from typing import Any, NamedTuple, Union
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import KafkaConfig, plain_errors
+from prequential.topics.clients import NO_BROKER, KafkaConfig, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
@@ -20,8 +21,18 @@ from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
 log = logging.getLogger(__name__)
 
-#: Seconds without a record or the end of the partition after which reading is given up.
+#: Seconds without a record or the end of the partition after which reading is given up or, by who waits for a
+#: broker, begun anew with another client: one that has lost its brokers for good finds none (`is_stranded`).
 _SILENCE_SECONDS = 60.0
+
+#: Seconds of silence after which who waits says so, again and again.
+_TELL_SECONDS = 10.0
+
+#: Seconds that a poll waits, and until a question that no broker has answered is asked again.
+_POLL_SECONDS = 1.0
+
+#: Is told what is waited for, and None when it has come.
+Waiting = Callable[[Union[str, None]], None]
 
 #: What can't be had without the beginnings.
 _GONE = (
@@ -51,12 +62,49 @@ class Known(NamedTuple):
 
 def read_partition(
     kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool],
-    patience: float = _SILENCE_SECONDS,
+    patience: float | None = None, waiting: Waiting | None = None,
 ) -> Iterator[Message]:  # fmt: skip
     """The committed records of a partition from `offset` up to its present end, in no group.
 
-    Raises WorkError if neither a record nor the end comes for `patience` seconds.
+    If neither a record nor the end comes for `patience` seconds (60), raises WorkError; with `waiting` it
+    waits for ever instead, each `patience` seconds with a new client.
     """
+    patience = _SILENCE_SECONDS if patience is None else patience
+    consumer = _reader(kafka, topic, partition, offset)
+    try:
+        silence = 0.0
+        while not stopped():
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                silence += _POLL_SECONDS
+                why = f"{topic}/{partition}: nothing came for {silence:.0f} s"
+                over = silence % patience < _POLL_SECONDS
+                if waiting is None and over:
+                    raise WorkError(why)
+                if waiting is not None and silence % _TELL_SECONDS < _POLL_SECONDS:
+                    waiting(why)
+                if over:
+                    consumer.close()
+                    consumer = _reader(kafka, topic, partition, offset)
+                continue
+            error = message.error()
+            if (error is None or error.code() == KafkaError._PARTITION_EOF) and silence:
+                if waiting is not None and silence >= _TELL_SECONDS:
+                    waiting(None)
+                silence = 0.0
+            if error is None:
+                offset = message.offset() + 1
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            elif not error.retriable():
+                raise WorkError(f"{topic}/{partition}: {error.str()}")
+    finally:
+        consumer.close()
+
+
+def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Consumer:
+    """A client that reads a partition from `offset` on."""
     consumer = Consumer(
         kafka.client(
             **{
@@ -70,26 +118,8 @@ def read_partition(
             }
         )
     )
-    try:
-        consumer.assign([TopicPartition(topic, partition, offset)])
-        silence = 0.0
-        while not stopped():
-            message = consumer.poll(1.0)
-            if message is None:
-                silence += 1.0
-                if silence > patience:
-                    raise WorkError(f"{topic}/{partition}: nothing came for {silence:.0f} s")
-                continue
-            silence = 0.0
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            elif not error.retriable():
-                raise WorkError(f"{topic}/{partition}: {error.str()}")
-    finally:
-        consumer.close()
+    consumer.assign([TopicPartition(topic, partition, offset)])
+    return consumer
 
 
 def read_known(
@@ -100,19 +130,21 @@ def read_known(
     stopped: Callable[[], bool],
     *,
     whole: bool = True,
+    waiting: Waiting | None = None,
 ) -> Known:
     """Snapshot and journal of a shard, both read to their ends.
 
     Both must be of the present input topics (`origin`; None: of whichever), or WorkError says what has
     changed. `rebuild` passes over snapshots, and over journal entries of topics that are no more. Without a
     snapshot the journal and the inputs that it speaks of must be there from their beginnings on, or WorkError
-    says what is missing; with `whole` false that is a warning.
+    says what is missing; with `whole` false that is a warning. A broker that doesn't answer is waited for if
+    there is `waiting`, see `read_partition`. Once `stopped`, what is known is in part, or a WorkError.
     """
     kafka = config.kafka
     reader = SnapshotReader()
     if not rebuild:
         topic = kafka.topic(SNAPSHOTS)
-        for message in read_partition(kafka, topic, partition, OFFSET_BEGINNING, stopped):
+        for message in read_partition(kafka, topic, partition, OFFSET_BEGINNING, stopped, waiting=waiting):
             if message.value() is None:
                 if message.key() == MANIFEST_KEY:
                     reader.forget()
@@ -128,7 +160,7 @@ def read_known(
     entries: list[JournalEntry] = []
     journal_number = 0 if manifest is None else manifest.journal_number
     journal_offset = 0 if manifest is None else manifest.journal_offset
-    for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped):
+    for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped, waiting=waiting):
         entry = decode_entry(message.value() or b"")
         journal_offset = message.offset() + 1
         journal_number = entry.number
@@ -152,7 +184,7 @@ def read_known(
             log.warning(missing)
             last = journal[0].number - 1
         if whole:
-            _check_beginnings(kafka, partition, journal)
+            _check_beginnings(kafka, partition, journal, stopped, waiting)
     _check_numbers(journal, last, partition)
     return Known(manifest, parts, journal, journal_number, journal_offset)
 
@@ -165,21 +197,40 @@ def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
     return entries[max(0, start) :]
 
 
-def _check_beginnings(kafka: KafkaConfig, partition: int, journal: list[JournalEntry]) -> None:
+def _check_beginnings(
+    kafka: KafkaConfig, partition: int, journal: list[JournalEntry], stopped: Callable[[], bool],
+    waiting: Waiting | None,
+) -> None:  # fmt: skip
     """The inputs must begin before the journal's first cut."""
     first = next((cut for entry in journal for cut in entry.cuts), None)
     if first is None:
         return
-    consumer = Consumer(kafka.client(**{"group.id": "prequential-read"}))  # a name, never joined
+    consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": "prequential-read"}))  # never joined
     try:
         for name, end in zip(INPUTS, first):
             part = TopicPartition(kafka.topic(name), partition)
             with plain_errors(kafka):
-                low, _ = watermarks(consumer, part)
+                low = _beginning(consumer, part, stopped, waiting)
             if low > end:
                 raise WorkError(f"{part.topic}/{partition} begins at offset {low}: {_GONE}")
     finally:
         consumer.close()
+
+
+def _beginning(
+    consumer: Consumer, part: TopicPartition, stopped: Callable[[], bool], waiting: Waiting | None
+) -> int:
+    """The first offset of a partition; a broker that doesn't answer is waited for if there is `waiting`."""
+    while True:
+        try:
+            low, _ = watermarks(consumer, part)
+        except KafkaException as error:
+            if waiting is None or stopped() or error.args[0].code() not in NO_BROKER:
+                raise
+            waiting(f"{part.topic}/{part.partition}: {error.args[0].str()}")
+            sleep(_POLL_SECONDS)
+        else:
+            return low
 
 
 def _check_origin(then: Origin, now: Origin | None, partition: int) -> None:

@@ -169,15 +169,7 @@ class ShardRunner:
         """
         try:
             await self._in_thread(self._publisher.take_over)  # step 1
-            self.progress = "reading snapshot and journal"
-            known = await self._in_thread(
-                read_known, self._config, self.partition, self._origin, self._rebuild,
-                lambda: self._stopping,
-            )  # step 2
-            if known.manifest is None:
-                known = await self._in_thread(
-                    made_anew, self._config, self.partition, self._origin, known, lambda: self._stopping
-                )
+            known = await self._in_thread(self._read)  # step 2
             if not self._stopping:
                 await self._restore(known)  # step 3
             while not self._stopping:
@@ -186,10 +178,25 @@ class ShardRunner:
             if not self._stopping:
                 self._on_lost(self.partition, str(why))
         except WorkError:
-            raise
+            if not (self._stopping and self.recovering):  # what was read in part says nothing
+                raise
         except Exception as error:
             await self._leave_word(error)
             raise
+
+    def _read(self) -> Known:
+        """Step 2; blocks, for as long as there is no broker."""
+        self._wait(None)
+        of, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
+        known = read_known(*of, self._rebuild, stopped, waiting=self._wait)
+        return known if known.manifest else made_anew(*of, known, stopped, self._wait)
+
+    def _wait(self, what: str | None) -> None:
+        """Say what is waited for, here and at `/ready`; None: nothing any more."""
+        self.progress = "reading snapshot and journal"
+        if what is not None:
+            self.progress += f"; {what}: waiting for the broker"
+            log.warning("shard %d: %s: waiting for the broker", self.partition, what)
 
     async def _leave_word(self, error: Exception) -> None:
         """Write an unexpected error into the journal, if that is possible, for whoever comes next."""

@@ -22,7 +22,7 @@ REACH_SECONDS = 10.0
 _RECONNECT_SECONDS = 20.0
 
 #: What a client says that finds no broker.
-_NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 
 #: A security setting whose name contains one of these holds a secret: its value is never shown.
 _SECRET_WORDS = ("password", "secret", "token", "key", "user.info")
@@ -160,7 +160,7 @@ def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
     try:
         client.list_topics(topic, timeout=_RECONNECT_SECONDS)
     except KafkaException as error:
-        return error.args[0].code() in _NO_BROKER
+        return error.args[0].code() in NO_BROKER
     return False
 
 

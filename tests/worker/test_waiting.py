@@ -1,0 +1,111 @@
+"""The broker goes away while a worker reads what its shards knew: the worker waits, as a running one does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import processes
+import pytest
+from comparison import assert_as_replayed, assert_published_once
+from conftest import fresh_cluster
+from prequential.topics.clients import KafkaConfig
+from processes import WorkerProcess, await_published, await_ready, eventually, write_config
+from workload import Sender, records
+
+from tests.brokers import JavaBroker, launch
+from tests.kafka_jars import Unavailable
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+#: The worker in whose recovery the broker is struck, see there.
+_PROGRAM = (sys.executable, str(Path(__file__).with_name("recovering.py")))
+
+#: What it says meanwhile, every second.
+WAITING = "waiting for the broker"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[JavaBroker]:
+    """A broker of our own, since it is struck."""
+    try:
+        launched = launch("java")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert isinstance(launched, JavaBroker)
+    with launched:
+        yield launched
+
+
+def send(cluster: KafkaConfig, half: int) -> None:
+    """Half of the workload."""
+    everything = list(records(7, 400, 4))
+    sender = Sender(cluster)
+    sender.send(everything[: len(everything) // 2] if half == 0 else everything[len(everything) // 2 :])
+    sender.flush()
+
+
+def struck(
+    broker: JavaBroker, number: signal.Signals, path: Path, patch: pytest.MonkeyPatch
+) -> WorkerProcess:
+    """A worker that finds its broker so when it begins to read; it has said several times that it waits."""
+    group = broker.group
+    with patch.context() as here:
+        here.setattr(processes, "_PROGRAM", _PROGRAM)
+        here.setenv("STRIKE_GROUP", str(group))
+        here.setenv("STRIKE_SIGNAL", str(int(number)))
+        worker = WorkerProcess(path)
+
+    def waits() -> bool:
+        assert worker.status is None, worker.log
+        return worker.log.count(WAITING) > 10  # of two shards, and beyond the first clients' patience
+
+    try:
+        eventually("it waits", waits)
+        assert worker.get("/live")[0] == 200
+        status, text = worker.get("/ready")
+        assert (status, WAITING in text) == (503, True), text
+    except BaseException:
+        worker.kill()
+        os.killpg(group, signal.SIGCONT)
+        raise
+    return worker
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_recovering_worker_waits_for_a_broker(
+    number: signal.Signals, broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = fresh_cluster(broker, 2)
+    path = write_config(tmp_path, cluster)
+    send(cluster, 0)
+    with WorkerProcess(path) as worker:
+        await_published(cluster, worker)
+        assert worker.stop() == 0, worker.log
+    with struck(broker, number, path, monkeypatch) as worker:
+        if number == signal.SIGSTOP:
+            os.killpg(broker.group, signal.SIGCONT)
+        else:
+            broker.kill()
+            broker.start_up()
+        await_ready(worker)
+        assert WAITING not in worker.get("/ready")[1]
+        send(cluster, 1)
+        await_published(cluster, worker)
+        assert worker.stop() == 0, worker.log
+    assert_published_once(cluster)
+    assert_as_replayed(cluster, path)
+
+
+def test_one_that_waits_is_told_to_stop(
+    broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_config(tmp_path, fresh_cluster(broker, 2))
+    try:
+        with struck(broker, signal.SIGSTOP, path, monkeypatch) as worker:
+            assert worker.stop() == 0, worker.log
+    finally:
+        os.killpg(broker.group, signal.SIGCONT)
