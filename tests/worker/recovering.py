@@ -1,7 +1,7 @@
 """A worker whose broker is struck in the moment in which it begins to read what its shards knew.
 
-The environment says which group of processes is to be sent which signal: `STRIKE_GROUP`, `STRIKE_SIGNAL`. What
-is waited for is said soon, and clients are made anew soon.
+The environment says which group of processes is to be sent which signal: `STRIKE_GROUP`, `STRIKE_SIGNAL`.
+What is waited for is said soon, and clients are made anew soon.
 """
 
 from __future__ import annotations
