@@ -56,7 +56,7 @@ class Records:
         keys: Sequence[Any] | None = None,
         headers: Sequence[Any] | None = None,
         topics: Sequence[str] | None = None,
-        timestamps: Sequence[int] | None = None,
+        timestamps: Sequence[int | None] | None = None,
     ) -> None:
         self._roots = {
             "value": values, "key": keys, "headers": headers, "topic": topics, "timestamp": timestamps,

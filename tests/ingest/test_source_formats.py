@@ -47,6 +47,29 @@ def test_records_own_time_where_none_is_given(tmp_path: Path) -> None:
     assert content == {"stream": "s", "instance_id": "a", "y_true": True, "ts": WRITTEN}
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("time", [2**62, -(2**62), 8_640_000_000_000_001])
+def test_a_source_records_own_time_may_be_no_time(time: int, mapped: bool, tmp_path: Path) -> None:
+    """Beyond all dates it makes the record unusable, but only where it is asked for."""
+    ts = {"ts": "timestamp"} if mapped else {}
+    made = become(translator(tmp_path, LABELS | ts), [record({"id": "a", "truth": True}, written=time)])
+    assert [(topic, content) for topic, _, content in made] == [
+        ("dead-letters", f"timestamp is {time}: expected epoch milliseconds or an RFC 3339 time with offset"
+         if mapped else f"record time is {time}: expected epoch milliseconds within 100 million days of 1970")
+    ]  # fmt: skip
+    own = translator(tmp_path, LABELS | {"ts": "value.at"})
+    [(_, _, content)] = become(own, [record({"id": "a", "truth": True, "at": 5}, written=time)])
+    assert content["ts"] == 5
+
+
+def test_a_source_record_without_a_time(tmp_path: Path) -> None:
+    """Kafka's -1: the input's record says when it was written, as for one whose `ts` isn't known."""
+    untimed = record({"id": "a", "truth": True}, written=-1)
+    for mapping in (LABELS, LABELS | {"ts": "timestamp"}):
+        [(_, _, content)] = become(translator(tmp_path, mapping), [untimed])
+        assert content == {"stream": "s", "instance_id": "a", "y_true": True}
+
+
 def test_keys_headers_topics_and_timestamps(tmp_path: Path) -> None:
     """Paths into all that a record has."""
     source = {

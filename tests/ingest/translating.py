@@ -19,14 +19,15 @@ WRITTEN = 1_700_000_000_123
 
 
 def record(
-    value: Any, key: bytes | None = None, headers: Mapping[str, bytes] | None = None, offset: int = 0
-) -> Message:
+    value: Any, key: bytes | None = None, headers: Mapping[str, bytes] | None = None, offset: int = 0,
+    written: int = WRITTEN,
+) -> Message:  # fmt: skip
     """A record of a source; a value that isn't bytes or None is JSON."""
     is_bytes = value is None or isinstance(value, bytes)
     return Message(
         topic="source", partition=3, offset=offset, key=key,
         value=value if is_bytes else json.dumps(value).encode(),
-        headers=list((headers or {}).items()), timestamp=(1, WRITTEN),
+        headers=list((headers or {}).items()), timestamp=(1, written),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.specs import DEAD_LETTERS
+from prequential.topics.values import why_no_record_time
 from prequential.translation import Records, Translator
 from prequential.worker.rejected import rejected
 from prequential.worker.transactions import BY_KEY, Outgoing
@@ -24,6 +25,9 @@ from prequential.worker.transactions import BY_KEY, Outgoing
 #: Where Debezium's events have the row as it is now and what was done, and the operations after which there
 #: is none: deletion, truncation, and an application's own messages.
 _AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
+
+#: Kafka's timestamp of a record that has none.
+_NO_TIMESTAMP = -1
 
 
 class _Instance(Instance, omit_defaults=True, gc=False):
@@ -138,7 +142,7 @@ class SourceTranslator:
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
         nothing = self._without_content(content)
         table = self._table(messages, content, reasons)
-        times = [message.timestamp()[1] for message in messages]
+        times = _times(messages)
         found = []
         passed = frozenset(range(len(messages)))
         for kind, translator in self._translators:
@@ -146,9 +150,11 @@ class SourceTranslator:
             passed &= translated.passed
             for place, reason in translated.reasons.items():
                 reasons.setdefault(place, reason)
-            for record, time in zip(translated.records, times):
-                if record is not None and record.ts is None and time >= 0:
+            for place, (record, time) in enumerate(zip(translated.records, times)):
+                if record is not None and record.ts is None and time is not None:
                     record.ts = time
+                    if (why := why_no_record_time(time)) is not None:
+                        reasons.setdefault(place, why)
             values = [None if record is None else _encode(record) for record in translated.records]
             if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
                 reasons.update(_too_large(kind, values))
@@ -189,9 +195,7 @@ class SourceTranslator:
             keys=keys,
             headers=[message.headers() for message in messages] if "headers" in self._roots else None,
             topics=[self.topic] * len(messages) if "topic" in self._roots else None,
-            timestamps=(
-                [message.timestamp()[1] for message in messages] if "timestamp" in self._roots else None
-            ),
+            timestamps=_times(messages) if "timestamp" in self._roots else None,
         )
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
@@ -202,6 +206,12 @@ class SourceTranslator:
             self._dead_letters, message.key(), message.value(), headers_of(reason, *origin),
             partition % self._letters,
         )  # fmt: skip
+
+
+def _times(messages: Sequence[Message]) -> list[int | None]:
+    """When the records were written (epoch ms), as far as they say it."""
+    times = [message.timestamp()[1] for message in messages]
+    return [None if time == _NO_TIMESTAMP else time for time in times]
 
 
 def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:

@@ -8,22 +8,34 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import methodcaller
 
+import numpy as np
 from confluent_kafka import Message
 from prequential.core.merge import Batch, Undecoded
 from prequential.core.plain import Parser
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
+from prequential.topics.values import MAX_TS, why_no_record_time
 
 
 def to_batch(kind: int, messages: list[Message], parser: Parser) -> Batch:
-    """Consecutive messages of one partition, to be parsed or decoded when their turn has come."""
+    """Consecutive messages of one partition, to be parsed or decoded when their turn has come.
+
+    Those with timestamps beyond all dates can't be used, and these times count for nothing: where a topic
+    keeps producers' times, anything may be there.
+    """
     first, last = messages[0].offset(), messages[-1].offset()
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]
-    times = [message.timestamp()[1] for message in messages]
+    times = np.array([message.timestamp()[1] for message in messages], dtype=np.int64)
     values = [message.value() for message in messages]
-    return Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
+    batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
+    if times.max() > MAX_TS or times.min() < -MAX_TS:
+        for place, time in enumerate(times.tolist()):
+            if (why := why_no_record_time(time)) is not None:
+                batch.refuse(offsets[place], why)
+                times[place] = -MAX_TS  # so it has the largest time before it, as the merge sees to
+    return batch
 
 
 class Originals:

@@ -40,6 +40,17 @@ def quoted(value: object) -> str:
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
+def why_no_record_time(time: int) -> str | None:
+    """Why a Kafka record's timestamp (ms) is no time at all; None if it may be one.
+
+    >>> why_no_record_time(2**62)
+    'record time is 4611686018427387904: expected epoch milliseconds within 100 million days of 1970'
+    """
+    if abs(time) <= MAX_TS:
+        return None
+    return f"record time is {time}: expected epoch milliseconds within 100 million days of 1970"
+
+
 def plain(value: object) -> object:
     """The Python value in a numpy scalar; anything else as it is."""
     item = getattr(value, "item", None)
