@@ -100,3 +100,26 @@ def test_the_area_of_booleans() -> None:
 
 def test_the_area_without_probabilities() -> None:
     assert area(None, (True, True, {}), (False, False, {})) == "no_probabilities"
+
+
+@pytest.mark.parametrize(("proba", "why"), [({}, "no_probabilities"), ({"1": 0.5}, "not_a_window")])
+def test_why_there_is_no_area_where_propensities_are_known(proba: dict[str, float], why: str) -> None:
+    """What is summed up of them isn't of probabilities; in a window that has some, there is an area."""
+    config = StreamConfig(
+        measures=("auc", "ipw_accuracy", "brier"), estimators=("all", "window:100", "fading:0.9"),
+        stages=("final",), emit_every=None,
+    )  # fmt: skip
+    topics: Any = [[], [], []]
+    for i in range(2):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        topics[0].append((i, {**about, "label_propensity": 0.5}))
+        topics[1].append((i, {**about, "model": "m", "y_pred": 1, "y_proba": proba or None}))
+        topics[2].append((i, {**about, "y_true": i}))
+    last = {one.estimator: one for one in metrics_of(outputs_of(config, topics))[-3:]}
+    assert all("ipw_accuracy" in one.measures for one in last.values())
+    for estimator, one in last.items():
+        assert ("brier" in one.measures) == bool(proba)
+        if proba and estimator == "window:100":
+            assert one.measures["auc"] == 0.5
+        else:
+            assert one.undefined["auc"] == why

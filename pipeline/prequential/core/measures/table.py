@@ -182,7 +182,7 @@ def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> N
     values[column.ECE], reasons[column.ECE] = probabilistic.ece(sums)
     values[column.IPW_ACCURACY], reasons[column.IPW_ACCURACY] = weighted.ipw_accuracy(sums)
     values[column.IPW_N], reasons[column.IPW_N] = weighted.ipw_n(sums)
-    if positive != NO_POSITIVE:
+    if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:  # there may be weights alone
         reasons[column.AUC] = NOT_A_WINDOW
 
 
