@@ -255,6 +255,11 @@ WRONG = [
      ["streams.a.objective.mae", "never has a value", "expected one of error, accuracy"]),
     ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
      ["streams.a.objective.f1", "expected one of kappa"]),
+    # Segments are named key=value
+    ("defaults:\n  segments: [arm, a=b]", 2, ["defaults.segments: 'a=b'", "expected a key without '='"]),
+    ("streams:\n  s:\n    segments:\n    - ==", 4,
+     ["streams.s.segments: '=='", "expected a key without '='"]),
+    ("defaults:\n  segments: ['']", 2, ["defaults.segments: ''", "expected a string"]),
     # Twice
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),
     ("streams:\n  a: {}\n  a: {}", 3, ["streams has the key 'a' twice"]),

@@ -478,6 +478,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _segment_key(value: Any) -> str:
+    key = _text(value)
+    if "=" in key:  # a segment's name is `key=value`: up to the first one it is the key
+        raise _expected(value, "a key without '='")
+    return key
+
+
 def _prefix(value: Any) -> str:
     return "" if value in (None, "") else _text(value)
 
@@ -685,7 +692,7 @@ _STREAM: dict[str, Parser] = {
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
-    "segments": _list_of(_text, empty=True), "segments_per_key": _integer(1, 10_000),
+    "segments": _list_of(_segment_key, empty=True), "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,

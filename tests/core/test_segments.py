@@ -158,3 +158,16 @@ def test_nothing_is_kept_of_what_is_over() -> None:
     # The last instance's late prediction came when all else was forgotten: it has expired.
     assert {name: known[0] for (_, name), known in known_of(shard).items()} == {"end": WAITING, "49": EXPIRED}
     assert not store.pools.used.any()
+
+
+def test_the_first_equals_sign_of_a_name_ends_the_key() -> None:
+    """Values may have some: keys have none, so no two segments have one name."""
+    said: list[dict[str, str]] = [{"a": "b=c"}, {"b": "=c"}, {"a": "=", "b": "a=b=c"}]
+    records: list[Any] = []
+    for i, segments in enumerate(said):
+        records += [pred(i, i, "x", i, segments=segments), lab(i, i, "x", i)]
+    found = evaluated(StreamConfig(segments=("a", "b")), *records)
+    assert {segment: message.outcomes for (_, segment), message in found.items()} == {
+        None: 3, "a=b=c": 1, "b==c": 1, "a==": 1, "b=a=b=c": 1,
+    }  # fmt: skip
+    assert len({message.id for message in found.values()}) == len(found)
