@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count, islice
 from typing import Any
 
 import msgspec
@@ -236,3 +237,29 @@ def test_limits_lower_than_what_a_snapshot_holds(limits: Limits) -> None:
     }
     lives.next(limits=limits)
     assert len(metrics_of(lives.go(lab(1, 11, "b", stream="s")))) == 0
+
+
+@pytest.mark.parametrize("outcomes", [0, 2])
+@pytest.mark.parametrize(
+    "meanwhile", [{}, {"details": ()}, {"estimators": ("window:7",)}, {"stages": ("initial",)}]
+)
+def test_since_when_it_is_worse_is_forgotten_where_nobody_looks(
+    meanwhile: dict[str, Any], outcomes: int
+) -> None:
+    """Whether it was worse all the time isn't known then."""
+    usual: dict[str, Any] = {"details": ("worse_than_baseline",), "stages": ("final",)}
+    lives, numbers = Lives(**usual), count(1)
+
+    def wrong(outcomes: int) -> Any:
+        """All labels are the same, and the model says another: since when it is worse, at the end."""
+        found: list[Output] = []
+        for number in islice(numbers, outcomes):
+            found += lives.go(pred(number, 10 * number, "b"), lab(number, 10 * number + 1, "a"))
+        return by_stage(found)["final"].worse_than_baseline if "final" in by_stage(found) else None
+
+    assert wrong(5) == {"persistent": 21, "majority": 21}
+    lives.next(**usual | meanwhile)
+    wrong(outcomes)
+    lives.next(**usual)
+    begun = 10 * (5 + outcomes + 1) + 1 if meanwhile else 21
+    assert wrong(3) == {"persistent": begun, "majority": begun}

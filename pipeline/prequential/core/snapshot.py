@@ -486,8 +486,19 @@ class _Restoring:
         for row, *counts in head["reported"]:
             reporter.reported[moved.get(row, row)] = (counts[0], counts[1])
         for row, stage, estimator, baseline, since in head["worse"]:
-            reporter.worse.setdefault(moved.get(row, row), {})[stage, estimator, baseline] = since
+            now = moved.get(row, row)
+            if self._compares(now, stage, estimator):
+                reporter.worse.setdefault(now, {})[stage, estimator, baseline] = since
         self._labels(moved)
+
+    def _compares(self, row: int, stage: str, estimator: str) -> bool:
+        """Whether it is looked at whether a subject is worse: if it isn't now, since when isn't known later."""
+        about = self._catalog.subjects[row]
+        if about is None:
+            return False
+        stream = self._catalog.streams[about.stream]
+        looks = "worse_than_baseline" in stream.config.details
+        return looks and estimator in stream.config.estimators and stream.reports(stage)
 
     def _labels(self, moved: dict[int, int]) -> None:
         """How labels depend on each other is known for the same order only."""
