@@ -492,7 +492,7 @@ class _Restoring:
         self._labels(moved)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
-        """Whether it is looked at whether a subject is worse: if it isn't now, since when isn't known later."""
+        """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
         about = self._catalog.subjects[row]
         if about is None:
             return False
