@@ -378,6 +378,7 @@ WRONG = [
     ("kafka:\n  prefix: a b", 2, ["kafka.prefix is 'a b'", "letters, digits"]),
     ("kafka: {partitions: 0}", 1, ["kafka.partitions: 0", "from 1"]),
     ("kafka: {replication: 0}", 1, ["kafka.replication: 0", "from 1"]),
+    ("http: {port: -1}", 1, ["http.port: -1", "from 0 to 65535"]),
     ("http: {port: 65536}", 1, ["http.port: 65536", "from 0 to 65535"]),
     ("http: {host: 5}", 1, ["http.host: 5", "a string"]),
     ("http:\n  measures: [kappa, f2]", 2, ["http.measures", "unknown measure 'f2'; known: error"]),

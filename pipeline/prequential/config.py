@@ -319,10 +319,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class HttpConfig:
-    """Where a worker serves `/metrics`, `/live` and `/ready`; port 0 takes a free one."""
+    """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
 
     host: str = "127.0.0.1"
-    port: int = 9464
+    #: 0 takes a free one; None: each program has its own (`prequential.worker.http`).
+    port: int | None = None
     #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
     measures: tuple[str, ...] = (
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",

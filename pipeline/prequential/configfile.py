@@ -676,8 +676,8 @@ _WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 _HTTP: dict[str, Parser] = {
-    "host": _text, "port": _port, "measures": _list_of(_measure, empty=True), "token": _optional(_text),
-    "tls_certificate": _optional(_text), "tls_key": _optional(_text), "segments": _flag,
+    "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
+    "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
     "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
     "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,18 @@ def test_without_sources(tmp_path: Path) -> None:
     assert done.stderr == (
         "prequential: no section ingest is configured: expected topics and what their records become\n"
     )
+
+
+@pytest.mark.parametrize("command", ["ingest", "worker"])
+def test_a_port_that_is_taken(command: str, cluster: KafkaConfig, tmp_path: Path) -> None:
+    """One sentence with the address, and what to set; no traceback, and nothing has begun."""
+    topics = create_sources(cluster, log=1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = write_config(tmp_path, cluster, {topics["log"]: SOURCE})
+        done = prequential(command, "--config", config, "--http", address, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert [line for line in done.stderr.splitlines() if " INFO " not in line] == [
+        f"prequential: can't serve HTTP at {address}: Address already in use; `http.port` (or --http "
+        "HOST:PORT) takes another port, 0 a free one"
+    ]

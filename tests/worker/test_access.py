@@ -12,11 +12,13 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from prequential.broker import pick_port
+from prequential.cli import dashboard
 from prequential.config import HttpConfig
 from prequential.configfile import read
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.worker.access import Access
-from prequential.worker.http import TEXT, Answer, Endpoint
+from prequential.worker.http import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
 
 TOKEN = "correct-horse-battery"
 
@@ -119,6 +121,40 @@ class TestTls:
         (tmp_path / "key.pem").write_text("no key")
         with pytest.raises(UsageError, match="can't be used: "):
             Access(HttpConfig(tls_certificate=files[0], tls_key=str(tmp_path / "key.pem")))
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "192.0.2.1"])
+def test_a_host_that_isnt_ours(host: str) -> None:
+    with pytest.raises(WorkError, match=rf"^can't serve HTTP at {host}:0: .+; `http\.port`"):
+        Endpoint(HttpConfig(host=host, port=0), PATHS)
+
+
+class TestPort:
+    def test_programs_of_one_machine_dont_collide(self) -> None:
+        assert HttpConfig().port is None
+        assert len({WORKER_PORT, INGEST_PORT, dashboard.PORT}) == 3
+
+    def test_one_that_is_configured_is_kept(self) -> None:
+        free = pick_port()
+        for config, default, expected in (
+            (HttpConfig(port=free), INGEST_PORT, free), (HttpConfig(), free, free),
+        ):  # fmt: skip
+            endpoint = Endpoint(config, PATHS, default)
+            assert endpoint.port == expected
+            endpoint.stop()
+
+    def test_one_that_is_taken_is_said_with_the_way_out(self) -> None:
+        endpoint = Endpoint(HttpConfig(port=0), PATHS)
+        taken = f"127.0.0.1:{endpoint.port}"
+        try:
+            with pytest.raises(WorkError) as told:
+                Endpoint(HttpConfig(), PATHS, endpoint.port)
+        finally:
+            endpoint.stop()
+        assert str(told.value) == (
+            f"can't serve HTTP at {taken}: Address already in use; `http.port` (or --http HOST:PORT) takes "
+            "another port, 0 a free one"
+        )
 
 
 def test_the_configuration_has_them(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from prequential.topics.admin import partition_counts
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.exposition import CONTENT_TYPE
-from prequential.worker.http import TEXT, Answer, Endpoint
+from prequential.worker.http import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.worker.process import (
     NO_ANSWER,
     BatchSchema,
@@ -209,8 +209,9 @@ class Ingest(Served):
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
         endpoint = Endpoint(  # step 1
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
-        )
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
+            INGEST_PORT,
+        )  # fmt: skip
         log.info("metrics: %s/metrics", endpoint.address)
         stopping = asyncio.ensure_future(stop.wait())
         taking = asyncio.ensure_future(asyncio.to_thread(self._writer.take_over))

@@ -17,6 +17,8 @@ Answer = tuple[int, str, bytes]
 
 TEXT = "text/plain; charset=utf-8"
 
+#: Ports where none is configured. The one between them is the dashboard's: all three may run on one machine.
+WORKER_PORT, INGEST_PORT = 9464, 9466
 
 #: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
 _PROBES = ("/live", "/ready")
@@ -35,11 +37,15 @@ class _Threads(ThreadingHTTPServer):
 class Endpoint:
     """Serves the given paths from a thread of its own, to those who may read them.
 
-    Raises WorkError if the address can't be bound, UsageError for what is wrong about token or TLS.
+    `port` is where it serves if the configuration says nothing of that. Raises WorkError if the address can't
+    be bound, UsageError for what is wrong about token or TLS.
     """
 
-    def __init__(self, config: HttpConfig, paths: dict[str, Callable[[], Answer]]) -> None:
+    def __init__(
+        self, config: HttpConfig, paths: dict[str, Callable[[], Answer]], port: int = WORKER_PORT
+    ) -> None:
         access = Access(config)
+        port = port if config.port is None else config.port
 
         class Handler(BaseHTTPRequestHandler):
             timeout = _REQUEST_SECONDS
@@ -73,11 +79,12 @@ class Endpoint:
                 pass  # a scrape every few seconds is no news
 
         try:
-            self._server = _Threads((config.host, config.port), Handler)
-        except OSError as error:
+            self._server = _Threads((config.host, port), Handler)
+        except (OSError, UnicodeError) as error:  # the second: a host that can't be a name
+            reason = getattr(error, "strerror", None) or error
             raise WorkError(
-                f"can't serve HTTP at {config.host}:{config.port}: {error.strerror}; "
-                "`http.port` (or --http) takes another port, 0 a free one"
+                f"can't serve HTTP at {config.host}:{port}: {reason}; "
+                "`http.port` (or --http HOST:PORT) takes another port, 0 a free one"
             ) from error
         self.host, self.port = config.host, int(self._server.server_address[1])
         self.address = f"{access.scheme}://{self.host}:{self.port}"
