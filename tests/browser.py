@@ -70,11 +70,15 @@ def _launch(driver: Any) -> Any:
 
 
 @contextmanager
-def opened(browser: Browser, dark: bool = False, width: int = 1280) -> Iterator[Page]:
+def opened(
+    browser: Browser, dark: bool = False, width: int = 1280, password: str | None = None
+) -> Iterator[Page]:
     """A page; at the end nothing may have been wrong with it: errors, and what its policy refused."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-    )
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light",
+        http_credentials=None if password is None else {"username": "me", "password": password},
+        ignore_https_errors=True,  # certificates of tests are their own
+    )  # fmt: skip
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     wrong: list[str] = []

@@ -1,24 +1,37 @@
-"""Who may read the HTTP endpoint."""
+"""Who may read the HTTP endpoint, and the dashboard."""
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from boards import a_drift, history_of, metrics
+from prequential.access import Access
 from prequential.broker import pick_port
 from prequential.cli import dashboard
 from prequential.config import HttpConfig
 from prequential.configfile import read
+from prequential.dashboard.server import Server
+from prequential.dashboard.views import Board
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker.access import Access
 from prequential.worker.http import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
+from processes import HANGS
+
+from tests.browser import opened, ready
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TOKEN = "correct-horse-battery"
 
@@ -29,8 +42,11 @@ PATHS = {
 }
 
 
-def get(address: str, path: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> Answer:
-    request = Request(address + path, headers={"Authorization": f"Bearer {token}"} if token else {})
+def get(
+    address: str, path: str, token: str | None = None, tls: ssl.SSLContext | None = None, *,
+    scheme: str = "Bearer",
+) -> Answer:  # fmt: skip
+    request = Request(address + path, headers={"Authorization": f"{scheme} {token}"} if token else {})
     try:
         with urlopen(request, timeout=10, context=tls) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read()
@@ -127,6 +143,63 @@ class TestTls:
 def test_a_host_that_isnt_ours(host: str) -> None:
     with pytest.raises(WorkError, match=rf"^can't serve HTTP at {host}:0: .+; `http\.port`"):
         Endpoint(HttpConfig(host=host, port=0), PATHS)
+
+
+def password(token: str, user: str = "me") -> str:
+    return base64.b64encode(f"{user}:{token}".encode()).decode()
+
+
+class TestDashboard:
+    """The same `http.token`, `http.tls_certificate` and `http.tls_key`."""
+
+    @pytest.fixture
+    def served(self, files: tuple[str, str]) -> Iterator[Server]:
+        config = HttpConfig(token=TOKEN, tls_certificate=files[0], tls_key=files[1])
+        server = Server(Board(history_of(a_drift()), "files"), "127.0.0.1", 0, Access(config))
+        yield server
+        server.stop()
+
+    def test_it_asks_for_the_token_as_a_password(self, served: Server, files: tuple[str, str]) -> None:
+        trusting = ssl.create_default_context(cafile=files[0])
+        address = served.address.rstrip("/")
+        assert address.startswith("https://")
+        for path in ("/", "/static/main.js", "/api/overview", "/api/events?view=overview", "/nothing"):
+            for wrong in (password(TOKEN[:-1]), password(""), password(f"x:{TOKEN}"), "ü", "====", "a"):
+                status, _, body = get(address, path, wrong, trusting, scheme="Basic")
+                assert (status, b"nb" in body) == (401, False)
+            assert get(address, path, None, trusting)[0] == 401
+        for user in ("", "me"):
+            assert get(address, "/api/overview", password(TOKEN, user), trusting, scheme="basic")[0] == 200
+        assert b'"nb"' in get(address, "/api/overview", TOKEN, trusting)[2]
+
+    def test_a_browser_asks_its_user(self, served: Server, chromium: Browser) -> None:
+        """What it was told goes with the page's own requests and with events."""
+        with opened(chromium, password=TOKEN) as page:
+            ready(page, served.address)
+            page.wait_for_selector("text=1 to 1 of 1 model, 1 stream")
+            served.board.take([metrics(6_000, model="another")])
+            page.wait_for_selector("text=1 to 2 of 2 models, 1 stream")
+
+    def test_the_program_has_them_of_its_configuration(self, files: tuple[str, str], tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text(
+            f"http: {{token: {TOKEN}, tls_certificate: {files[0]}, tls_key: {files[1]}}}\n"
+        )
+        (tmp_path / "metrics.jsonl").write_text("")
+        command = [
+            sys.executable, "-m", "prequential.cli.main", "dashboard", "--config", str(tmp_path / "c.yaml"),
+            "--port", "0", "--from-files", str(tmp_path / "metrics.jsonl"),
+        ]  # fmt: skip
+        trusting = ssl.create_default_context(cafile=files[0])
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                match = re.match(r"the page is at (https://127\.0\.0\.1:\d+)/ ", process.stdout.readline())
+                assert match is not None
+                assert get(match[1], "/", None, trusting)[0] == 401
+                assert get(match[1], "/", password(TOKEN), trusting, scheme="Basic")[0] == 200
+            finally:
+                process.terminate()
+            assert process.wait(HANGS) == 0
 
 
 class TestPort:

@@ -8,6 +8,7 @@ import zlib
 from contextlib import closing
 from typing import Any
 
+from prequential.access import Access
 from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
 from prequential.config import Config, duration
 from prequential.dashboard.history import History
@@ -35,8 +36,9 @@ def add_parser(subparsers: Any) -> None:
         help="live web page over the metrics, comparisons, alarms and incidents",
         description="Serve a web page: all models at a glance, the worst first; each model's measures over "
         "time; comparisons; incidents. Reads committed messages of the output topics, joins no consumer "
-        "group and changes nothing; needs neither Prometheus nor Grafana. There is no password: by default "
-        "only this machine reaches it.",
+        "group and changes nothing; needs neither Prometheus nor Grafana. By default only this machine "
+        "reaches it; the configuration's http.token is its password, http.tls_certificate and http.tls_key "
+        "make it HTTPS.",
     )
     add_kafka_options(parser)
     parser.add_argument("--host", default=HOST, metavar="H", help=f"address to serve at (default: {HOST})")
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _serve_files(args: argparse.Namespace, config: Config) -> None:
     board = Board(History(config), ", ".join(args.from_files))
     board.catching_up = True
-    with closing_server(Server(board, args.host, args.port)):
+    with closing_server(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
             with open_input(path) as (stream, _):
                 records = records_of(path, lines_of(stream))
@@ -96,8 +98,9 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
 
 
 def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
+    access = Access(config.http)
     board, tail = board_of(config, window)
-    with closing(tail), closing_server(Server(board, args.host, args.port)):
+    with closing(tail), closing_server(Server(board, args.host, args.port, access)):
         while True:
             take(tail, board)
 

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
+from prequential.access import Access
 from prequential.compression import compressed
+from prequential.config import HttpConfig
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
 from prequential.topics.errors import WorkError
@@ -59,11 +61,17 @@ def static_files() -> dict[str, bytes]:
 
 
 class Server:
-    """Serves a board from threads of its own. Raises WorkError if the address can't be bound."""
+    """Serves a board from threads of its own, to everybody or to whom `access` lets in.
 
-    def __init__(self, board: Board, host: str, port: int) -> None:
+    Raises WorkError if the address can't be bound.
+    """
+
+    def __init__(self, board: Board, host: str, port: int, access: Access | None = None) -> None:
+        self.board = board
+        self._access = access or Access(HttpConfig())
         handler = type("Handler", (_Handler,), {
             "board": board,
+            "access": self._access,
             "files": static_files(),
             "listeners": threading.BoundedSemaphore(_MOST_LISTENERS),
             "loopback": _is_loopback(host),
@@ -82,7 +90,7 @@ class Server:
     def address(self) -> str:
         """Where the page is."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+        return f"{self._access.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def stop(self) -> None:
         """Stop serving; pages that listen are left alone."""
@@ -106,6 +114,7 @@ class _SixThreads(_Threads):
 
 class _Handler(BaseHTTPRequestHandler):
     board: ClassVar[Board]
+    access: ClassVar[Access]
     files: ClassVar[Mapping[str, bytes]]
     listeners: ClassVar[threading.BoundedSemaphore]
     #: Whether only this machine can connect: then its own names are the only ones that a request may have.
@@ -116,11 +125,18 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _REQUEST_SECONDS
 
+    def setup(self) -> None:
+        self.request = self.access.secured(self.request)
+        super().setup()
+
     def do_GET(self) -> None:
         if self.loopback and not _is_own_name(self.headers.get("Host", "")):
             # A name that somebody else's server hands out for 127.0.0.1 (DNS rebinding) would let their page
             # read this one.
             self._fail(421, "expected this machine's address, or localhost, as the host")
+            return
+        if not self.access.allows(self.headers.get("Authorization")):
+            self._fail(401, "expected http.token as the password, of whichever user")
             return
         url = urlsplit(self.path)
         params = dict(parse_qsl(url.query, keep_blank_values=True))
@@ -192,6 +208,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, kind: str, body: bytes, cache: str) -> None:
         self.send_response(status)
         self._head(kind, cache)
+        if status == 401:
+            self.send_header("WWW-Authenticate", 'Basic realm="prequential", charset="UTF-8"')
         body, more = compressed(body, self.headers.get("Accept-Encoding"))
         for name, value in more.items():
             self.send_header(name, value)

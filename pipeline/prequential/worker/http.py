@@ -7,10 +7,10 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from prequential.access import Access
 from prequential.compression import compressed
 from prequential.config import HttpConfig
 from prequential.topics.errors import WorkError
-from prequential.worker.access import Access
 
 #: An answer: status, content type, body.
 Answer = tuple[int, str, bytes]

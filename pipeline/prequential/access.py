@@ -1,7 +1,8 @@
-"""Who may read a process's HTTP endpoint: a bearer token, and TLS."""
+"""Who may read what a process serves by HTTP: a token, and TLS."""
 
 from __future__ import annotations
 
+import binascii
 import hmac
 import ssl
 from socket import socket
@@ -9,8 +10,6 @@ from socket import socket
 from prequential.config import HttpConfig
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
-
-_SCHEME = "bearer "
 
 #: Fewest characters of a token: 16 hex digits can't be guessed over a network.
 _LEAST_TOKEN = 16
@@ -24,6 +23,8 @@ class Access:
     >>> access = Access(HttpConfig(token="0123456789abcdef"))
     >>> access.allows("Bearer 0123456789abcdef"), access.allows("Bearer 0"), access.allows(None)
     (True, False, False)
+    >>> access.allows("Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==")  # me:0123456789abcdef
+    True
     >>> Access(HttpConfig()).allows(None)
     True
     """
@@ -38,20 +39,34 @@ class Access:
         return "https" if self._tls else "http"
 
     def allows(self, authorization: str | None) -> bool:
-        """Whether a request with this header `Authorization` may read everything."""
+        """Whether a request with this header `Authorization` may read everything.
+
+        The token comes as a bearer's or, since browsers ask for such, as the password of whichever user.
+        """
         if self._token is None:
             return True
-        given = authorization or ""
-        if not given.lower().startswith(_SCHEME):
-            return False
         # In a time that doesn't tell how much of it is right.
-        return hmac.compare_digest(given[len(_SCHEME) :].strip().encode(), self._token)
+        return hmac.compare_digest(_given(authorization or ""), self._token)
 
     def secured(self, connection: socket) -> socket:
         """The connection with TLS, if that is asked for. Its handshake comes with the first read."""
         if self._tls is None:
             return connection
         return self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
+
+def _given(authorization: str) -> bytes:
+    """The token that a request carries; empty if it has none."""
+    scheme, _, rest = authorization.partition(" ")
+    content = rest.strip().encode()
+    if scheme.lower() == "bearer":
+        return content
+    if scheme.lower() == "basic":
+        try:
+            return binascii.a2b_base64(content).partition(b":")[2]
+        except binascii.Error:
+            pass
+    return b""
 
 
 def _token(config: HttpConfig) -> bytes | None:
