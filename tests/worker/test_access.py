@@ -139,6 +139,22 @@ class TestTls:
             Access(HttpConfig(tls_certificate=files[0], tls_key=str(tmp_path / "key.pem")))
 
 
+def test_an_error_of_ours_is_answered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> Answer:
+        raise KeyError("no such family")
+
+    endpoint = Endpoint(HttpConfig(port=0, token=TOKEN), PATHS | {"/metrics": fails, "/live": fails})
+    try:
+        assert get(endpoint.address, "/metrics", TOKEN)[::2] == (
+            500, b"it can't be answered: the log says why\n",
+        )  # fmt: skip
+        assert get(endpoint.address, "/live")[::2] == (500, b"")
+    finally:
+        endpoint.stop()
+    assert [one.getMessage() for one in caplog.records] == ["answering /metrics", "answering /live"]
+    assert "no such family" in caplog.text
+
+
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "192.0.2.1"])
 def test_a_host_that_isnt_ours(host: str) -> None:
     with pytest.raises(WorkError, match=rf"^can't serve HTTP at {host}:0: .+; `http\.port`"):

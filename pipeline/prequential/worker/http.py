@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,8 @@ from prequential.compression import compressed
 from prequential.config import HttpConfig
 from prequential.topics.errors import WorkError
 
+log = logging.getLogger(__name__)
+
 #: An answer: status, content type, body.
 Answer = tuple[int, str, bytes]
 
@@ -20,11 +23,22 @@ TEXT = "text/plain; charset=utf-8"
 #: Ports where none is configured. The one between them is the dashboard's: all three may run on one machine.
 WORKER_PORT, INGEST_PORT = 9464, 9466
 
+NOT_FOUND: Answer = (404, TEXT, b"not found\n")
+
 #: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
 _PROBES = ("/live", "/ready")
 
 #: Seconds in which a client must send its request.
 _REQUEST_SECONDS = 30
+
+
+def _answered(path: str, answer: Callable[[], Answer]) -> Answer:
+    """An answer; an error of ours is one, too, and is in the log: the connection alone would tell nobody."""
+    try:
+        return answer()
+    except Exception:
+        log.exception("answering %s", path)
+        return 500, TEXT, b"it can't be answered: the log says why\n"
 
 
 class _Threads(ThreadingHTTPServer):
@@ -61,7 +75,7 @@ class Endpoint:
                 if not allowed and path not in _PROBES:
                     status, kind, body = 401, TEXT, b"expected Authorization: Bearer and http.token\n"
                 else:
-                    status, kind, body = answer() if answer else (404, TEXT, b"not found\n")
+                    status, kind, body = _answered(path, answer) if answer else NOT_FOUND
                 if not allowed and path in _PROBES:
                     body = b""
                 self.send_response(status)
