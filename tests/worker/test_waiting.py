@@ -1,4 +1,4 @@
-"""The broker goes away while a worker reads what its shards knew: the worker waits, as a running one does."""
+"""The broker goes away while a worker starts, or recovers: it waits then, as a running one does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import processes
@@ -13,6 +14,7 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from conftest import fresh_cluster
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config
 from workload import Sender, records
 
@@ -21,7 +23,7 @@ from tests.kafka_jars import Unavailable
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: The worker in whose recovery the broker is struck, see there.
+#: The worker whose broker is struck, see there.
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("recovering.py")))
 
 #: What it says meanwhile, every second.
@@ -40,6 +42,19 @@ def broker() -> Iterator[JavaBroker]:
         yield launched
 
 
+def topics(broker: JavaBroker) -> KafkaConfig:
+    """Two partitions of each; a broker that has been away takes a moment to be its own controller again."""
+    found: list[KafkaConfig] = []
+
+    def made() -> bool:
+        with suppress(WorkError):
+            found.append(fresh_cluster(broker, 2))
+        return bool(found)
+
+    eventually("topics can be made", made)
+    return found[0]
+
+
 def send(cluster: KafkaConfig, half: int) -> None:
     """Half of the workload."""
     everything = list(records(7, 400, 4))
@@ -48,16 +63,24 @@ def send(cluster: KafkaConfig, half: int) -> None:
     sender.flush()
 
 
+def worker_that_strikes(
+    broker: JavaBroker, number: signal.Signals, path: Path, patch: pytest.MonkeyPatch, at: str
+) -> WorkerProcess:
+    """A worker whose broker is struck when it is about to do this."""
+    with patch.context() as here:
+        here.setattr(processes, "_PROGRAM", _PROGRAM)
+        here.setenv("STRIKE_GROUP", str(broker.group))
+        here.setenv("STRIKE_SIGNAL", str(int(number)))
+        here.setenv("STRIKE_AT", at)
+        return WorkerProcess(path)
+
+
 def struck(
     broker: JavaBroker, number: signal.Signals, path: Path, patch: pytest.MonkeyPatch
 ) -> WorkerProcess:
     """A worker that finds its broker so when it begins to read; it has said several times that it waits."""
     group = broker.group
-    with patch.context() as here:
-        here.setattr(processes, "_PROGRAM", _PROGRAM)
-        here.setenv("STRIKE_GROUP", str(group))
-        here.setenv("STRIKE_SIGNAL", str(int(number)))
-        worker = WorkerProcess(path)
+    worker = worker_that_strikes(broker, number, path, patch, "read_known")
 
     def waits() -> bool:
         assert worker.status is None, worker.log
@@ -79,7 +102,7 @@ def struck(
 def test_a_recovering_worker_waits_for_a_broker(
     number: signal.Signals, broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = fresh_cluster(broker, 2)
+    cluster = topics(broker)
     path = write_config(tmp_path, cluster)
     send(cluster, 0)
     with WorkerProcess(path) as worker:
@@ -103,9 +126,22 @@ def test_a_recovering_worker_waits_for_a_broker(
 def test_one_that_waits_is_told_to_stop(
     broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_config(tmp_path, fresh_cluster(broker, 2))
+    path = write_config(tmp_path, topics(broker))
     try:
         with struck(broker, signal.SIGSTOP, path, monkeypatch) as worker:
             assert worker.stop() == 0, worker.log
+    finally:
+        os.killpg(broker.group, signal.SIGCONT)
+
+
+def test_one_that_looks_at_the_topics_is_told_to_stop(
+    broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it asks has half a minute to be answered: nobody waits for that."""
+    path = write_config(tmp_path, topics(broker))
+    try:
+        with worker_that_strikes(broker, signal.SIGSTOP, path, monkeypatch, "_check_topics") as worker:
+            eventually("it looks", lambda: "struck" in worker.log)
+            assert worker.stop(seconds=5.0) == 0, worker.log
     finally:
         os.killpg(broker.group, signal.SIGCONT)

@@ -15,7 +15,7 @@ from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 from prequential.ingest.writer import Writer
 from prequential.topics.admin import partition_counts
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.http import INGEST_PORT, TEXT, Answer, Endpoint
@@ -29,6 +29,7 @@ from prequential.worker.process import (
     has_crashed,
     leave,
     stop_on_signals,
+    unless_stopped,
 )
 from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.transactions import Expelled, Fenced, Outgoing
@@ -44,8 +45,8 @@ _MOST_WAITING, _MOST_WAITING_BYTES = 60_000, 60_000_000
 #: Seconds between looks whether there is something to commit.
 _TICK_SECONDS = 0.02
 
-#: Seconds between questions for the committed offsets while the group can't tell them.
-_AGAIN_SECONDS = 0.5
+#: Seconds between questions for the committed offsets while the group can't tell them: first, and at most.
+_AGAIN_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
 
 #: Seconds between looks at the cluster: do the clients reach it, are the inputs the same.
 _WATCH_SECONDS = 30.0
@@ -140,6 +141,7 @@ class Ingest(Served):
         """
         async with self._writing:  # step 1
             pass
+        pause = _AGAIN_SECONDS
         while self._assignment is assignment:
             offsets = await asyncio.to_thread(self._fetcher.committed, assignment.places)  # step 2
             if self._assignment is not assignment:
@@ -149,7 +151,8 @@ class Ingest(Served):
                 self._fetcher.open(offsets)
                 return
             log.info("the group's offsets aren't settled yet: waiting")
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     # ---- what is written
 
@@ -214,12 +217,7 @@ class Ingest(Served):
         )  # fmt: skip
         log.info("metrics: %s/metrics", endpoint.address)
         stopping = asyncio.ensure_future(stop.wait())
-        taking = asyncio.ensure_future(asyncio.to_thread(self._writer.take_over))
-        await asyncio.wait({stopping, taking}, return_when=asyncio.FIRST_COMPLETED)
-        if not taking.done():  # a broker that doesn't answer is waited for, but not once told to stop
-            log.info("stopping")
-            leave(0)
-        await taking
+        await unless_stopped(stop, self._writer.take_over)
         await self.app.start()  # step 2
         tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
         for task in tasks:
@@ -241,14 +239,16 @@ class Ingest(Served):
     async def _watch(self) -> None:
         """Look at the cluster now and then, with a client that is new each time."""
         names = [self.config.kafka.topic(name) for name in INPUTS]
-        before = await asyncio.to_thread(partition_counts, self.config.kafka, names)
+        before: dict[str, int] | None = None
         while True:
-            await asyncio.sleep(_WATCH_SECONDS)
             try:
                 now = await asyncio.to_thread(partition_counts, self.config.kafka, names)
-            except WorkError as why:  # a broker that is away comes back
+            except (WorkError, UsageError) as why:  # what is away comes back
                 log.warning("looking at the inputs: %s", why)
+                await asyncio.sleep(_WATCH_SECONDS)
                 continue
+            if before is None:
+                before = now
             if now != before:
                 raise WorkError(
                     f"the inputs' numbers of partitions were {before} and are {now}: a stream's records "
@@ -265,6 +265,7 @@ class Ingest(Served):
                 self._writer.stopping = True  # whatever it tries, it gives up
                 async with self._writing:
                     await self._renew_writer()
+            await asyncio.sleep(_WATCH_SECONDS)
 
     # ---- HTTP, in threads of its own
 

@@ -18,7 +18,7 @@ from prequential.topics.admin import (
     present,
 )
 from prequential.topics.clients import KafkaConfig, connect, resolved
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
@@ -36,6 +36,7 @@ from prequential.worker.process import (
     has_crashed,
     leave,
     stop_on_signals,
+    unless_stopped,
 )
 from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
@@ -56,6 +57,7 @@ class Worker(Served):
         self._rebuilt: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
+        self._closing = False
         self._turns = asyncio.Lock()
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
@@ -129,7 +131,7 @@ class Worker(Served):
 
     def _assign(self, partitions: frozenset[int] | None) -> None:
         self._assigned = partitions
-        if partitions is None:
+        if partitions is None or self._closing:
             return  # shards go on until somebody fences them, or the decision comes
         log.info("shards of this worker: %s", sorted(partitions))
         for partition in set(self.runners) - partitions:
@@ -172,7 +174,8 @@ class Worker(Served):
         )
 
     def _reopen(self, partition: int) -> None:
-        if self._assigned and partition in self._assigned and partition not in self.runners:
+        ours = self._assigned is not None and partition in self._assigned
+        if ours and partition not in self.runners and not self._closing:
             self._open(partition)
 
     def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
@@ -192,7 +195,7 @@ class Worker(Served):
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
-        self._origin = await asyncio.to_thread(self._check_topics)  # step 1
+        self._origin = await unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
         self.endpoint = Endpoint(  # step 2
             self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
@@ -206,6 +209,7 @@ class Worker(Served):
         judging = asyncio.ensure_future(self._look_for_findings())
         judging.add_done_callback(lambda done: self._on_done("findings", done))
         telling = asyncio.ensure_future(tell())
+        telling.add_done_callback(lambda done: self._on_done("dead letters", done))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
@@ -213,11 +217,26 @@ class Worker(Served):
         watching.cancel()
         judging.cancel()
         telling.cancel()
-        await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        failed = await self._close_shards()
         say(rejected.rest())
         await self.app.stop()
         self.endpoint.stop()
+        if failed is not None:
+            die(*failed)
         return 0
+
+    async def _close_shards(self) -> tuple[str, BaseException] | None:
+        """Close all shards, and open no more; one that fails keeps none from its last outputs and snapshot.
+
+        Returns the first that has failed, and why.
+        """
+        self._closing = True
+        runners = dict(self.runners)
+        ends = await asyncio.gather(*(one.close() for one in runners.values()), return_exceptions=True)
+        failed = [(f"shard {number}", end) for number, end in zip(runners, ends) if end is not None]
+        for what, error in failed[1:]:
+            log.error("%s: %r", what, error)
+        return failed[0] if failed else None
 
     def _check_topics(self) -> Origin:
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
@@ -242,7 +261,7 @@ class Worker(Served):
             await asyncio.sleep(_WATCH_SECONDS)
             try:
                 now = await asyncio.to_thread(present_origin, self.config.kafka)
-            except WorkError as why:  # a broker that is away comes back, or a topic is just being made
+            except (WorkError, UsageError) as why:  # what is away comes back, or is just being made
                 log.warning("looking at the input topics: %s", why)
                 continue
             if difference := self._origin.difference(now):
@@ -257,7 +276,10 @@ class Worker(Served):
     async def _look_for_findings(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await self._findings.look(dict(self.runners), self._origin.partitions)
+            try:
+                await self._findings.look(dict(self.runners), self._origin.partitions)
+            except Exception:  # nothing that is published depends on them
+                log.exception("looking for what looks wrong")
 
     async def _replace_stranded(self) -> None:
         """Begin anew with clients that have lost their brokers; the cluster has just answered another."""

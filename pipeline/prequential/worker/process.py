@@ -8,16 +8,18 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import TimeoutError as _Unanswered
-from typing import Any
+from typing import Any, TypeVar
 
 import faust
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.worker.http import TEXT, Answer
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Seconds between looks whether the Faust app still runs.
 _LOOK_SECONDS = 0.2
@@ -96,6 +98,17 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     return stop
 
 
+async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any) -> T:
+    """What `work` returns, done in a thread; the process ends (0) if it is told to stop before that."""
+    stopping = asyncio.ensure_future(stop.wait())
+    working = asyncio.ensure_future(asyncio.to_thread(work, *args))
+    await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():  # a broker that doesn't answer is waited for, but not once told to stop
+        leave(0)
+    stopping.cancel()
+    return await working
+
+
 async def has_crashed(app: Any) -> None:
     """Wait until the Faust app has crashed."""
     while not app.crashed:
@@ -105,7 +118,7 @@ async def has_crashed(app: Any) -> None:
 def die(where: str, error: BaseException | None = None) -> None:
     """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
     error = error or sys.exc_info()[1]
-    if isinstance(error, WorkError):
+    if isinstance(error, (WorkError, UsageError)):  # the second: a secret's file may be gone meanwhile
         print(f"prequential: {error}", file=sys.stderr, flush=True)
     else:
         log.critical("%s: %r: ending the process", where, error, exc_info=error)

@@ -1,0 +1,171 @@
+"""What goes wrong beside a worker's shards: said in a sentence, waited for, and no harm to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prequential.broker import pick_port
+from prequential.config import Config
+from prequential.ingest import app as ingest_app
+from prequential.ingest.app import Ingest
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError, WorkError
+from prequential.worker import app, process
+from prequential.worker.app import Worker
+from prequential.worker.origin import Origin
+
+GONE = UsageError("kafka.security: sasl.password is 'file:/p', but the file /p can't be read: No such file")
+
+
+class Ended(BaseException):
+    """In place of the process's end."""
+
+
+@pytest.fixture(autouse=True)
+def _ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(status: int) -> int:
+        raise Ended(status)
+
+    monkeypatch.setattr(process, "leave", leave)
+
+
+def config() -> Config:
+    return Config(kafka=KafkaConfig(f"127.0.0.1:{pick_port()}", security={"log_level": "0"}))
+
+
+def worker_of(loop: asyncio.AbstractEventLoop) -> Worker:
+    """A worker that finds no broker, and hasn't begun."""
+    worker = Worker(config())
+    worker._loop, worker._origin = loop, Origin(4)
+    return worker
+
+
+@pytest.mark.parametrize("error", [GONE, WorkError("no")])
+def test_what_a_person_can_mend_ends_the_process_with_a_sentence(
+    error: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Ended, match="1"):
+        process.die("shard 0", error)
+    assert capsys.readouterr().err == f"prequential: {error}\n"
+    assert caplog.text == ""
+
+
+def failing(then: Exception, *first: Exception) -> tuple[Callable[..., Any], list[Exception]]:
+    """A function that raises these one after the other; and those that are left."""
+    left = [*first, then]
+
+    def fail(*_: Any) -> Any:
+        raise left.pop(0)
+
+    return fail, left
+
+
+def test_a_look_at_the_cluster_that_fails_is_told_and_repeated(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where it is a secret that isn't there for a moment: clients that are connected go on."""
+    look, left = failing(RuntimeError("enough"), WorkError("no broker"), GONE)
+    monkeypatch.setattr(app, "present_origin", look)
+    monkeypatch.setattr(app, "_WATCH_SECONDS", 0.0)
+
+    async def watch() -> None:
+        await worker_of(asyncio.get_running_loop())._watch_cluster()
+
+    with pytest.raises(RuntimeError, match="enough"):
+        asyncio.run(watch())
+    assert left == []
+    told = [one.getMessage() for one in caplog.records if one.name == app.__name__]
+    assert told == ["looking at the input topics: no broker", f"looking at the input topics: {GONE}"]
+
+
+def test_ingest_waits_for_its_first_look_at_the_cluster_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look, left = failing(RuntimeError("enough"), WorkError("no broker"), GONE)
+    monkeypatch.setattr(ingest_app, "partition_counts", look)
+    monkeypatch.setattr(ingest_app, "_WATCH_SECONDS", 0.0)
+
+    async def watch() -> None:
+        await Ingest(config(), {"source": None})._watch()  # type: ignore[dict-item]
+
+    with pytest.raises(RuntimeError, match="enough"):
+        asyncio.run(watch())
+    assert left == []
+    assert [one.getMessage() for one in caplog.records if one.name == ingest_app.__name__] == [
+        "looking at the inputs: no broker", f"looking at the inputs: {GONE}",
+    ]  # fmt: skip
+
+
+def test_advice_that_fails_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app, "LOOK_SECONDS", 0.0)
+
+    async def look() -> int:
+        worker, looks = worker_of(asyncio.get_running_loop()), 0
+
+        async def fail(*_: Any) -> None:
+            nonlocal looks
+            looks += 1
+            raise KeyError("a stream that has gone")
+
+        worker._findings.look = fail  # type: ignore[method-assign]
+        looking = asyncio.ensure_future(worker._look_for_findings())
+        while looks < 3:
+            assert not looking.done()
+            await asyncio.sleep(0)
+        looking.cancel()
+        return looks
+
+    with caplog.at_level(logging.ERROR):
+        assert asyncio.run(look()) >= 3
+    assert "a stream that has gone" in caplog.text
+
+
+class Runner:
+    """A shard that closes as it is told to."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+        self.closed = False
+
+    async def close(self) -> None:
+        if self.error is not None:
+            raise self.error
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.closed = True
+
+
+def test_a_shard_that_fails_to_close_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    runners = {0: Runner(WorkError("too large")), 1: Runner(None), 2: Runner(KeyError("x")), 3: Runner(None)}
+
+    async def close() -> Any:
+        worker = worker_of(asyncio.get_running_loop())
+        worker.runners.update(runners)  # type: ignore[arg-type]
+        return await worker._close_shards()
+
+    assert asyncio.run(close()) == ("shard 0", runners[0].error)
+    assert [number for number, runner in runners.items() if runner.closed] == [1, 3]
+    assert "shard 2: KeyError('x')" in caplog.text
+
+
+def test_a_worker_that_is_told_to_stop_opens_no_shard_any_more() -> None:
+    """Neither one that the group gives it then, nor one that it has lost: it would only fence others."""
+
+    async def close() -> list[int]:
+        worker, opened = worker_of(asyncio.get_running_loop()), []
+        worker._open = opened.append  # type: ignore[method-assign]
+        worker._assign(frozenset({1}))
+        worker._reopen(1)
+        assert opened == [1, 1]
+        await worker._close_shards()
+        worker._assign(frozenset({1, 2}))
+        worker._reopen(2)
+        return opened
+
+    assert asyncio.run(close()) == [1, 1]
