@@ -101,7 +101,7 @@ class Log:
             offsets[message.topic] = len(records) - 1
         return offsets
 
-    def known(self, *_: Any) -> Known:
+    def known(self, *_: Any, **__: Any) -> Known:
         """What a shard that is taken over finds (as `read_known` reads it)."""
         reader = SnapshotReader()
         for record in self.topics.get(SNAPSHOTS, []):

@@ -186,7 +186,7 @@ def poison(
             raise Killed
         return publish(self, messages)
 
-    def taken_over(self: Log, *_: Any) -> Any:
+    def taken_over(self: Log, *_: Any, **__: Any) -> Any:
         crashed[0] = False
         return known(self)
 
