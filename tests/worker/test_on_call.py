@@ -8,14 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message
 from prequential.broker import pick_port
 from prequential.config import Config
 from prequential.ingest import app as ingest_app
 from prequential.ingest.app import Ingest
+from prequential.ingest.reading import SourceFetcher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.worker import app, process
 from prequential.worker.app import Worker
+from prequential.worker.complaints import complain
+from prequential.worker.fetching import Fetcher
 from prequential.worker.origin import Origin
 
 GONE = UsageError("kafka.security: sasl.password is 'file:/p', but the file /p can't be read: No such file")
@@ -169,3 +173,35 @@ def test_a_worker_that_is_told_to_stop_opens_no_shard_any_more() -> None:
         return opened
 
     assert asyncio.run(close()) == [1, 1]
+
+
+DENIED = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "FindCoordinator: Group authorization failed.")
+
+
+class Denied:
+    """A member that may not join its group, as librdkafka says it."""
+
+    def poll(self, _: float) -> Message:
+        return Message(error=DENIED)
+
+
+def fetchers() -> list[Any]:
+    """Those of a worker and of ingest."""
+    return [Fetcher(config(), lambda _: None), SourceFetcher(config(), ["source"], lambda _: None)]
+
+
+def test_who_may_not_join_the_group_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Else it would wait for the group for ever, and say nothing."""
+    for fetcher in fetchers():
+        complain._said.clear()
+        caplog.clear()
+        fetcher._member = Denied()
+        assert fetcher.fetch(0.0) == []
+        assert caplog.messages == ["Kafka: FindCoordinator: Group authorization failed."]
+
+
+def test_an_error_that_is_of_no_partition_is_a_whole_sentence() -> None:
+    worker, ingest = fetchers()
+    for fail in (lambda message: worker._fail(message, DENIED), ingest._note_error):
+        with pytest.raises(WorkError, match=r"^fetching: FindCoordinator: Group authorization failed\.$"):
+            fail(Message(error=DENIED))

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from prequential.config import Config
 from prequential.topics.clients import is_stranded
 from prequential.topics.errors import WorkError
-from prequential.worker.complaints import COMPLAINING
+from prequential.worker.complaints import COMPLAINING, complain
 from prequential.worker.fetching import FETCH_SETTINGS, run_end, session_settings
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,9 @@ class SourceFetcher:
 
     def fetch(self, now: float) -> list[list[Fetched]]:
         """What has come, by topic; `now` is monotonic (seconds)."""
-        self._member.poll(0)  # serves rebalances
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and (error := message.error()) is not None:
+            complain(error)  # such as that it may not join: it is tried again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -250,7 +252,8 @@ class SourceFetcher:
         elif error.retriable():
             log.warning("%s/%s: %s", topic, partition, error.str())
         else:
-            raise WorkError(f"{topic}/{partition} offset {offset}: {error.str()}")
+            where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
+            raise WorkError(f"{where}: {error.str()}")
 
     def _look_at_ends(self) -> None:
         for topic, partition in self.positions:

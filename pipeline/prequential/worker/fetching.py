@@ -21,7 +21,7 @@ from prequential.config import Config
 from prequential.topics.clients import is_stranded, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.complaints import COMPLAINING
+from prequential.worker.complaints import COMPLAINING, complain
 
 log = logging.getLogger(__name__)
 
@@ -188,11 +188,13 @@ class Fetcher:
     def fetch(self, now: float) -> list[list[Fetched]]:
         """What has come, by topic; `now` is monotonic (seconds)."""
         message = self._member.poll(0)  # serves rebalances
-        if message is not None and message.error().code() == KafkaError._FATAL:
-            raise WorkError(
-                f"the group has thrown this worker out ({message.error().str()}): is there another one with "
-                f"this worker.instance_id, {self._name!r}? Each needs one of its own"
-            )
+        if message is not None and (error := message.error()) is not None:
+            if error.code() == KafkaError._FATAL:
+                raise WorkError(
+                    f"the group has thrown this worker out ({error.str()}): is there another one with "
+                    f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+                )
+            complain(error)  # such as that it may not join: it is tried again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -279,7 +281,8 @@ class Fetcher:
         if error.retriable():
             log.warning("%s/%d: %s", topic, partition, error.str())
             return
-        raise WorkError(f"{topic}/{partition} offset {offset}: {error.str()}")
+        where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
+        raise WorkError(f"{where}: {error.str()}")
 
     def _look_at_ends(self) -> None:
         for kind, reader in enumerate(self._readers):
