@@ -8,18 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from prequential.broker import pick_port
 from prequential.config import Config
+from prequential.core.shard import Shard
 from prequential.ingest import app as ingest_app
+from prequential.ingest import dryrun
 from prequential.ingest.app import Ingest
 from prequential.ingest.reading import SourceFetcher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker import app, process
+from prequential.worker import app, offline, process
 from prequential.worker.app import Worker
 from prequential.worker.complaints import complain
 from prequential.worker.fetching import Fetcher
+from prequential.worker.journal import Generation
 from prequential.worker.origin import Origin
 
 GONE = UsageError("kafka.security: sasl.password is 'file:/p', but the file /p can't be read: No such file")
@@ -205,3 +208,28 @@ def test_an_error_that_is_of_no_partition_is_a_whole_sentence() -> None:
     for fail in (lambda message: worker._fail(message, DENIED), ingest._note_error):
         with pytest.raises(WorkError, match=r"^fetching: FindCoordinator: Group authorization failed\.$"):
             fail(Message(error=DENIED))
+
+
+def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a replay from topics, and of a dry run of ingest."""
+
+    class Alone:
+        def __init__(self, _: Any) -> None: ...
+
+        def get_watermark_offsets(self, *_: Any, **__: Any) -> Any:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        def close(self) -> None: ...
+
+    for module in (offline, dryrun):
+        monkeypatch.setattr(module, "Consumer", Alone)
+    monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
+    one = Config(kafka=KafkaConfig("kafka:9092"))
+    cluster = offline._Cluster(one, [[Generation(None, None, [], [])]], *[None] * 4, True)  # type: ignore[arg-type]
+    sentence = "^Kafka at kafka:9092: Local: Broker transport failure$"
+    with pytest.raises(WorkError, match=sentence):
+        offline._ShardReplay(cluster, Shard(one)).run()
+    with pytest.raises(WorkError, match=sentence):
+        dryrun.newest(one, "source", 5)

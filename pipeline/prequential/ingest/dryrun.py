@@ -15,9 +15,10 @@ from prequential.ingest.checking import check_topics
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS
+from prequential.topics.clients import REACH_SECONDS, plain_errors
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
+from prequential.topics.reading import watermarks
 from prequential.topics.reasons import kind_of, printable
 from prequential.worker.complaints import COMPLAINING
 from rich.console import Console
@@ -67,7 +68,8 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
     with closing(Consumer(config.kafka.client(**settings))) as consumer:
         starts = []
         for number in numbers:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), REACH_SECONDS)
+            with plain_errors(config.kafka):
+                low, high = watermarks(consumer, TopicPartition(topic, number))
             starts.append(TopicPartition(topic, number, max(low, high - count)))
         consumer.assign(starts)
         ended: set[int] = set()

@@ -20,8 +20,10 @@ from prequential.core.shard import Shard
 from prequential.core.split import split, streams_of
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
+from prequential.topics.clients import plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.fetching import FETCH_SETTINGS
@@ -146,7 +148,8 @@ class _ShardReplay:
             parts = [
                 TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds
             ]
-            ends = [consumer.get_watermark_offsets(part, timeout=10.0) for part in parts]
+            with plain_errors(self._config.kafka):
+                ends = [watermarks(consumer, part) for part in parts]
             for part, (low, _) in zip(parts, ends):
                 if low > 0:
                     log.warning(
