@@ -288,3 +288,26 @@ def test_a_registry_that_isnt_configured(tmp_path: Path) -> None:
         translator(tmp_path, SOURCE)
     with pytest.raises(UsageError, match=r"kafka\.schema_registry: Unrecognized properties: urls"):
         translator(tmp_path, SOURCE, schema_registry={"url": "http://x", "urls": "y"})
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_avro_that_contains_itself(mutual: bool, registry: RegistryServer, tmp_path: Path) -> None:
+    """A few kilobytes, nested deeply, would overflow the stack of a compiled reader, and end the process."""
+    below: Any = "Node"
+    if mutual:
+        below = {"type": "record", "name": "Box", "fields": [{"name": "of", "type": "Node"}]}
+    node = {"type": "record", "name": "Node", "fields": [
+        {"name": "id", "type": "int"}, {"name": "truth", "type": "boolean"},
+        {"name": "parent", "type": ["null", below]}]}  # fmt: skip
+    source = {
+        "as": "labels", "format": "avro", "stream": {"const": "s"}, "y_true": "value.truth",
+        "instance_id": "value.parent.of.id" if mutual else "value.parent.id",
+    }  # fmt: skip
+    translate = translator(tmp_path, source, schema_registry={"url": registry.url})
+    number = registry.register("tree", {"schema": json.dumps(node)})
+    frame = number.to_bytes(5, "big")
+    good = frame + b"\x02\x01\x02" + b"\x0e\x00\x00"
+    assert become(translate, [record(good)])[0][2]["instance_id"] == "7"
+    for depth in (5_000, 300_000):
+        [(topic, _, reason)] = become(translate, [record(frame + b"\x02\x01\x02" * depth + b"\x02\x01\x00")])
+        assert (topic, reason) == ("dead-letters", f"value: Avro of schema {number} is nested too deeply")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -22,9 +23,13 @@ _SCHEMAS_BELOW = ("type", "fields", "items", "values")
 
 def reader(registry: Registry, number: int) -> Read:
     """What reads the records of a schema. Raises Unreadable if it can't be used."""
-    from fastavro import schemaless_reader
+    import fastavro
+    import fastavro._read_py as in_python
 
-    schema = _parsed(registry, number)
+    schema, named = _parsed(registry, number)
+    # Compiled it takes half the time, but a record of a schema that contains itself may be nested so deeply
+    # that the process's stack overflows; in Python that is an exception.
+    schemaless_reader = (in_python if _is_recursive(named) else fastavro).schemaless_reader
 
     def read(content: bytes) -> Any:
         stream = BytesIO(content)
@@ -33,11 +38,43 @@ def reader(registry: Registry, number: int) -> Read:
             return schemaless_reader(stream, schema, None)
         except _UNREADABLE as error:
             raise Unreadable(f"not Avro of schema {number}: {_told(error)}") from error
+        except RecursionError as error:
+            raise Unreadable(f"Avro of schema {number} is nested too deeply") from error
 
     return read
 
 
-def _parsed(registry: Registry, number: int) -> Any:
+def _is_recursive(named: Mapping[str, Any]) -> bool:
+    """Whether one of these types contains itself.
+
+    >>> node = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
+    >>> leaf = {"type": "record", "name": "leaf", "fields": [{"name": "n", "type": "long"}]}
+    >>> _is_recursive({"node": node}), _is_recursive({"leaf": leaf})
+    (True, False)
+    """
+    below = {name: set(_types_in([schema[key] for key in _SCHEMAS_BELOW if key in schema]))
+             for name, schema in named.items()}  # fmt: skip
+    while leaves := [name for name, types in below.items() if not types & below.keys()]:
+        for name in leaves:
+            del below[name]
+    return bool(below)
+
+
+def _types_in(schema: Any) -> Iterator[str]:
+    """The names of all types in a parsed schema."""
+    if isinstance(schema, str):
+        yield schema
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from _types_in(one)
+    elif isinstance(schema, dict):
+        if "fields" in schema and "name" in schema:
+            yield schema["name"]
+        yield from _types_in([schema[key] for key in _SCHEMAS_BELOW if key in schema])
+
+
+def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
+    """A schema, and all types that have names."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
 
@@ -50,7 +87,7 @@ def _parsed(registry: Registry, number: int) -> Any:
             parsed = parse_schema(_plain(json.loads(text)), named_schemas=named)
     except (SchemaParseException, UnknownType, ValueError, KeyError) as error:
         raise Unreadable(f"schema {number} can't be used: {_told(error)}") from error
-    return parsed
+    return parsed, named
 
 
 def _referred(registry: Registry, schema: Any) -> list[str]:
