@@ -15,7 +15,7 @@ from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import DeadLetter, Metrics
+from prequential.topics.outputs import DeadLetter, Encoded, Metrics, decoded
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import MAX_TS
 from prequential.worker.batches import to_batch
@@ -62,7 +62,8 @@ def lives(strange: dict[int, int], ts: int | None = None) -> tuple[list[Metrics]
             found += shard.flush()[0]
     shard.last_set()
     found += shard.flush()[0]
-    metrics = [one for one in found if isinstance(one, Metrics)]
+    messages = [decoded(one) for one in found if isinstance(one, Encoded)]
+    metrics = [one for one in messages if isinstance(one, Metrics)]
     return metrics, [one for one in found if isinstance(one, DeadLetter)], shard
 
 
