@@ -224,9 +224,6 @@ def test_rows_up_to_a_name_that_is_new() -> None:
     assert (found.stop, found.positions.tolist()) == (2, [0, 1])
     assert found.rows.text.tobytes() == b"01"
     rest = encoder.encode(records[2:], times[2:], kinds[2:])
-    assert (rest.stop, rest.rows.registers.tolist(), rest.rows.classes.tolist()) == (2, [1, 0], [2, 2])
+    assert (rest.stop, rest.rows.asks.tolist(), rest.rows.classes.tolist()) == (2, [0, 0], [2, 2])
     again = encoder.encode(records, times, kinds)
     assert (again.stop, again.rows.label.tolist()) == (4, [0, 0, 1, 0])
-    encoder.undo(0)
-    encoder._forget_class(catalog.by_name["s"], "1")
-    assert encoder.encode(records, times, kinds).stop == 2

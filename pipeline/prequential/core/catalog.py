@@ -78,6 +78,7 @@ class Stream:
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
         self.versions: dict[str, int] = {}  # codes from 1, of all models together
+        self.version_names: list[str] = []  # … the other way round; it only grows
         self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
         #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
         self.retired: dict[str, None] = {}
@@ -97,7 +98,7 @@ class Stream:
         return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
 
     def position(self, key: int, value: str) -> int:
-        """The position of a segment's value among its key's, from 1; a new one gets the next, or the last.
+        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
 
         The last is that of all values beyond the bound, and of the value with the name that they share.
         """
@@ -105,10 +106,15 @@ class Stream:
         position = values.get(value)
         if position is None:
             most = self.config.segments_per_key
-            if len(values) >= most or value == OTHER:
-                return most + 1
-            position = values[value] = len(values) + 1
+            if len(values) < most and value != OTHER:
+                raise KeyError(value)
+            return most + 1
         return position
+
+    def add_value(self, key: int, value: str) -> None:
+        """A segment's value that wasn't known."""
+        values = self.values[key]
+        values[value] = len(values) + 1
 
     def note_keys(self, given: Mapping[str, str]) -> None:
         """A record carries segments under these keys."""
@@ -120,17 +126,24 @@ class Stream:
                 self.other_keys.append(key)
 
     def version(self, name: str) -> int:
-        """The code of a model's version; those beyond the bound share one."""
+        """The code of a model's version; raises KeyError for one to be added.
+
+        Those beyond the bound share one.
+        """
         code = self.versions.get(name)
         if code is None:
-            if len(self.versions) >= MOST_VERSIONS:
-                name = OTHER
-            code = self.versions.setdefault(name, len(self.versions) + 1)
+            code = self.versions[OTHER if len(self.versions) >= MOST_VERSIONS else name]
         return code
+
+    def add_version(self, name: str) -> None:
+        """A version that wasn't known; beyond the bound, the one that all others share."""
+        name = OTHER if len(self.versions) >= MOST_VERSIONS else name
+        self.versions[name] = len(self.versions) + 1
+        self.version_names.append(name)
 
     def version_name(self, code: int) -> str:
         """The version that has this code."""
-        return next(name for name, known in self.versions.items() if known == code)
+        return self.version_names[code - 1]
 
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
@@ -448,10 +461,10 @@ class Catalog:
         self.registry.segment_rows.subject[segment_row] = row
         return row
 
-    # ---- taken back
+    # ---- not evaluated any more
 
     def remove_model(self, stream: Stream, name: str) -> None:
-        """A model isn't known after all (it has no outcomes yet), or isn't evaluated any more."""
+        """A model isn't evaluated any more, nor what is evaluated beside it."""
         row = stream.models.pop(name)
         for versions in stream.families.values():
             if name in versions:
@@ -459,24 +472,6 @@ class Catalog:
         self.registry.subjects.retired[row] = 1
         for own in [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]:
             self._remove_subject(own)
-
-    def remove_class(self, stream: Stream, name: str) -> None:
-        """A class that was registered last isn't known after all."""
-        assert stream.class_names[-1] == name
-        stream.class_names.pop()
-        del stream.classes[name]
-        self.registry.streams.class_count[stream.code] = len(stream.class_names)
-        if name == stream.config.positive_class:
-            self.registry.streams.positive_code[stream.code] = UNSEEN_POSITIVE
-
-    def remove_stream(self, name: str) -> None:
-        """A stream that was registered last isn't known after all."""
-        stream = self.by_name.pop(name)
-        for row in stream.subjects.copy():
-            self._remove_subject(row)
-        assert self.streams.pop() is stream
-        streams: Any = self.registry.streams
-        streams[stream.code] = np.zeros((), streams.dtype)
 
     def _remove_subject(self, row: int) -> None:
         """It isn't evaluated any more; its row stays, without use, since others may have come after it."""

@@ -118,7 +118,6 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
     for code in codes:
         stream = streams[code] = copy.copy(streams[code])
         stream.models, stream.class_names = dict(stream.models), list(stream.class_names)
-        stream.versions = dict(stream.versions)
     known = (row for code in part.streams.tolist() for row in streams[code].models.values())
     models = np.fromiter(known, dtype=np.int64)
     picture = copy.copy(catalog)

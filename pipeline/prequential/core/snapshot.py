@@ -265,14 +265,14 @@ class _Restoring:
         elif place >= 0:  # its transitions begin now
             registry.classes.followed[new : new + count] = 0
         for name in saved["versions"]:
-            stream.version(name)
+            stream.add_version(name)
         stream.retired = dict.fromkeys(saved["retired"])
         stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
-                for value in values:
-                    stream.position(keys.index(key), value)
+                for value in values[: stream.config.segments_per_key]:
+                    stream.add_value(keys.index(key), value)
 
     # ---- what is evaluated
 
