@@ -92,7 +92,7 @@ def test_a_full_shard_still_sees_time_pass() -> None:
 
 
 def test_a_successor_has_capacity_for_a_class_that_was_taken_back() -> None:
-    """As stored snapshots may have it: what models know is laid out for it, and would be read beyond its end."""
+    """As stored snapshots may have it: tables are laid out for it, and would be read beyond its end."""
     config = Config(defaults=BASE, limits=Limits(classes_per_stream=2))
     shard = Shard(config)
     given = [0, 0, 0]

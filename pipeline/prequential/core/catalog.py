@@ -7,12 +7,14 @@ evaluated of it: a model, and beside it what the configuration asks for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.config import AFTER, BASELINES, Config, StreamConfig, duration
 from prequential.core.errors import Unusable
-from prequential.core.kernel import as_columns, grown, records
+from prequential.core.kernel import Ints, as_columns, grown, records
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
@@ -171,6 +173,8 @@ class Catalog:
         )  # fmt: skip
         #: Of `SegmentRows`: model, key, position.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
+        #: By length: heaps of first rows for the segments of models that are gone.
+        self._free_segments: dict[int, list[int]] = {}
         self._class_rows = 0
         self._pair_places = 0
         self._ages = 0
@@ -429,18 +433,40 @@ class Catalog:
 
     def add_segment_rows(self, stream: Stream, model: int) -> None:
         """Rows for all segments that a model's outcomes may be in."""
-        start = len(self.segment_origin)
-        slots = stream.config.segments_per_key + 1
-        for key in range(len(stream.config.segments)):
-            self.segment_origin += [(model, key, position) for position in range(1, slots + 1)]
+        keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
+        own = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
+        free = self._free_segments.get(len(own))
+        start = heappop(free) if free else len(self.segment_origin)
+        self.segment_origin[start : start + len(own)] = own
         self.make_segment_rows()
-        self.registry.segment_rows.subject[start : len(self.segment_origin)] = 0
+        self.registry.segment_rows.subject[start : start + len(own)] = 0
         self.registry.subjects.segments[model] = start
 
     def make_segment_rows(self) -> None:
         """Have a row for each of `segment_origin`."""
         rows = grown(self.registry.segment_rows, len(self.segment_origin))
         self.registry = self.registry._replace(segment_rows=rows)
+
+    def segment_rows_of(self, models: Ints) -> Ints:
+        """Rows of these models' segments."""
+        streams, subjects = self.registry.streams, self.registry.subjects
+        of = subjects.stream[models]
+        counts = streams.keys[of].astype(np.int64) * streams.slots[of]
+        ends = np.cumsum(counts)
+        places = np.arange(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(subjects.segments[models] - (ends - counts), counts) + places
+        return np.asarray(rows, dtype=np.int64)
+
+    def free_segment_rows(self) -> list[int]:
+        """After a restoration: rows for the segments of models that are gone are free; returns them."""
+        origin = self.segment_origin
+        rows: list[int] = []
+        for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+            own = list(places)
+            if self.subjects[model] is None:
+                heappush(self._free_segments.setdefault(len(own), []), own[0])
+                rows += own
+        return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
         """What a model would predict if it used the labels before."""
@@ -463,18 +489,26 @@ class Catalog:
 
     # ---- not evaluated any more
 
-    def remove_model(self, stream: Stream, name: str) -> None:
-        """A model isn't evaluated any more, nor what is evaluated beside it."""
+    def remove_model(self, stream: Stream, name: str) -> list[int]:
+        """A model isn't evaluated any more, nor what is evaluated beside it: the subjects that are gone.
+
+        Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
+        """
         row = stream.models.pop(name)
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)
         self.registry.subjects.retired[row] = 1
-        for own in [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]:
+        segments = self.segment_rows_of(np.array([row]))
+        if len(segments):
+            heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
+        gone = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
+        for own in gone:
             self._remove_subject(own)
+        return gone
 
     def _remove_subject(self, row: int) -> None:
-        """It isn't evaluated any more; its row stays, without use, since others may have come after it."""
+        """It isn't evaluated any more."""
         about = self.subjects[row]
         assert about is not None
         self.streams[about.stream].subjects.remove(row)

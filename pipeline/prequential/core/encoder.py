@@ -105,8 +105,8 @@ class Encoder:
         self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
-        #: Whether a model was taken out of the catalog since this was last set to False.
-        self.retired = False
+        #: Subjects that were taken out of the catalog since this was last emptied.
+        self.retired: list[int] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
         self._keys = 0
         self._scores = self._weights = self._numbers = False
@@ -412,9 +412,8 @@ class Encoder:
         """A version isn't evaluated any more, whatever still waits of it."""
         self._plain.forget()
         del self._models[stream.name][name]
-        self._catalog.remove_model(stream, name)
+        self.retired += self._catalog.remove_model(stream, name)
         stream.retired[name] = None
-        self.retired = True
 
 
 def _unknown_version(stream: Stream, name: str) -> str | None:

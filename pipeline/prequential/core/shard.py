@@ -53,6 +53,7 @@ from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
+from prequential.core.streams import MODEL
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import DeadLetter, Metrics, Output
 from prequential.topics.partitioning import partition_of
@@ -226,8 +227,8 @@ class Shard:
         admission = Admission(limits, self.store, self.remembered, streams, taken=is_taken)
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
         if self.encoder.retired:
-            self.pairing.forget()
-            self.encoder.retired = False
+            self._forget(self.encoder.retired)
+            self.encoder.retired = []
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         used = len(encoded.positions)
@@ -335,6 +336,19 @@ class Shard:
         self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
         more = max(0, self._known - len(self._touched))
         self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
+
+    def _forget(self, rows: list[int]) -> None:
+        """These subjects aren't evaluated any more, whatever still waits of them."""
+        reporter, subjects = self.reporter, self.catalog.columns.subjects
+        self.pairing.forget()
+        self.comparisons.forget(rows)
+        self.incidents.forget(rows)
+        reporter.forget(rows)
+        reporter.coverage = coverage.forget(reporter.coverage, rows)
+        models = np.array([row for row in rows if subjects.kind[row] == MODEL])
+        segments = self.catalog.segment_rows_of(models)
+        reporter.selection = selection.forget(reporter.selection, rows, segments)
+        reporter.periods = periods.without(reporter.periods, np.array(rows))
 
     # ---- consumers
 

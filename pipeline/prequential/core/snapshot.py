@@ -478,6 +478,14 @@ class _Restoring:
                 if name.startswith(prefix)
             }
             setattr(reporter, what, with_tables(empty, arrays))
+        # A former version may have saved what was known of models that had given way.
+        rows = len(reporter.coverage.models.horizon)
+        gone = [row for row, about in enumerate(self._catalog.subjects[:rows]) if row and about is None]
+        reporter.coverage = coverage.forget(reporter.coverage, gone)
+        segments = np.array(self._catalog.free_segment_rows(), dtype=np.int64)
+        segments = segments[segments < len(reporter.selection.segments.counts)]
+        reporter.selection = selection.forget(reporter.selection, gone, segments)
+        reporter.periods = periods.without(reporter.periods, np.array(gone, dtype=np.int64))
         moved = dict(self._moved)
         for row, what in head["started_empty"]:
             now = moved.get(row, row)
