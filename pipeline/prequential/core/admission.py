@@ -5,8 +5,6 @@ Only the join knows whether one is taken. It is asked in the middle of a round o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +29,8 @@ def count_predictions(
 class Admission:
     """What limits leave to a round, as things are at its beginning.
 
-    So many instances are remembered; streams from the code `streams` on have none yet. With `taken` the first
-    record is sure to be taken: the join has been asked.
+    So many instances are remembered; those of the first `streams` streams. With `taken` the first record is
+    sure to be taken: the join has been asked.
     """
 
     def __init__(
@@ -43,30 +41,22 @@ class Admission:
         self._most = limits.predictions_per_instance
         self._streams = streams
         self._taken = taken
-        self._made: Counter[tuple[str, str]] | None = None  # by stream and instance: the round's predictions
 
-    def is_sure(self, record: Any, stream: int, row: int, records: Sequence[Any]) -> bool:
-        """Whether the join will take a record as the row of this number, in a round made of `records`.
+    def slack(self, record: Any, stream: int, row: int) -> int:
+        """With fewer rows than these before it a record is sure to be taken; 0: not even as the first one.
 
-        It counts all that may be there then, so it can be False of one that is taken, never True of one that
-        isn't.
+        Each of the others may be another instance, or another prediction for the same one.
         """
         if self._taken and row == 0:
-            return True
-        if row >= self._room:
-            return False
-        if record.KIND != PREDICTION:
-            return True
+            return 1
+        if record.KIND != PREDICTION or self._room <= 0:
+            return max(0, self._room)
         waiting = 0
-        if stream < self._streams:
+        if 0 <= stream < self._streams:
             store = self._store
             text = np.frombuffer(record.instance_id.encode(), dtype=np.uint8)
             waiting = count_predictions(store.ids, store.instances, store.predictions, stream, text)
-        if waiting + row < self._most:
-            return True
-        if self._made is None:
-            self._made = Counter((one.stream, one.instance_id) for one in records if one.KIND == PREDICTION)
-        return waiting + self._made[record.stream, record.instance_id] <= self._most
+        return max(0, min(self._room, self._most - waiting))
 
 
 def reason_of(code: int, record: Any, limits: Limits) -> str:

@@ -239,7 +239,7 @@ class Catalog:
 
     def _set_up(self, stream: Stream) -> None:
         """A stream's settings, as the loops read them."""
-        config, s, code = stream.config, self.registry.streams, stream.code
+        config, s, code = stream.config, self.columns.streams, stream.code
         numbers = config.task == "regression"
         measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
@@ -371,6 +371,7 @@ class Catalog:
         self.subjects.append(about)
         subjects = self.registry.subjects
         subjects[row] = np.zeros((), subjects.dtype)  # type: ignore[index, attr-defined]
+        subjects = self.columns.subjects
         subjects.stream[row], subjects.kind[row] = stream.code, about.kind
         stages = stream.evaluated if about.age is None else (about.age,)
         watched = about.kind not in (BASELINE, BASELINE_AGE)
@@ -425,7 +426,7 @@ class Catalog:
         """The subject of a model that wasn't known."""
         row = self._add_subject(stream, MODEL, name, None, None)
         stream.models[name] = row
-        self.registry.subjects.model[row] = row
+        self.columns.subjects.model[row] = row
         if stream.config.segments:
             self.add_segment_rows(stream, row)
         self.add_ages(stream, row)

@@ -9,6 +9,7 @@ behind it is registered in this round; one that would be taken stops the join, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -134,7 +135,8 @@ class Encoder:
         """
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:
-            rows = self._plain.rows(records, times, kinds, self._keys)
+            learn = partial(self._learn, records, admission)
+            rows = self._plain.rows(records, times, kinds, self._keys, learn)
             known = len(rows.kind)
             if known:
                 return Round(rows, np.arange(known), [], known)
@@ -275,6 +277,22 @@ class Encoder:
 
     # ---- with names that are new
 
+    def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
+        """Register what is new of a record in the plain form, if that changes nothing for those before it."""
+        record = records[row]
+        stream = self._stream(record)
+        config = stream.config
+        try:
+            news = self._news(stream, record)
+        except Unusable:
+            return False
+        if not news.any or len(config.segments) > self._keys or config.task == "regression":
+            return False
+        if row >= _slack(admission, record, stream, row):
+            return False
+        self._register(record, news)
+        return True
+
     def _one_by_one(
         self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
     ) -> Round:
@@ -294,11 +312,10 @@ class Encoder:
                 unused.append(Unused(position, str(reason)))
                 continue
             if news.any:
-                sure = not asking and (
-                    admission is None or admission.is_sure(record, stream.code, row, records)
-                )
-                if row and (news.retires if sure else news.stream):
-                    # The rows before it need what it takes away; or they may make room for it.
+                slack = 0 if asking else _slack(admission, record, stream, row)
+                sure = row < slack
+                if row and (news.retires if sure else news.stream or slack):
+                    # The rows before it need what it takes away; or it isn't sure because of them.
                     stop = position
                     break
                 if not sure and news.stream:  # no time passes in it that could make room
@@ -414,6 +431,10 @@ class Encoder:
         del self._models[stream.name][name]
         self.retired += self._catalog.remove_model(stream, name)
         stream.retired[name] = None
+
+
+def _slack(admission: Admission | None, record: Any, stream: Stream, row: int) -> int:
+    return row + 1 if admission is None else admission.slack(record, stream.code, row)
 
 
 def _unknown_version(stream: Stream, name: str) -> str | None:
