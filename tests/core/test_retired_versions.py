@@ -20,6 +20,7 @@ from helpers import (
 )
 from oracle_cases import Record, inst, lab, pred
 from prequential.config import Limits
+from prequential.core import catalog
 from prequential.core.incidents.blocks import without_owners
 from prequential.core.incidents.history import read
 from prequential.core.shard import Shard
@@ -147,6 +148,16 @@ def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], l
             for kind, rows in enumerate(given):
                 life.shard.add(batch_of(kind, rows, cut[kind], len(rows)))
     return by_sequence(life.end().outputs)
+
+
+def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "MOST_VERSIONS", 2)
+    some = lives()
+    some.go(*(made(i, str(i)) for i in range(4)))
+    (letter,) = dead_letters_of(some.go(made(4, "4")))
+    assert letter.reason == "model 'm:4' is a version too many: 2 of the stream have given way to newer ones"
+    assert dead_letters_of(some.go(made(5, "3"), made(5, "1", model="n"))) == []
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:2", "m:3", "n:1"}
 
 
 def used_of(shard: Shard) -> dict[str, int]:

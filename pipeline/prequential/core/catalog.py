@@ -47,7 +47,7 @@ OTHER = "other"
 #: Keys of segments that are remembered though they aren't configured: they come from strangers.
 MOST_OTHER_KEYS = 20
 
-#: Most versions of a stream's models that are told apart: some a day for years.
+#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
 MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
@@ -413,6 +413,9 @@ class Catalog:
                 f"model {name!r} is a version that gave way to newer ones: limits.versions_per_model is "
                 f"{self.config.limits.versions_per_model}"
             )
+        if retires and len(stream.retired) >= MOST_VERSIONS:
+            gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"
+            raise Unusable(f"model {name!r} is a version too many: {gone}")
         if name not in stream.models and len(stream.models) >= limit and not retires:
             raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
 
