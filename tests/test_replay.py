@@ -28,7 +28,7 @@ from prequential.emission import every_for
 from prequential.files import Source, read_lines, replay
 from prequential.files import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 
 ELEC2 = Path(__file__).parent / "data" / "elec2.csv.gz"
 
@@ -72,12 +72,11 @@ def lines_of(labels: Sequence[str], delay: int) -> Lines:
     return files
 
 
-def outputs_of(config: Config, files: Lines) -> list[Output]:
+def outputs_of(config: Config, files: Lines) -> list[Message]:
     """All that a replay puts out."""
-    outputs: list[Output] = []
-    replay(
-        config, [Source(KINDS.index(kind), lines) for kind, lines in files.items()], outputs.append
-    )
+    outputs: list[Message] = []
+    sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
+    replay(config, sources, lambda output: outputs.append(decoded(output)))
     return outputs
 
 
@@ -106,13 +105,13 @@ class Truth:
 
 
 @pytest.fixture(scope="module")
-def outputs() -> list[Output]:
+def outputs() -> list[Message]:
     """Elec2 with immediate labels: although of the same ts, they come after the predictions."""
     config = Config(defaults=StreamConfig(emit_every=None))
     return outputs_of(config, lines_of(elec2(), 0))
 
 
-def last_of(outputs: list[Output]) -> dict[tuple[str, str, str], Metrics]:
+def last_of(outputs: list[Message]) -> dict[tuple[str, str, str], Metrics]:
     """The last message of each (model, stage, estimator)."""
     return {(m.model, m.stage, m.estimator): m for m in outputs if isinstance(m, Metrics)}
 
@@ -131,7 +130,7 @@ class TestElec2:
 
     @BOTH_STAGES
     def test_the_persistent_model_is_as_good_as_the_persistent_baseline(
-        self, outputs: list[Output], stage: str
+        self, outputs: list[Message], stage: str
     ) -> None:
         """The kappa against it is exactly 0: both are right at the very same outcomes.
 
@@ -150,7 +149,7 @@ class TestElec2:
 
     @BOTH_STAGES
     def test_the_constant_model_is_right_as_often_as_its_class_comes(
-        self, outputs: list[Output], stage: str
+        self, outputs: list[Message], stage: str
     ) -> None:
         """P(DOWN); no better than chance, and nothing that a constant says can be."""
         last = last_of(outputs)["majority", stage, "all"]
@@ -161,7 +160,7 @@ class TestElec2:
     @BOTH_STAGES
     @BOTH_MODELS
     def test_all_measures_of_all_estimators(
-        self, outputs: list[Output], model: str, stage: str
+        self, outputs: list[Message], model: str, stage: str
     ) -> None:
         truth = Truth.of(model)
         last = last_of(outputs)
@@ -188,7 +187,7 @@ class TestElec2:
                 assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), (estimator, name)
             assert abs(found["kappa_per"]) < 1e-3 or model == "majority"
 
-    def test_the_majority_baseline_learns_as_it_goes(self, outputs: list[Output]) -> None:
+    def test_the_majority_baseline_learns_as_it_goes(self, outputs: list[Message]) -> None:
         """Its share isn't that of the more frequent class: it begins without knowing it."""
         p_maj = last_of(outputs)["persistent", "final", "all"].measures["p_maj"]
         assert p_maj == sum(Truth.of("persistent").majority) / ROWS
@@ -197,7 +196,7 @@ class TestElec2:
     @BOTH_STAGES
     @BOTH_MODELS
     def test_alarms_are_at_their_places(
-        self, outputs: list[Output], model: str, stage: str
+        self, outputs: list[Message], model: str, stage: str
     ) -> None:
         right = Truth.of(model).right
         for config in StreamConfig().detectors:
@@ -219,12 +218,12 @@ class TestElec2:
             assert [alarm.instance_id for alarm in found] == [str(p - 1) for p, _ in wanted]
             assert all(alarm.threshold == threshold for alarm in found)
 
-    def test_there_are_alarms_to_be_placed(self, outputs: list[Output]) -> None:
+    def test_there_are_alarms_to_be_placed(self, outputs: list[Message]) -> None:
         alarmed = {(a.model, a.signal) for a in outputs if isinstance(a, Alarm)}
         assert {("majority", "error"), ("persistent", "error")} <= alarmed
 
     def test_messages_come_after_every_thousandth_outcome_and_at_the_end(
-        self, outputs: list[Output]
+        self, outputs: list[Message]
     ) -> None:
         """Both models, both stages, three estimators; nothing else is put out but alarms."""
         metrics = [m for m in outputs if isinstance(m, Metrics)]
@@ -560,7 +559,7 @@ class TestEmission:
         return served()
 
     @staticmethod
-    def counts(outputs: list[Output]) -> Counter[tuple[str, str, str]]:
+    def counts(outputs: list[Message]) -> Counter[tuple[str, str, str]]:
         return Counter((m.model, m.stage, m.estimator) for m in outputs if isinstance(m, Metrics))
 
     def test_by_default_a_sequence_has_at_most_a_thousand_points(self, files: Lines) -> None:
@@ -597,7 +596,7 @@ class TestEmission:
 
     def test_without_metrics_alarms_are_the_same(self, files: Lines) -> None:
         wanted = [x for x in outputs_of(Config(), files) if isinstance(x, Alarm)]
-        outputs: list[Output] = []
+        outputs: list[Message] = []
         sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
         shard = replay(Config(), sources, outputs.append, metrics=False)
         assert outputs == wanted

@@ -11,7 +11,7 @@ from prequential.core.merge import Batch
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.streams import MODEL
-from prequential.topics.outputs import encode
+from prequential.topics.outputs import Encoded, encode
 from prequential.topics.specs import INPUTS
 
 from tests.bench.messages import Record
@@ -135,7 +135,7 @@ def feed(
             flushing, said = thread_time(), 0
             if number % flush_every == 0 or not chunk:
                 outputs, _ = shard.flush()
-                said = len(list(map(encode, outputs)))
+                said = len([one.json if isinstance(one, Encoded) else encode(one) for one in outputs])
                 del outputs
             encoding = thread_time() - flushing
             yield Spent(count, ready - began, joined - ready - reporting, reporting, encoding, said)

@@ -20,6 +20,7 @@ from prequential.compilation import compile_loops
 from prequential.config import Config, HttpConfig, WorkerConfig
 from prequential.core.shard import Shard
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.outputs import Metrics, decoded
 from prequential.worker.app import Worker
 from prequential.worker.fetching import Fetched
 
@@ -65,8 +66,9 @@ def accuracy(shards: Iterable[Shard]) -> dict[str, float]:
     return {
         f"{message.stream}/{message.model}": message.measures["accuracy"]
         for shard in shards
-        for message in shard.reporter.metrics(models_of(shard))
-        if (message.stage, message.estimator) == ("final", "all") and "accuracy" in message.measures
+        for message in map(decoded, shard.reporter.metrics(models_of(shard)))
+        if isinstance(message, Metrics)
+        and (message.stage, message.estimator) == ("final", "all") and "accuracy" in message.measures
     }
 
 

@@ -15,7 +15,7 @@ from prequential.cli.main import main
 from prequential.config import Config
 from prequential.core.shard import Shard
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.outputs import Metrics
+from prequential.topics.outputs import Metrics, decoded
 
 from tests.bench import costs, measures
 from tests.bench.cases import CASES
@@ -42,7 +42,7 @@ def evaluated(case: str, records: list[Record]) -> tuple[Shard, list[Metrics]]:
         pass
     shard.last_set()
     messages, _ = shard.flush()
-    return shard, [message for message in messages if isinstance(message, Metrics)]
+    return shard, [message for message in map(decoded, messages) if isinstance(message, Metrics)]
 
 
 # ---- messages

@@ -33,7 +33,17 @@ from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.store import SETTLED, WAITING
 from prequential.core.streams import BASELINE, BASELINE_AGE
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from prequential.topics.outputs import (
+    Alarm,
+    Comparison,
+    DeadLetter,
+    Encoded,
+    Incident,
+    Message,
+    Metrics,
+    Output,
+)
+from prequential.topics.outputs import decoded as decoded_output
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -135,13 +145,13 @@ class Life:
     """A shard after it has lived, and what came of it."""
 
     shard: Shard
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[Message] = field(default_factory=list)
     journal: list[list[Cut]] = field(default_factory=list)
 
     def flush(self) -> None:
         """Take outputs and cuts."""
         outputs, cuts = self.shard.flush()
-        self.outputs += outputs
+        self.outputs += map(read, outputs)
         self.journal.append(cuts)
 
     def end(self) -> Life:
@@ -420,35 +430,44 @@ def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:
     return shard
 
 
-def metrics_of(outputs: Sequence[Output]) -> list[Metrics]:
+def read(output: Output | Message) -> Message:
+    """An output as an object, which is what is published, bit for bit."""
+    if not isinstance(output, Encoded):
+        return output
+    message = decoded_output(output)
+    assert msgspec.json.encode(message) == output.json
+    return message
+
+
+def metrics_of(outputs: Sequence[Output | Message]) -> list[Metrics]:
     """The metrics messages."""
-    return [output for output in outputs if isinstance(output, Metrics)]
+    return [output for output in map(read, outputs) if isinstance(output, Metrics)]
 
 
-def alarms_of(outputs: Sequence[Output]) -> list[Alarm]:
+def alarms_of(outputs: Sequence[Output | Message]) -> list[Alarm]:
     """The drift alarms."""
     return [output for output in outputs if isinstance(output, Alarm)]
 
 
-def incidents_of(outputs: Sequence[Output]) -> list[Incident]:
+def incidents_of(outputs: Sequence[Output | Message]) -> list[Incident]:
     """The messages about incidents."""
     return [output for output in outputs if isinstance(output, Incident)]
 
 
-def comparisons_of(outputs: Sequence[Output]) -> list[Comparison]:
+def comparisons_of(outputs: Sequence[Output | Message]) -> list[Comparison]:
     """The comparisons of models."""
-    return [output for output in outputs if isinstance(output, Comparison)]
+    return [output for output in map(read, outputs) if isinstance(output, Comparison)]
 
 
-def dead_letters_of(outputs: Sequence[Output]) -> list[DeadLetter]:
+def dead_letters_of(outputs: Sequence[Output | Message]) -> list[DeadLetter]:
     """The dead letters."""
     return [output for output in outputs if isinstance(output, DeadLetter)]
 
 
-def by_sequence(outputs: Sequence[Output]) -> dict[tuple[object, ...], list[bytes]]:
+def by_sequence(outputs: Sequence[Output | Message]) -> dict[tuple[object, ...], list[bytes]]:
     """Outputs bit for bit, in order, for each sequence and what about it they tell."""
     found: dict[tuple[object, ...], list[bytes]] = {}
-    for output in outputs:
+    for output in map(read, outputs):
         if isinstance(output, Metrics):
             key: tuple[object, ...] = (
                 output.stream, output.model, output.segment, output.stage, output.estimator,

@@ -29,6 +29,7 @@ from helpers import (
     cut,
     dead_letters_of,
     live,
+    read,
     small_logs,
     snapshot_of,
 )
@@ -37,7 +38,7 @@ from prequential.core.merge import Batch
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from worlds import extreme_settings, extreme_world
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -117,7 +118,7 @@ def topics_of(rng: random.Random) -> Topics:
     return topics
 
 
-def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
+def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Message]]:
     """A shard's life on them, in batches as chance has it."""
     shard, outputs = Shard(CONFIG), []
     parser, given = Parser(), [0, 0, 0]
@@ -131,9 +132,9 @@ def poisoned(topics: Topics, rng: random.Random) -> tuple[Shard, list[Output]]:
                 given[kind] = span.stop
         watermarks = [ENDED if start >= len(rows) else None for start, rows in zip(given, topics)]
         while shard.advance(watermarks, rng.choice([3, 1000])):
-            outputs += shard.flush()[0]
+            outputs += map(read, shard.flush()[0])
     shard.last_set()
-    return shard, outputs + shard.flush()[0]
+    return shard, [*outputs, *map(read, shard.flush()[0])]
 
 
 def check_decoding(topics: Topics) -> list[Counter[int]]:
@@ -205,7 +206,7 @@ def numbers_in(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, .
         yield path, value
 
 
-def check_sound(outputs: Sequence[Output]) -> None:
+def check_sound(outputs: Sequence[Message]) -> None:
     """Every message is JSON, and every number in it is one."""
     for output in outputs:
         for path, value in numbers_in((), msgspec.to_builtins(output)):
@@ -243,7 +244,7 @@ def check_sound(outputs: Sequence[Output]) -> None:
             assert "\n" not in output.reason, output
 
 
-def alarms_by_stream(outputs: Sequence[Output]) -> dict[str, list[str]]:
+def alarms_by_stream(outputs: Sequence[Message]) -> dict[str, list[str]]:
     """The ids of each stream's alarms, over all models, stages and segments, in their order."""
     found: dict[str, list[str]] = {}
     for alarm in alarms_of(outputs):
@@ -251,7 +252,7 @@ def alarms_by_stream(outputs: Sequence[Output]) -> dict[str, list[str]]:
     return found
 
 
-def check_alarms_come_first(outputs: Sequence[Output]) -> None:
+def check_alarms_come_first(outputs: Sequence[Message]) -> None:
     """No message about a state that contains an alarm's outcome comes before the alarm."""
     told: Counter[tuple[object, ...]] = Counter()
     for output in outputs:
@@ -264,7 +265,7 @@ def check_alarms_come_first(outputs: Sequence[Output]) -> None:
             told[about] = max(told[about], output.outcomes)
 
 
-def check_same(ours: Sequence[Output], theirs: Sequence[Output]) -> None:
+def check_same(ours: Sequence[Message], theirs: Sequence[Message]) -> None:
     """Two lives put out the same."""
     mine, others = by_sequence(ours), by_sequence(theirs)
     assert mine.keys() == others.keys()
@@ -273,7 +274,7 @@ def check_same(ours: Sequence[Output], theirs: Sequence[Output]) -> None:
     assert alarms_by_stream(ours) == alarms_by_stream(theirs)
 
 
-def lives(world: World, configs: Sequence[Config], stops: Sequence[int], rng: random.Random) -> list[Output]:
+def lives(world: World, configs: Sequence[Config], stops: Sequence[int], rng: random.Random) -> list[Message]:
     """One life after the other, each under its own configuration and from the snapshot of the one before.
 
     All but the last end after so many records (`stops`, ascending); the rest is as chance has it.

@@ -18,7 +18,7 @@ from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.files import Source, replay
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def tables() -> tuple[list[Row], list[Row]]:
 
 
 @pytest.fixture(scope="module")
-def replayed(tables: tuple[list[Row], list[Row]]) -> list[Output]:
+def replayed(tables: tuple[list[Row], list[Row]]) -> list[Message]:
     """What `replay` says of the same records as JSON lines."""
     config = Config(
         defaults=StreamConfig(
@@ -73,8 +73,8 @@ def replayed(tables: tuple[list[Row], list[Row]]) -> list[Output]:
     sources = [
         Source(kind, [json.dumps(row).encode() for row in rows]) for kind, rows in enumerate(lines, start=1)
     ]
-    outputs: list[Output] = []
-    replay(config, sources, outputs.append)
+    outputs: list[Message] = []
+    replay(config, sources, lambda output: outputs.append(decoded(output)))
     kinds = {type(output) for output in outputs}
     assert kinds >= {Metrics, Comparison, Alarm, Incident}
     return outputs
@@ -96,21 +96,21 @@ TABLES: dict[str, Callable[[list[Row]], Any]] = {
 class TestEvaluate:
     @pytest.mark.parametrize("form", TABLES)
     def test_its_messages_are_those_of_a_replay(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], form: str
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], form: str
     ) -> None:
         """Bit for bit, in the same order."""
         predictions, labels = map(TABLES[form], tables)
         assert evaluate(predictions, labels, **SETTINGS).messages == replayed
 
     def test_files_are_tables_too(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], tmp_path: Path
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], tmp_path: Path
     ) -> None:
         pd.DataFrame(tables[0]).to_csv(tmp_path / "p.csv", index=False)
         pl.DataFrame(tables[1]).write_parquet(tmp_path / "l.parquet")
         found = evaluate(str(tmp_path / "p.csv"), tmp_path / "l.parquet", **SETTINGS)
         assert found.messages == replayed
 
-    def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Output]) -> None:
+    def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Message]) -> None:
         """A row a message, with the very values."""
         result = evaluate(*tables, **SETTINGS)
         metrics = [one for one in replayed if isinstance(one, Metrics)]
@@ -261,7 +261,7 @@ def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: b
 class TestEvaluator:
     @pytest.mark.parametrize("ask", [False, True])
     def test_it_says_what_a_replay_says(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Output], ask: bool
+        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], ask: bool
     ) -> None:
         """Whenever it is asked, bit for bit; but for the last set of metrics, as it doesn't know the end."""
         evaluator = Evaluator(stream="s", **SETTINGS)

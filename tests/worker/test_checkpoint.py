@@ -16,7 +16,7 @@ from prequential.config import Config, StreamConfig, WorkerConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
 from prequential.topics.decoding import decode
-from prequential.topics.outputs import Alarm, Comparison, Metrics, encode
+from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
 from prequential.worker.fetching import Fetched
@@ -214,7 +214,10 @@ def replayed(log: Log, topics: list[list[Said]]) -> list[bytes]:
         shard.add(Batch(kind, range(len(rows)), times, decode(kind, values)))
     for cut in (*found.settled, *found.open):
         shard.follow(cut)
-    return [encode(output) for output in shard.flush()[0] if isinstance(output, Metrics | Comparison | Alarm)]
+    return [
+        output.json if isinstance(output, Encoded) else encode(output)
+        for output in shard.flush()[0] if isinstance(output, Encoded | Alarm)
+    ]  # fmt: skip
 
 
 def published(log: Log) -> list[bytes]:

@@ -24,7 +24,7 @@ from prequential.core.merge import Batch, Undecoded
 from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import encode
+from prequential.topics.outputs import Encoded, encode
 from prequential.version import VERSION
 from prequential.worker.origin import Origin
 from prequential.worker.snapshots import (
@@ -115,7 +115,8 @@ def fed(shard: Shard, records: list[tuple[int, int, int, bytes]]) -> list[bytes]
         shard.add(Batch(kind, [offset for _, offset, *_ in own], [time for *_, time, _ in own], values))
     while shard.advance(_ENDED, 64):
         pass
-    return [encode(output) for output in shard.flush()[0]]  # type: ignore[arg-type]
+    outputs, _ = shard.flush()
+    return [one.json if isinstance(one, Encoded) else encode(one) for one in outputs]  # type: ignore[arg-type]
 
 
 def config_of(text: str, folder: Path) -> Config:

@@ -26,8 +26,9 @@ from prequential.summary import Account, Emission, Place, emission_of, why
 from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.reasons import printable
+from prequential.topics.specs import METRICS
 from rich.console import Console
 from rich.progress import Progress
 
@@ -154,15 +155,13 @@ class _Writer:
     def put(self, output: Output) -> None:
         if self.report is not None:
             self.report.put(output)
-        if isinstance(output, Metrics):
-            _write(self._metrics, output)
+        if isinstance(output, Encoded):
+            _write(self._metrics if output.topic == METRICS else self._comparisons, output.json)
         elif isinstance(output, Alarm):
-            _write(self._alarms, output)
+            _write(self._alarms, encode(output))
             self.account.alarms.append(output)
-        elif isinstance(output, Comparison):
-            _write(self._comparisons, output)
         elif isinstance(output, Incident):
-            _write(self._incidents, output)
+            _write(self._incidents, encode(output))
             self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
@@ -184,6 +183,6 @@ class _Writer:
             self._dead_letters.write(msgspec.json.encode(row) + b"\n")
 
 
-def _write(stream: IO[bytes] | None, message: Metrics | Comparison | Alarm | Incident) -> None:
+def _write(stream: IO[bytes] | None, message: bytes) -> None:
     if stream is not None:
-        stream.write(encode(message) + b"\n")
+        stream.write(message + b"\n")

@@ -20,7 +20,7 @@ from prequential.core.measures.table import measure_cells, measure_numbers
 from prequential.core.naming import ALL, FADING, WINDOW
 from prequential.core.scores import SIZE
 
-_AUC, _MEASURES = INDEX["auc"], len(NAMES)
+_AUC = INDEX["auc"]
 
 
 class Measured(NamedTuple):
@@ -135,14 +135,21 @@ def measure_fading(
         _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
 
 
+def new_measured(rows: int) -> Measured:
+    """Zeros to measure into."""
+    shape = rows, len(NAMES)
+    return Measured(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+
+
 def measured(
-    estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *, ranked: bool = True
-) -> Measured:
-    """The measures of these sequences, one row each; AUC of windows only if it is asked for (`ranked`)."""
-    count = len(sequences)
-    into = Measured(
-        np.zeros(count), np.zeros((count, _MEASURES)), np.zeros((count, _MEASURES), dtype=np.int64)
-    )
+    estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
+    ranked: bool = True, into: Measured | None = None,
+) -> Measured:  # fmt: skip
+    """The measures of these sequences, one row each; AUC of windows only if it is asked for (`ranked`).
+
+    `into`: zeros that they are to be written to.
+    """
+    into = into or new_measured(len(sequences))
     given = (
         estimator.cells, estimator.sums, sequences, estimator.capacity, positives, estimator.numbers, chance,
         estimator.summed,

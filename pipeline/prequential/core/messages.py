@@ -2,64 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from prequential.config import StreamConfig
 from prequential.core import coverage as coverage_of
 from prequential.core import latency, periods, selection
 from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.details import details_of
-from prequential.core.estimators.estimator import Estimator
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.mathematics import added, exp, log
 from prequential.core.measures import INDEX, NAMES, REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
-from prequential.core.measuring import Measured, cells_of, measured, pairs_of
+from prequential.core.measuring import Measured, cells_of, measured, new_measured, pairs_of
 from prequential.core.naming import FADING, RANDOM_SUFFIX
-from prequential.core.picking import picker
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
+from prequential.core.texts import Draft, Values, Writer, joined, vocabulary, who
 from prequential.core.watch import Watch
-from prequential.topics.outputs import Alarm, Metrics, identifier, identity
+from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
+from prequential.topics.specs import METRICS
 
 #: The measures that are baselines' accuracies.
 _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
 _ACCURACY = INDEX["accuracy"]
 
-
-class Selected(NamedTuple):
-    """Which of the configured measures have a value."""
-
-    names: tuple[str, ...]
-    pick: Callable[[Any], Any]  # from a row of all measures
-    undefined: dict[str, str]
+#: Fields of a message that the configuration asks for, in their order.
+_FIELDS = Metrics.__struct_fields__
+_DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
 
 class State(NamedTuple):
     """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
 
-    n: float
+    n: int | float
     values: list[float]
     reasons: bytes
 
 
-class Rows(NamedTuple):
-    """States of one estimator, row by row, and of one subject where its rows begin."""
-
-    n: list[float]
-    values: list[list[float]]
-    reasons: list[bytes]
-
-
 class States(NamedTuple):
-    """Of one subject: its estimators' rows, by whether they are by chance, and where its own begin."""
+    """Of subjects: their estimators' values in all stages."""
 
-    rows: tuple[list[Rows], ...]
-    first: int
+    rows: Values
+    #: By subject: the first of its rows, and how many lie between an estimator's and the next one's.
+    places: dict[int, tuple[int, int]]
 
 
 class Line(NamedTuple):
@@ -70,8 +60,9 @@ class Line(NamedTuple):
     estimator: str
     place: int  # of the estimator among those that are configured
     chance: bool
+    block: int  # of the rows of estimators
     positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
-    identify: Callable[..., str]
+    who: tuple[Any, bytes]  # see `texts.who`
 
 
 class Estimate(NamedTuple):
@@ -104,7 +95,8 @@ class Reporter:
         self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
         #: By subject: what a new configuration has brought.
         self.started_empty: dict[int, list[str]] = {}
-        self._selected: dict[tuple[str, ...], dict[bytes, Selected]] = {}
+        self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
+        self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
         #: By subject's row, with the subject: its messages.
         self._known_lines: dict[int, tuple[Subject, list[Line]]] = {}
 
@@ -126,40 +118,40 @@ class Reporter:
 
     def metrics(
         self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
-    ) -> list[Metrics]:
+    ) -> list[Encoded]:
         """The messages about subjects in their present state, in the order of the rows.
 
         With `covered`, all records up to now are accounted for, and so is what became of predictions. Where
         it is `replaying`, only what is state goes on.
         """
         catalog, subjects = self._catalog, self._catalog.columns.subjects
-        found: list[Metrics] = []
-        states = {} if replaying and not self._compares(rows) else self._states(rows)
-        coverages = self._coverages(rows) if covered else {}
+        states = None if replaying and not self._compares(rows) else self._states(rows)
+        coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
         for row in rows:
             about = catalog.subjects[row]
             assert about is not None
             stream = catalog.streams[about.stream]
             self.reported[row] = int(subjects.outcomes[row]), int(subjects.revisions[row])
             subjects.changed[row] = 0
-            if "worse_than_baseline" in stream.config.details:
+            if states is not None and "worse_than_baseline" in stream.config.details:
                 self._note_worse(row, about, stream, states)
-            if not replaying:
-                found += self._messages(row, about, stream, states, coverages.get(row))
-        return found
+        if replaying or states is None:
+            return []
+        return self._written(rows, states, coverages)
 
     def _compares(self, rows: Sequence[int]) -> bool:
         streams = self._catalog.streams
         of = (self._catalog.subjects[row] for row in rows)
         return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
 
-    def _states(self, rows: Sequence[int]) -> dict[int, States]:
-        """By subject."""
+    def _states(self, rows: Sequence[int]) -> States:
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         by_plan: dict[int, list[int]] = {}
         for row, number in zip(rows, subjects.plan[rows].tolist()):
             by_plan.setdefault(number, []).append(row)
-        states = {}
+        tasks = []
+        places: dict[int, tuple[int, int]] = {}
+        start = 0
         for number, own in by_plan.items():
             plan = catalog.plans[number]
             stages = len(plan.stages)
@@ -167,19 +159,25 @@ class Reporter:
                 continue
             first = subjects.first[own].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
-            positives = catalog.positives(plan)
-            chances = (False, True) if "random" in plan.config.baselines and not plan.numbers else (False,)
+            places.update((row, (start + i * stages, len(sequences))) for i, row in enumerate(own))
+            for chance in self._chances(plan.config):
+                for one in plan.estimators:
+                    tasks.append((plan, one, sequences, chance, slice(start, start + len(sequences))))
+                    start += len(sequences)
+        into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
+        for plan, one, sequences, chance, span in tasks:
+            own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
             ranked = "auc" in plan.config.measures
-            found = tuple(
-                [
-                    _rows(one, measured(one, sequences, positives, chance, ranked=ranked))
-                    for one in plan.estimators
-                ]
-                for chance in chances
-            )
-            for i, row in enumerate(own):
-                states[row] = States(found, i * stages)
-        return states
+            measured(one, sequences, catalog.positives(plan), chance, ranked=ranked, into=own_rows)
+            whole[span] = one.kind != FADING
+        ending = np.zeros(start, dtype=np.int64)
+        return States(Values(into.n, whole, into.values, into.reasons, ending), places)
+
+    @staticmethod
+    def _chances(config: StreamConfig) -> tuple[bool, ...]:
+        """Whether models are evaluated, and random predictions with their distribution."""
+        by_chance = "random" in config.baselines and config.task == "classification"
+        return (False, True) if by_chance else (False,)
 
     def _lines(self, row: int, about: Subject, stream: Stream) -> list[Line]:
         """What messages there are about a subject, in their order."""
@@ -189,56 +187,112 @@ class Reporter:
         config = stream.config
         stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
         names = [about.model]
-        if (
-            (about.kind in (MODEL, AGE) or about.segment is not None)
-            and "random" in config.baselines
-            and config.task == "classification"
-        ):
+        if (about.kind in (MODEL, AGE) or about.segment is not None) and len(self._chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
-        lines = [
-            Line(
-                name, stage, estimator, place, bool(chance), positions,
-                identifier(stream.name, self._catalog.partition, name, about.segment, stage, estimator),
-            )
-            for chance, name in enumerate(names)
-            for stage, positions in _stages(about, stream, stages)
-            for place, estimator in enumerate(config.estimators)
-        ]  # fmt: skip
+        lines = []
+        for chance, name in enumerate(names):
+            for stage, positions in _stages(about, stream, stages):
+                for place, estimator in enumerate(config.estimators):
+                    whose = {
+                        "stream": stream.name, "partition": self._catalog.partition, "model": name,
+                        "segment": about.segment, "stage": stage, "estimator": estimator,
+                    }  # fmt: skip
+                    block = chance * len(config.estimators) + place
+                    lines.append(
+                        Line(name, stage, estimator, place, bool(chance), block, positions, who(whose))
+                    )
         self._known_lines[row] = about, lines
         return lines
 
-    def _messages(
-        self, row: int, about: Subject, stream: Stream, states: dict[int, States],
-        coverage: dict[str, Any] | None,
-    ) -> Iterator[Metrics]:  # fmt: skip
-        subjects, config = self._catalog.columns.subjects, stream.config
-        counts = self._counts(about, stream)
-        outcomes, revisions = int(subjects.outcomes[row]), int(subjects.revisions[row])
-        ts = int(subjects.newest_ts[row])
-        began_later = self.started_empty.get(row)
-        selections = self._selected.setdefault(config.measures, {})
-        version = int(subjects.version[row])
-        of, segment, digest = stream.name, about.segment, config.digest
-        partition = self._catalog.partition
-        for line in self._lines(row, about, stream):
-            state = _state(states[row], line, config.alpha)
-            selected = selections.get(state.reasons) or self._selection(config.measures, state.reasons)
-            message = Metrics(
-                line.identify(outcomes, revisions), of, partition, line.model, segment, line.stage,
-                line.estimator, state.n, outcomes, ts, dict(zip(selected.names, selected.pick(state.values))),
-                selected.undefined, counts, digest,
-            )  # fmt: skip
-            if config.details:
-                for name, found in self._details(row, about, stream, line).items():
-                    setattr(message, name, found)
+    def _written(
+        self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
+    ) -> list[Encoded]:
+        """The messages about these subjects."""
+        catalog, subjects, draft = self._catalog, self._catalog.columns.subjects, Draft()
+        states, beyond = self._with_intermediate(rows, states)
+        for row in rows:
+            about = catalog.subjects[row]
+            assert about is not None
+            stream = catalog.streams[about.stream]
+            outcomes, ts = int(subjects.outcomes[row]), int(subjects.newest_ts[row])
+            numbers = b",%d,%d]" % (outcomes, subjects.revisions[row])
+            columns = self._columns_of(stream.config.measures)
+            lines = self._lines(row, about, stream)
+            first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
+            begin = 0
+            for count, rest in self._rests(row, about, stream, lines, coverages.get(row)):
+                own = lines[begin : begin + count]
+                at = [
+                    first + line.block * step + line.positions[0]
+                    if len(line.positions) == 1
+                    else beyond[row, line.block]
+                    for line in own
+                ]
+                draft.add(stream.name, [line.who for line in own], numbers, at, outcomes, ts, columns, rest)
+                begin += count
+        return self._writer.write(draft, states.rows)
+
+    def _with_intermediate(
+        self, rows: Sequence[int], states: States
+    ) -> tuple[States, dict[tuple[int, int], int]]:
+        """With rows of the intermediate stage, made of others: by subject and block, which."""
+        found: list[State] = []
+        at: dict[tuple[int, int], int] = {}
+        of = states.rows
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            if "intermediate" not in stream.everywhere:
+                continue
+            for line in self._lines(row, about, stream):
+                if len(line.positions) > 1:
+                    at[row, line.block] = len(of.n) + len(found)
+                    found.append(_state(states, row, line, stream.config.alpha))
+        if not found:
+            return states, at
+        more = Values(
+            np.array([state.n for state in found], dtype=np.float64),
+            np.array([isinstance(state.n, int) for state in found], dtype=np.uint8),
+            np.array([state.values for state in found]),
+            np.array([list(state.reasons) for state in found], dtype=np.int64),
+            np.zeros(len(found), dtype=np.int64),
+        )
+        return states._replace(rows=joined([of, more])), at
+
+    def _rests(
+        self, row: int, about: Subject, stream: Stream, lines: list[Line], coverage: dict[str, Any] | None
+    ) -> Iterable[tuple[int, bytes]]:
+        """How many of a subject's messages have what in common behind their measures, in their order."""
+        config, subjects = stream.config, self._catalog.columns.subjects
+        version, began_later = int(subjects.version[row]), self.started_empty.get(row)
+        shared: dict[str, Any] = {"counts": self._counts(about, stream), "config": config.digest}
+        own = dict(shared)
+        if version:
+            own["model_version"] = stream.version_name(version)
+            own["version_since"] = int(subjects.version_since[row])
+        if not config.details and not began_later:
+            if coverage is not None:
+                own["coverage"] = coverage
+            by_chance = sum(line.chance for line in lines)
+            yield len(lines) - by_chance, fields_of(own)
+            if by_chance:
+                yield by_chance, fields_of(shared)
+            return
+        for line in lines:
+            one = dict(shared if line.chance else own)
             if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
-                message.started_empty = True
-            if version and not line.chance:
-                message.model_version = stream.version_name(version)
-                message.version_since = int(subjects.version_since[row])
+                one["started_empty"] = True
             if coverage is not None and not line.chance:
-                message.coverage = coverage
-            yield message
+                one["coverage"] = coverage
+            details = self._details(row, about, stream, line)
+            yield 1, fields_of(one | {name: details[name] for name in _DETAILS if name in details})
+
+    def _columns_of(self, measures: tuple[str, ...]) -> int:
+        number = self._columns.get(measures)
+        if number is None:
+            number = self._columns[measures] = self._writer.columns(tuple(INDEX[name] for name in measures))
+        return number
 
     def estimates(
         self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
@@ -253,21 +307,9 @@ class Reporter:
             assert about is not None
             stream = self._catalog.streams[about.stream]
             for line in filter(shown, self._lines(row, about, stream)):
-                state = _state(states[row], line, stream.config.alpha)
+                state = _state(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details)
-
-    def _selection(self, names: tuple[str, ...], reasons: bytes) -> Selected:
-        known = self._selected.setdefault(names, {})
-        selected = known.get(reasons)
-        if selected is None:
-            of = [(name, reasons[INDEX[name]]) for name in names]
-            defined = tuple(name for name, reason in of if not reason)
-            columns = [INDEX[name] for name in defined]
-            selected = known[reasons] = Selected(
-                defined, picker(columns), {name: REASONS[reason] for name, reason in of if reason}
-            )
-        return selected
 
     def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
         names = stream.config.details
@@ -295,14 +337,14 @@ class Reporter:
             }
         return found
 
-    def _note_worse(self, row: int, about: Subject, stream: Stream, states: dict[int, States]) -> None:
+    def _note_worse(self, row: int, about: Subject, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
         before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
         worse = {}
         for line in self._lines(row, about, stream):
             if line.chance:
                 continue
-            state = _state(states[row], line, stream.config.alpha)
+            state = _state(states, row, line, stream.config.alpha)
             for baseline, reference in _REFERENCES.items():
                 defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
                 if defined and state.values[_ACCURACY] < state.values[reference]:
@@ -398,7 +440,7 @@ class Reporter:
 
     # ---- periods
 
-    def of_periods(self, stream: Stream, *, all_news: bool = False) -> list[Metrics]:
+    def of_periods(self, stream: Stream, *, all_news: bool = False) -> list[Encoded]:
         """What there is to say of periods of prediction time."""
         found = []
         registry = self._catalog.columns
@@ -408,7 +450,8 @@ class Reporter:
         for (name, model), curve in zip(stream.models.items(), curves):
             expected = curve.get("horizon")
             for state in periods.due(self.periods, model, clock, expected, all_news=all_news):
-                found.append(self._period(stream, name, model, state))
+                message = self._period(stream, name, model, state)
+                found.append(Encoded(METRICS, stream.name, encode(message)))
         return found
 
     def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
@@ -448,8 +491,11 @@ class Reporter:
                 cells, new_classes(plan.capacity), positives, 0, False, given, sums is not None, values,
                 reasons,
             )  # fmt: skip
-        selected = self._selection(stream.config.measures, reasons.astype(np.uint8).tobytes())
-        return dict(zip(selected.names, selected.pick(values.tolist()))), selected.undefined
+        of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
+        return (
+            {name: float(value) for name, value, reason in of if not reason},
+            {name: REASONS[reason] for name, _, reason in of if reason},
+        )
 
     # ---- alarms
 
@@ -486,24 +532,16 @@ def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator
             yield stage, (stages.index(stage),)
 
 
-def _rows(estimator: Estimator, found: Measured) -> Rows:
-    n = found.n if estimator.kind == FADING else found.n.astype(np.int64)
-    reasons, width = found.reasons.astype(np.uint8).tobytes(), len(NAMES)
-    split = [reasons[start : start + width] for start in range(0, len(reasons), width)]
-    return Rows(n.tolist(), found.values.tolist(), split)
-
-
-def _state(states: States, line: Line, alpha: float) -> State:
-    """The state that a message is about."""
-    rows = states.rows[line.chance][line.place]
-    if len(line.positions) == 1:
-        row = states.first + line.positions[0]
-        return State(rows.n[row], rows.values[row], rows.reasons[row])
-    found = [
-        State(rows.n[row], rows.values[row], rows.reasons[row])
-        for row in [states.first + position for position in line.positions]
-    ]
-    return _intermediate(found, alpha)
+def _state(states: States, row: int, line: Line, alpha: float) -> State:
+    """The state that a message about a subject is about."""
+    of = states.rows
+    first, step = states.places[row]
+    found = []
+    for position in line.positions:
+        at = first + line.block * step + position
+        n = int(of.n[at]) if of.whole[at] else float(of.n[at])
+        found.append(State(n, of.values[at].tolist(), of.reasons[at].astype(np.uint8).tobytes()))
+    return found[0] if len(found) == 1 else _intermediate(found, alpha)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:

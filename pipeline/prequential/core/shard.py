@@ -55,7 +55,7 @@ from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.streams import MODEL
 from prequential.core.versions import separate_versions
-from prequential.topics.outputs import DeadLetter, Metrics, Output
+from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.partitioning import partition_of
 
 #: Rows of the logs at first: those of a round as the worker takes them.
@@ -488,12 +488,12 @@ class Shard:
         self.outputs += found
         self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
 
-    def _with_due_periods(self, metrics: list[Metrics], passed: set[int]) -> list[Metrics]:
+    def _with_due_periods(self, metrics: list[Encoded], passed: set[int]) -> list[Encoded]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.
 
         Periods change with their stream's records only.
         """
-        found: list[Metrics] = []
+        found: list[Encoded] = []
         by_stream = groupby(metrics, key=attrgetter("stream"))
         name, own = next(by_stream, (None, iter(())))
         for code in np.flatnonzero(self._touched[: len(self.catalog.streams)]).tolist():

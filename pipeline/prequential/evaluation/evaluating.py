@@ -21,7 +21,7 @@ from prequential.tables.opening import columns_of, in_order, table_sources
 from prequential.tables.rows import RowFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, Incident, Output
+from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
 
 #: The stream and the model of tables that don't name them.
 STREAM, MODEL = "default", "model"
@@ -96,10 +96,10 @@ def run(config: Config, sources: list[Located]) -> Result:
         return by_kind[kind].place(offset)
 
     account = Account(place, lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None)
-    outputs: list[Output] = []
+    outputs: list[Message] = []
 
     def put(output: Output) -> None:
-        outputs.append(output)
+        outputs.append(decoded(output))
         if isinstance(output, Alarm):
             account.alarms.append(output)
         elif isinstance(output, Incident):

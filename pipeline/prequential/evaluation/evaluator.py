@@ -20,7 +20,7 @@ from prequential.summary_text import shown_estimators
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record
-from prequential.topics.outputs import Alarm, Incident, Output
+from prequential.topics.outputs import Alarm, Incident, Message, decoded
 
 #: Records that are processed at once: a round costs about as much as a hundred of them.
 _MOST = 1_000
@@ -57,7 +57,7 @@ class Evaluator:
         self._time = -1  # of the latest record: ms, or how many predictions came before
         self._first: tuple[int, int] | None = None
         self._offsets = [0, 0, 0]
-        self._outputs: list[Output] = []
+        self._outputs: list[Message] = []
         self._alarms_seen = 0
 
     def predict(
@@ -170,7 +170,7 @@ class Evaluator:
         self._queue.clear()
         self._first = None
         self._shard.follow(tuple(self._offsets))
-        self._outputs += self._shard.flush()[0]
+        self._outputs += map(decoded, self._shard.flush()[0])
 
     def _estimates(self, model: str | None, stage: str, estimator: str | None) -> dict[str, float]:
         result = self.result()

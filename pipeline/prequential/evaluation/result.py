@@ -16,7 +16,7 @@ from prequential.report import Report
 from prequential.summary import Summary
 from prequential.summary_text import show, shown_estimators
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from rich.console import Console
 
 #: Characters of a line of the summary: its table with courses needs them.
@@ -31,9 +31,9 @@ class Result:
     doesn't.
     """
 
-    def __init__(self, outputs: Sequence[Output], summary: Summary, config: Config) -> None:
+    def __init__(self, outputs: Sequence[Message], summary: Summary, config: Config) -> None:
         #: The messages themselves, in their order.
-        self.messages: Sequence[Output] = outputs
+        self.messages: Sequence[Message] = outputs
         #: What became of all records, and how models stand (see `replay --summary`).
         self.summary = summary
         self._config = config

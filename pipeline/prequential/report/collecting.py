@@ -10,7 +10,7 @@ import msgspec
 from prequential.config import Config
 from prequential.dashboard.history import History
 from prequential.report.html import MOST_BYTES, page
-from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
+from prequential.topics.outputs import Alarm, Comparison, Encoded, Incident, Metrics, decoded
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 
 #: A message: as it was published, or what it was decoded to.
@@ -37,9 +37,10 @@ class Report:
 
     def put(self, output: object) -> None:
         """Take what a shard says, as far as it is shown: dead letters aren't."""
-        topic = _topic_of(output)
+        message = decoded(output) if isinstance(output, Encoded) else output
+        topic = _topic_of(message)
         if topic is not None:
-            self.add(topic, output, output.ts)  # type: ignore[arg-type,attr-defined]
+            self.add(topic, message, message.ts)  # type: ignore[arg-type,attr-defined]
 
     def html(self, most: int = MOST_BYTES) -> bytes:
         """The report as one HTML file of fewer bytes than `most`, which needs nothing else."""

@@ -20,15 +20,13 @@ from prequential.core.shard import Shard
 from prequential.core.space import Space
 from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Metrics, Output, encode
+from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.specs import (
-    COMPARISONS,
     DEAD_LETTERS,
     DRIFT_ALARMS,
     INCIDENTS,
     INPUTS,
     JOURNAL,
-    METRICS,
     SNAPSHOTS,
 )
 from prequential.worker.batches import Originals
@@ -311,10 +309,8 @@ class Checkpoint:
 
     def _outgoing(self, output: Output) -> Outgoing:
         kafka = self._config.kafka
-        if isinstance(output, Metrics):
-            return Outgoing(kafka.topic(METRICS), output.stream.encode(), encode(output))
-        if isinstance(output, Comparison):
-            return Outgoing(kafka.topic(COMPARISONS), output.stream.encode(), encode(output))
+        if isinstance(output, Encoded):
+            return Outgoing(kafka.topic(output.topic), output.stream.encode(), output.json)
         if isinstance(output, Alarm):
             segment = f" {output.segment}" if output.segment else ""
             log.warning(

@@ -133,7 +133,7 @@ class Transactions:
         self._doubtful = False
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
-        """Publish messages in one transaction; returns the offset of the last one of each topic, if known.
+        """Publish messages in one transaction; returns the offset of the last one, by its topic, if known.
 
         1. Where the producer may have left something behind in the network, go on with a new one.
         2. Begin.
@@ -145,12 +145,14 @@ class Transactions:
         """
         messages = list(messages)
         pause = _FIRST_PAUSE
+        again = False
         while True:
             if self._doubtful and (offsets := self._renewed(messages)) is not None:  # step 1
                 return offsets
             try:
-                return self._attempt(messages)
+                return self._attempt(messages, reports=again)
             except Unknown as why:
+                again = True
                 log.warning("%s: not sure of a commit (%s): looking", self._who, why)
                 self._doubtful = True
                 self._sleep(pause)
@@ -184,7 +186,11 @@ class Transactions:
         """
         raise NotImplementedError
 
-    def _attempt(self, messages: Sequence[Outgoing]) -> dict[str, int]:
+    def _attempt(self, messages: Sequence[Outgoing], *, reports: bool) -> dict[str, int]:
+        """One attempt; with `reports` what became of each message is looked at.
+
+        As long as all goes well only the last one's offset is of interest, and reports are objects, too.
+        """
         offsets: dict[str, int] = {}
         refused: list[str] = []
 
@@ -195,12 +201,13 @@ class Transactions:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
         self._checked(self._producer.begin_transaction)  # step 2
-        for topic, key, value, headers, partition in messages:  # step 3
+        for number, (topic, key, value, headers, partition) in enumerate(messages, start=1):  # step 3
+            wanted = delivered if reports or number == len(messages) else None
             while True:
                 try:
                     self._producer.produce(
                         topic, value, key, self._partition if partition is None else partition,
-                        on_delivery=delivered, headers=headers,
+                        on_delivery=wanted, headers=headers,
                     )  # fmt: skip
                     break
                 except BufferError:

@@ -6,13 +6,13 @@ An id is a function of what the message is about, so a repeat has the id of the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from prequential.topics.specs import COMPARISONS, METRICS
 
-#: Hex digits of an id: 128 bits, so that ids never collide by chance.
-_ID_DIGITS = 32
+#: Bytes of an id, which is their hex digits: so many that ids never collide by chance.
+ID_BYTES = 16
 
 _encode = msgspec.json.Encoder().encode
 
@@ -30,7 +30,7 @@ class Metrics(msgspec.Struct, gc=False):
     segment: str | None
     stage: str
     estimator: str
-    n: float
+    n: int | float
     outcomes: int
     ts: int
     measures: dict[str, float]
@@ -67,10 +67,10 @@ class Comparison(msgspec.Struct, gc=False):
     stage: str
     estimator: str
     loss: str
-    n: float
+    n: int | float
     outcomes: int
     ts: int
-    measures: dict[str, float]
+    measures: dict[str, int | float]
     undefined: dict[str, str]
     #: Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
     interval: tuple[float, float] | None
@@ -155,7 +155,43 @@ class DeadLetter(msgspec.Struct, gc=False):
     reason: str
 
 
-Output = Metrics | Comparison | Alarm | Incident | DeadLetter
+class Encoded(NamedTuple):
+    """A message about metrics or a comparison, as it is published."""
+
+    topic: str  # METRICS or COMPARISONS
+    stream: str
+    json: bytes
+
+
+#: What is said, as objects.
+Message = Metrics | Comparison | Alarm | Incident | DeadLetter
+
+#: What an engine gives; `decoded` makes objects of what is JSON already.
+Output = Encoded | Alarm | Incident | DeadLetter
+
+_DECODERS: dict[str, Any] = {
+    METRICS: msgspec.json.Decoder(Metrics).decode,
+    COMPARISONS: msgspec.json.Decoder(Comparison).decode,
+}
+
+
+def decoded(output: Output) -> Message:
+    """An output as an object: one that is JSON is read."""
+    if isinstance(output, Encoded):
+        message: Metrics | Comparison = _DECODERS[output.topic](output.json)
+        return message
+    return output
+
+
+def digest_of(*about: Any) -> Any:
+    """The digest of an id whose last parts are missing: see `identity`.
+
+    >>> digest = digest_of("elec2", 0, "nb", None, "final", "all")
+    >>> digest.update(b",%d,%d]" % (1000, 0))
+    >>> digest.hexdigest()[:32] == identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
+    True
+    """
+    return hashlib.sha256(_encode(about)[:-1])
 
 
 def identity(*what: Any) -> str:
@@ -164,25 +200,18 @@ def identity(*what: Any) -> str:
     >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
     '9ad1de6c69be9de119d05361307c9c08'
     """
-    return hashlib.sha256(_encode(what)).hexdigest()[:_ID_DIGITS]
-
-
-def identifier(*about: Any) -> Callable[..., str]:
-    """`identity` of what begins with `about` and ends with whole numbers, for whoever asks again and again.
-
-    >>> identifier("elec2", 0, "nb", None, "final", "all")(1000, 0)
-    '9ad1de6c69be9de119d05361307c9c08'
-    """
-    begun = hashlib.sha256(_encode(about)[:-1])
-
-    def identify(*numbers: int) -> str:
-        digest = begun.copy()
-        digest.update(b",%d" * len(numbers) % numbers + b"]")
-        return digest.hexdigest()[:_ID_DIGITS]
-
-    return identify
+    return hashlib.sha256(_encode(what)).hexdigest()[: 2 * ID_BYTES]
 
 
 def encode(message: Metrics | Comparison | Alarm | Incident) -> bytes:
     """A message as the JSON object that is published."""
     return _encode(message)
+
+
+def fields_of(message: dict[str, Any]) -> bytes:
+    """The fields of a JSON object, without what stands around them.
+
+    >>> fields_of({"a": 1, "b": None})
+    b'"a":1,"b":null'
+    """
+    return _encode(message)[1:-1]

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog import Catalog, Stream, Subject
-from prequential.core.comparisons import REASONS, VERDICTS, mcnemar
-from prequential.core.comparisons.measuring import ABSENT, MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
+from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
+from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
+from prequential.core.kernel import Floats, Ints
 from prequential.core.naming import FADING
-from prequential.core.picking import picker
-from prequential.topics.outputs import Comparison, identifier
+from prequential.core.texts import Draft, Values, Writer, joined, vocabulary, who
+from prequential.topics.outputs import Encoded, fields_of
+from prequential.topics.specs import COMPARISONS
+
+#: Statistics that are whole numbers wherever n is.
+COUNTS = NAMES[N01], NAMES[N10]
+
+#: How messages end: McNemar's test isn't there, doesn't reject, rejects.
+_ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
 
 
 class Place(NamedTuple):
@@ -23,7 +31,7 @@ class Place(NamedTuple):
     loss: str
     side: int
     row: int
-    identify: list[Any]  # by estimator
+    about: list[tuple[Any, bytes]]  # by estimator: see `texts.who`
 
 
 class Known(NamedTuple):
@@ -37,19 +45,20 @@ class Known(NamedTuple):
     places: list[Place]  # that messages are about
 
 
-class _Selected(NamedTuple):
-    """Which statistics have a value."""
+class Statistics(NamedTuple):
+    """Of one estimator: memory's n, statistics, and reasons where there are none (columns as `NAMES`)."""
 
-    names: tuple[str, ...]
-    pick: Callable[[Any], Any]
-    undefined: dict[str, str]
+    n: Ints | Floats
+    values: Floats
+    reasons: Ints
 
 
 class Found(NamedTuple):
-    """What there is to say of the sequences of one side, row by row; `estimators` of each estimator."""
+    """What there is to say of the sequences of one side, row by row."""
 
     at: dict[int, int]
-    estimators: list[tuple[list[float], list[list[float]], list[tuple[int, ...]]]]
+    estimators: list[Statistics]
+    whole: list[bool]  # by estimator: whether its n and counts are whole numbers
     intervals: list[list[float]]
     verdicts: list[int]
     newest: list[int]
@@ -67,7 +76,8 @@ class ComparisonReporter:
         #: and joint outcomes by loss, at its last messages.
         self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
         self._known_pairs: dict[int, Known] = {}
-        self._selections: dict[tuple[int, ...], _Selected] = {}
+        self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
+        self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
 
     def forget(self, rows: Iterable[int]) -> None:
@@ -75,14 +85,14 @@ class ComparisonReporter:
         gone = set(rows)
         self.reported = {about: told for about, told in self.reported.items() if gone.isdisjoint(about[:2])}
 
-    def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Comparison]:
+    def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about pairs with one of these subjects that have news, in their order."""
         of = self._pairing.of
         return self.messages({pair for row in rows for pair in of.get(row, ())}, replaying=replaying)
 
     def messages(
         self, pairs: Iterable[int], *, replaying: bool = False, all_news: bool = False
-    ) -> list[Comparison]:
+    ) -> list[Encoded]:
         """Messages about those of these pairs that have joint outcomes, and news unless `all_news`."""
         new: dict[int, set[str]] = {}  # by pair: losses
         known = {pair: self.known(pair) for pair in pairs}
@@ -95,7 +105,7 @@ class ComparisonReporter:
             if losses:
                 self.reported[about] = (*revisions, *outcomes.values())
                 new[pair] = losses
-        return [] if replaying else list(self._messages([(known[pair], new[pair]) for pair in new]))
+        return [] if replaying else self._messages([(known[pair], new[pair]) for pair in new])
 
     def _state(self, known: Known) -> tuple[tuple[int, int], dict[str, int]]:
         """Revisions of both; by loss, joint outcomes of all stages together."""
@@ -128,9 +138,12 @@ class ComparisonReporter:
             label = pairing.labels.get(pair)
             stage = label or stages[i // len(tables.codes)]
             if label or stream.reports(stage):
-                about = (stream.name, catalog.partition, a.model, b.model, a.segment, stage)
-                identify = [identifier(*about, name, loss) for name in tables.estimators]
-                places.append(Place(stage, loss, side, row, identify))
+                whose = {
+                    "stream": stream.name, "partition": catalog.partition, "model": a.model,
+                    "against": b.model, "segment": a.segment, "stage": stage,
+                }  # fmt: skip
+                of_estimators = [whose | {"estimator": name, "loss": loss} for name in tables.estimators]
+                places.append(Place(stage, loss, side, row, [who(one) for one in of_estimators]))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
         known = Known(a, b, order, number, rows, places)
@@ -139,74 +152,89 @@ class ComparisonReporter:
 
     # ---- what is said
 
-    def _messages(self, pairs: list[tuple[Known, set[str]]]) -> Iterator[Comparison]:
+    def _messages(self, pairs: list[tuple[Known, set[str]]]) -> list[Encoded]:
         """About these losses of pairs, in order of pair, stage, loss, estimator."""
         catalog, pairing = self._catalog, self._pairing
         revisions = catalog.columns.subjects.revisions
         places = [
             (known, [place for place in known.places if place.loss in losses]) for known, losses in pairs
         ]
-        found = self._find(places)
-        partition = catalog.partition
+        found, levels = self._find(places)
+        if not found:
+            return []
+        values, first = self._values(found, levels)
+        draft = Draft()
         for known, own in places:
             a, b = known.a, known.b
             stream = catalog.streams[a.stream]
-            config = stream.config
             revised = int(revisions[a.row]), int(revisions[b.row])
             sharing = pairing.sharing.get(a.stream, 0)
-            estimators = pairing.tables[known.number].estimators
             for place in own:
                 side = found[known.number, place.side]
                 i = side.at[place.row]
                 outcomes = side.n[i]
                 if not outcomes:
                     continue
-                bounded, low, high = side.intervals[i]
-                interval = (low, high) if bounded else None
-                verdict = side.verdicts[i]
-                since = side.since[i] if verdict else None
-                for estimator, identify, (n, values, reasons) in zip(
-                    estimators, place.identify, side.estimators
-                ):
-                    why, value = reasons[i], values[i]
-                    selected = self._selections.get(why) or self._selection(why)
-                    measures = dict(zip(selected.names, selected.pick(value)))
-                    message = Comparison(
-                        identify(outcomes, *revised), stream.name, partition, a.model, b.model, a.segment,
-                        place.stage, estimator, place.loss, n[i], outcomes, side.newest[i], measures,
-                        selected.undefined, interval, config.compare_level, sharing, VERDICTS[verdict], since,
-                        config.digest,
-                    )  # fmt: skip
-                    if not why[MCNEMAR]:
-                        message.significant = self._is_significant(stream, value, why)
-                    yield message
+                start, step = first[known.number, place.side] + i, len(side.n)
+                draft.add(
+                    stream.name, place.about, b",%d,%d,%d]" % (outcomes, *revised),
+                    range(start, start + len(place.about) * step, step), outcomes, side.newest[i],
+                    self._all_columns, self._rest(stream, sharing, side, i),
+                )  # fmt: skip
+        return self._writer.write(draft, values)
 
-    def _selection(self, reasons: tuple[int, ...]) -> _Selected:
-        """Statistics that have a value, and why others have none."""
-        columns = [column for column, reason in enumerate(reasons) if not reason]
-        undefined = {
-            name: REASONS[reason] for name, reason in zip(NAMES, reasons) if reason not in (0, ABSENT)
-        }
-        selected = _Selected(tuple(NAMES[column] for column in columns), picker(columns), undefined)
-        self._selections[reasons] = selected
-        return selected
+    @staticmethod
+    def _rest(stream: Stream, sharing: int, side: Found, i: int) -> bytes:
+        """What all estimators' messages about a sequence have in common behind their statistics."""
+        bounded, low, high = side.intervals[i]
+        verdict = side.verdicts[i]
+        return fields_of(
+            {
+                "interval": (low, high) if bounded else None,
+                "level": stream.config.compare_level,
+                "pairs": sharing,
+                "verdict": VERDICTS[verdict],
+                "since": side.since[i] if verdict else None,
+                "config": stream.config.digest,
+            }
+        )
 
-    def _is_significant(self, stream: Stream, values: list[float], reasons: tuple[int, ...]) -> bool:
-        """Whether McNemar's test, looked at once, rejects that both are wrong equally often."""
-        level = stream.config.mcnemar_level
-        if not reasons[P_VALUE]:
-            return values[P_VALUE] < level
+    def _values(
+        self, found: dict[tuple[int, int], Found], levels: dict[tuple[int, int], list[float]]
+    ) -> tuple[Values, dict[tuple[int, int], int]]:
+        """The statistics of all sides, estimator by estimator; by side, where its own begin."""
+        parts, first, at = [], {}, 0
+        for key, side in found.items():
+            first[key] = at
+            level = np.array(levels[key])
+            beyond = np.array([self._threshold(one) for one in levels[key]])
+            for (n, values, reasons), whole in zip(side.estimators, side.whole):
+                exact = reasons[:, P_VALUE] == DEFINED
+                rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
+                ending = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
+                wholes = np.full(len(n), whole, dtype=np.uint8)
+                parts.append(Values(n.astype(np.float64), wholes, values, reasons, ending))
+                at += len(n)
+        return joined(parts), first
+
+    def _threshold(self, level: float) -> float:
         if level not in self._thresholds:
             self._thresholds[level] = mcnemar.threshold(level)
-        return abs(values[MCNEMAR]) > self._thresholds[level]
+        return self._thresholds[level]
 
-    def _find(self, places: list[tuple[Known, list[Place]]]) -> dict[tuple[int, int], Found]:
-        """By tables and side: everything that is to be said of their sequences."""
+    def _find(
+        self, places: list[tuple[Known, list[Place]]]
+    ) -> tuple[dict[tuple[int, int], Found], dict[tuple[int, int], list[float]]]:
+        """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
+        streams = self._catalog.streams
         rows: dict[tuple[int, int], list[int]] = {}
+        levels: dict[tuple[int, int], list[float]] = {}
         for known, own in places:
             for place in own:
-                rows.setdefault((known.number, place.side), []).append(place.row)
-        return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}
+                key = known.number, place.side
+                rows.setdefault(key, []).append(place.row)
+                levels.setdefault(key, []).append(streams[known.a.stream].config.mcnemar_level)
+        return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}, levels
 
 
 def read(side: Side, rows: list[int]) -> Found:
@@ -215,16 +243,18 @@ def read(side: Side, rows: list[int]) -> Found:
     bounds = np.zeros((len(of), 3))
     intervals(side.sequences, of, bounds)
     columns = side.columns
-    estimators = []
-    for place, (kind, _) in enumerate(side.kinds):
-        n, values, reasons = side.statistics(place, of)
-        if kind != FADING:
-            n = n.astype(np.int64)
-            if side.counted:  # counts are whole numbers, and are shown so
-                values = values.astype(object)
-                values[:, [N01, N10]] = values[:, [N01, N10]].astype(np.int64)
-        estimators.append((n.tolist(), values.tolist(), list(map(tuple, reasons.tolist()))))
     return Found(
-        {row: i for i, row in enumerate(rows)}, estimators, bounds.tolist(), columns.verdict[of].tolist(),
-        side.times.newest[of].tolist(), columns.since[of].tolist(), columns.n[of].tolist(),
+        {row: i for i, row in enumerate(rows)},
+        [Statistics(*side.statistics(place, of)) for place in range(len(side.kinds))],
+        [kind != FADING for kind, _ in side.kinds],
+        bounds.tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
+        columns.since[of].tolist(), columns.n[of].tolist(),
     )  # fmt: skip
+
+
+def by_name(found: Found, estimator: int, row: int) -> dict[str, int | float]:
+    """The statistics of an estimator that have a value."""
+    _, values, reasons = found.estimators[estimator]
+    of = zip(NAMES, values[row].tolist(), reasons[row].tolist())
+    whole = COUNTS if found.whole[estimator] else ()
+    return {name: int(value) if name in whole else value for name, value, reason in of if not reason}

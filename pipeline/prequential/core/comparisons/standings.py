@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.catalog import Subject
-from prequential.core.comparisons.measuring import NAMES
 from prequential.core.comparisons.pairing import Pairing
-from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, read
+from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side
 from prequential.core.kernel import Ints, taken
 from prequential.core.naming import BIN
@@ -89,12 +88,7 @@ def standings(copies: Copies) -> Iterator[Standing]:
             side, i = found[known.number, place.side], place.row
             if not side.n[i]:
                 continue
-            statistics = {
-                estimator: {
-                    name: value for name, value, reason in zip(NAMES, values[i], reasons[i]) if not reason
-                }
-                for estimator, (_, values, reasons) in zip(names, side.estimators)
-            }
+            statistics = {estimator: by_name(side, number, i) for number, estimator in enumerate(names)}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
             yield Standing(

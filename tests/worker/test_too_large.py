@@ -1,0 +1,37 @@
+"""A message that a topic's limit refuses ends the worker with a sentence, wherever in a transaction it lies."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from prequential.config import Config
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import DRIFT_ALARMS, METRICS
+from prequential.worker.publisher import Outgoing, Publisher
+from processes import read_topic
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("place", [0, 2])
+def test_the_topic_is_named(cluster: KafkaConfig, place: int) -> None:
+    topic = cluster.topic(METRICS)
+    entry = ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient(cluster.client())
+    admin.incremental_alter_configs([resource])[resource].result()
+    publisher = Publisher(Config(kafka=cluster), 0)
+    publisher.take_over()
+    messages = [Outgoing(cluster.topic(DRIFT_ALARMS), None, b"small")] * 2
+    messages.insert(place, Outgoing(topic, None, os.urandom(5_000)))  # which can't be compressed
+    with pytest.raises(WorkError, match=f"{topic}: the broker refuses a message as too large"):
+        publisher.publish(messages)
+    assert read_topic(cluster, "drift-alarms") == []
