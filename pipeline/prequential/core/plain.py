@@ -127,6 +127,12 @@ class Plain:
         )  # fmt: skip
         return Plain(columns, self.known, [(kind, values[start:stop])])
 
+    def instance_ids(self, places: Ints) -> list[str]:
+        """The instances of these records."""
+        bounds, ids = self.columns.id_bounds, self.columns.ids.data
+        spans = zip(bounds[places].tolist(), bounds[places + 1].tolist())
+        return [str(ids[start:stop], "ascii") for start, stop in spans]
+
     def record(self, place: int) -> Any:
         """A record as an object."""
         for kind, values in self.sources:
@@ -182,6 +188,13 @@ class PlainRecords(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.plain.record, self.places.tolist())
+
+
+def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
+    """The instances of some of a round's records, of which no objects are made."""
+    if isinstance(records, PlainRecords):
+        return records.plain.instance_ids(records.places[which])
+    return [records[one].instance_id for one in which.tolist()]
 
 
 class Parser:

@@ -20,6 +20,7 @@ from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, R
 from prequential.core.incidents.levels import Level
 from prequential.core.kernel import grown
 from prequential.core.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.plain import instance_ids
 from prequential.core.signals import WRONG
 from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.core.watch import LOSSES
@@ -248,10 +249,10 @@ class Incidents:
         if not count:
             return
         rows = own.examples[:count]
-        columns = (column[rows].tolist() for column in (log.subject, log.number, log.record))
-        for owner, number, record in zip(*columns):
+        names = instance_ids(records, log.record[rows].astype(np.int64))
+        for owner, number, name in zip(log.subject[rows].tolist(), log.number[rows].tolist(), names):
             kept = self.examples.setdefault(owner, [])
-            kept.append((number, records[record].instance_id))
+            kept.append((number, name))
             if len(kept) > _REMEMBERED:  # the older they are, the fewer
                 del kept[: len(kept) // 2 : 2]
 
