@@ -253,3 +253,12 @@ def test_a_full_instance_has_no_room_for_new_names_but_others_have() -> None:
     # One that repeats another isn't refused, though its version is new.
     assert fed(shard, [pred(1, 2, "b", model_version="8"), pred(1, 9, "b", model_version="9")]) == 1
     assert stream.versions == {"8": 1}
+
+
+def test_an_empty_name_is_a_name() -> None:
+    shard = Shard(Config(defaults=StreamConfig(segments=("arm",))))
+    for more in ({"y": ""}, {"model_version": ""}, {"segments": {"arm": ""}}, {"model": ""}):
+        assert fed(shard, [pred(len(more), 1, more.pop("y", "a"), **more)]) == 0
+    stream = shard.catalog.by_name["s"]
+    assert (stream.class_names, stream.versions, stream.values) == (["", "a"], {"": 1}, [{"": 1}])
+    assert list(stream.models) == ["m", ""]

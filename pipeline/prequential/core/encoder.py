@@ -66,12 +66,6 @@ class _News(NamedTuple):
     version: str | None
     values: list[tuple[int, str]]  # of segments, by key
 
-    @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        named = self.target is not None or self.version is not None  # an empty name is one, too
-        return self.stream or self.model or self.correction or named or bool(self.values)
-
 
 def class_name(value: Any) -> str:
     """A class as output shows it; raises Unusable for a fraction.
@@ -286,7 +280,7 @@ class Encoder:
             news = self._news(stream, record)
         except Unusable:
             return False
-        if not news.any or len(config.segments) > self._keys or config.task == "regression":
+        if news is None or len(config.segments) > self._keys or config.task == "regression":
             return False
         if row >= _slack(admission, record, stream, row):
             return False
@@ -311,7 +305,7 @@ class Encoder:
             except Unusable as reason:
                 unused.append(Unused(position, str(reason)))
                 continue
-            if news.any:
+            if news is not None:
                 slack = 0 if asking else _slack(admission, record, stream, row)
                 sure = row < slack
                 if row and (news.retires if sure else news.stream or slack):
@@ -356,8 +350,8 @@ class Encoder:
         name = record.stream
         return self._catalog.by_name.get(name) or Stream(-1, name, self._catalog.config.stream(name))
 
-    def _news(self, stream: Stream, record: Any) -> _News:
-        """What of a record isn't known; raises Unusable for one that can't be used."""
+    def _news(self, stream: Stream, record: Any) -> _News | None:
+        """What of a record isn't known, if anything; raises Unusable for one that can't be used."""
         catalog, kind = self._catalog, record.KIND
         is_new = stream.code < 0
         if is_new:
@@ -375,7 +369,11 @@ class Encoder:
             correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
             if record.model_version is not None:
                 version = _unknown_version(stream, str(record.model_version))
-        return _News(is_new, model, retires, target, correction, version, _unknown_values(stream, record))
+        values = _unknown_values(stream, record)
+        named = target is not None or version is not None  # an empty name is one, too
+        if not (is_new or model or correction or named or values):
+            return None
+        return _News(is_new, model, retires, target, correction, version, values)
 
     def _target(self, stream: Stream, record: Any, kind: int) -> str | None:
         """The class that a record names, if it isn't known."""
@@ -448,8 +446,10 @@ def _unknown_version(stream: Stream, name: str) -> str | None:
 
 def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
     """Values of a record's segments that aren't known, by the places of their keys."""
-    given = getattr(record, "segments", None) or {}
-    found = []
+    given = getattr(record, "segments", None)
+    found: list[tuple[int, str]] = []
+    if not given:
+        return found
     for key, name in enumerate(stream.config.segments):
         if name in given:
             try:
