@@ -24,7 +24,7 @@ from prequential.core.plain import Parser
 from prequential.core.shard import Shard
 from prequential.sizing import Sizing, Workload, due, messages, remembered, shape, size, state
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.outputs import Comparison, Metrics
+from prequential.topics.outputs import Comparison, Metrics, decoded
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 
@@ -186,7 +186,7 @@ def lived(config: Config, models: int) -> tuple[Shard, int, int]:
         times = [record.ts for record in own]
         shard.add(Batch(kind, span, times, parser.parse(kind, [record.value for record in own])))
     shard.advance([1 << 62] * 3, 1 << 62)
-    kinds = Counter(map(type, shard.flush()[0]))
+    kinds = Counter(type(decoded(one)) for one in shard.flush()[0])
     return shard, kinds[Metrics], kinds[Comparison]
 
 

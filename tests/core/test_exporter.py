@@ -563,7 +563,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
                 shard.add(batch_of(kind, world.topics[kind], first, first + each))
             while shard.advance([world.topics[0][start][0] + 25] * 3, 4):
                 for row in (one.row for one in shard.catalog.subjects if one is not None):
-                    for message in shard.reporter.metrics([row]):
+                    for message in metrics_of(shard.reporter.metrics([row])):
                         if message.estimator == "all" and message.stage == "final":
                             said[message.model, message.outcomes] = message.measures
                 try:

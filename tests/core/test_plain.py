@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
-from prequential.config import Config
+from prequential.config import Config, Limits, StreamConfig
 from prequential.core import plain as plain_module
 from prequential.core.catalog import Catalog
 from prequential.core.encoder import Encoder
@@ -213,7 +213,7 @@ def test_rows_are_of_one_type() -> None:
 
 def test_rows_up_to_a_name_that_is_new() -> None:
     values = [b'{"stream":"s","instance_id":"%d","y_true":"%d"}' % (n, n == 2) for n in range(4)]
-    catalog, parser = Catalog(Config(), 0), Parser()
+    catalog, parser = Catalog(Config(limits=Limits(classes_per_stream=1)), 0), Parser()
     encoder = Encoder(catalog)
     times, kinds = np.arange(4), np.full(4, LABELS, np.uint8)
     encoder.encode(decode(LABELS, values[:1]).records, times[:1], kinds[:1])
@@ -224,9 +224,35 @@ def test_rows_up_to_a_name_that_is_new() -> None:
     assert (found.stop, found.positions.tolist()) == (2, [0, 1])
     assert found.rows.text.tobytes() == b"01"
     rest = encoder.encode(records[2:], times[2:], kinds[2:])
-    assert (rest.stop, rest.rows.registers.tolist(), rest.rows.classes.tolist()) == (2, [1, 0], [2, 2])
-    again = encoder.encode(records, times, kinds)
-    assert (again.stop, again.rows.label.tolist()) == (4, [0, 0, 1, 0])
-    encoder.undo(0)
-    encoder._forget_class(catalog.by_name["s"], "1")
-    assert encoder.encode(records, times, kinds).stop == 2
+    assert (rest.stop, [one.position for one in rest.unused], rest.rows.classes.tolist()) == (2, [0], [1])
+
+
+def test_a_name_that_is_new_becomes_known_where_it_stands() -> None:
+    """Records before and behind it are taken as columns."""
+    values = [b'{"stream":"%s","instance_id":"%d","y_true":"%d"}' % (b"st"[n == 3 :][:1], n, n == 2)
+              for n in range(5)]  # fmt: skip
+    catalog, parser = Catalog(Config(), 0), Parser()
+    encoder = Encoder(catalog)
+    times, kinds = np.arange(5), np.full(5, LABELS, np.uint8)
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    found = encoder.encode(PlainRecords(parsed, np.arange(5)), times, kinds)
+    assert (found.stop, found.rows.stream.tolist()) == (5, [0, 0, 0, 1, 0])
+    assert found.rows.label.tolist() == [0, 0, 1, 0, 0]
+    assert catalog.by_name["s"].class_names == ["0", "1"]
+
+
+@pytest.mark.parametrize("changed", [{"segments": ("arm",)}, {"task": "regression"}])
+def test_a_stream_whose_rows_are_others_begins_a_round(changed: dict[str, Any]) -> None:
+    values = [b'{"stream":"%s","instance_id":"%d","y_true":1}' % (b"st"[n == 1 :][:1], n) for n in range(3)]
+    config = Config(streams={"t": StreamConfig(**changed)})
+    encoder, parser = Encoder(Catalog(config, 0)), Parser()
+    times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
+    parsed = parser.parse(LABELS, list(values))
+    assert isinstance(parsed, Plain)
+    records = PlainRecords(parsed, np.arange(3))
+    assert encoder.encode(records, times, kinds).stop == 1
+    found = encoder.encode(records[1:], times[1:], kinds[1:])
+    assert (found.stop, found.rows.stream.tolist()) == (2, [1, 0])
+    assert found.rows.segments.shape == (2, "segments" in changed)
+    assert found.rows.number.tolist() == [float("task" in changed), 0.0]

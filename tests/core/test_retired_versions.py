@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
+import pytest
 from helpers import (
     ENDED,
     Life,
@@ -18,6 +20,9 @@ from helpers import (
 )
 from oracle_cases import Record, inst, lab, pred
 from prequential.config import Limits
+from prequential.core import catalog
+from prequential.core.incidents.blocks import without_owners
+from prequential.core.incidents.history import read
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS
 from test_between_lives import Lives
@@ -143,6 +148,104 @@ def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], l
             for kind, rows in enumerate(given):
                 life.shard.add(batch_of(kind, rows, cut[kind], len(rows)))
     return by_sequence(life.end().outputs)
+
+
+def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "MOST_VERSIONS", 2)
+    some = lives()
+    some.go(*(made(i, str(i)) for i in range(4)))
+    (letter,) = dead_letters_of(some.go(made(4, "4")))
+    assert letter.reason == "model 'm:4' is a version too many: 2 of the stream have given way to newer ones"
+    assert dead_letters_of(some.go(made(5, "3"), made(5, "1", model="n"))) == []
+    assert some.shard.catalog.by_name["s"].models.keys() == {"m:2", "m:3", "n:1"}
+
+
+def used_of(shard: Shard) -> dict[str, int]:
+    """Rows in use of what grows with records of a version, free ones among them."""
+    reporter, own = shard.reporter, shard.incidents.history
+    return {
+        "cohorts": int(reporter.coverage.pool.counters[0]),
+        "periods": int(reporter.periods.pool.counters[0]),
+        "cells of periods": int(reporter.periods.cell_pool.counters[0]),
+        "sums of periods": int(reporter.periods.sums_used[0]),
+        "counts by class": int(reporter.selection.used[0]),
+        "rows for segments": len(shard.catalog.segment_origin),
+        "blocks": int(own.outcomes.used[0]), "cells": int(own.outcomes.used[1]),
+        "blocks of predictions": int(own.predictions.used[0]),
+        "pairs": shard.pairing.count, "pairs reported": len(shard.comparisons.reported),
+        "reported": len(reporter.reported), "examples": len(shard.incidents.examples),
+        "plans": sum(plan.rows for plan in shard.catalog.plans),
+    }  # fmt: skip
+
+
+def one_after_the_other(first: int, stop: int) -> list[Record]:
+    """So many versions, of 40 instances each; labels come when the next version is there."""
+    rows = []
+    for number in range(40 * first, 40 * stop):
+        about: dict[str, Any] = {"model_version": f"v{number // 40}", "y_proba": {"a": 0.7, "b": 0.3}}
+        about["segments"] = {"arm": "ABC"[number % 3]}
+        rows.append(pred(number, 5 * number, "ab"[number % 2], **about))
+        if number >= 10:
+            rows.append(lab(number - 10, 5 * number, "ab"[number // 3 % 2]))
+    return rows
+
+
+def fed(shard: Shard, rows: list[Record], rounds: int = 1_000) -> list[Any]:
+    for kind in (1, 2):
+        own: Any = [(time, obj) for name, obj, time in rows if KINDS.index(name) == kind]
+        start = shard.merge.added[kind]
+        shard.add(batch_of(kind, [(0, b"")] * start + own, start, start + len(own)))
+    while shard.advance([ENDED] * 3, rounds):
+        pass
+    return shard.flush()[0]
+
+
+def test_versions_that_gave_way_leave_their_rows_to_others() -> None:
+    shard = Shard(World(SETTINGS, ([], [], [])).config)
+    found = []
+    for part in range(6):
+        fed(shard, one_after_the_other(10 * part, 10 * part + 10))
+        found.append(used_of(shard))
+    assert len(shard.catalog.by_name["s"].retired) == 58
+    for name, used in found[-1].items():
+        assert used <= max(one[name] for one in found[:3]), (name, [one[name] for one in found])
+
+
+def test_those_that_a_former_version_kept_are_free_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = World(SETTINGS, ([], [], [])).config
+    shard = Shard(config)
+    fed(shard, one_after_the_other(0, 20))
+    expected = [snapshot_of(shard), by_sequence(fed(shard, one_after_the_other(20, 40)))]
+    with monkeypatch.context() as patch:
+        patch.setattr(Shard, "_forget", lambda self, rows: self.pairing.forget())
+        former = Shard(config)
+        fed(former, one_after_the_other(0, 20))
+        kept = snapshot_of(former)
+    assert sum(map(len, kept)) > sum(map(len, expected[0]))
+    successor = restored(config, kept)
+    assert by_sequence(fed(successor, one_after_the_other(20, 40), 7)) == expected[1]
+    pool = successor.reporter.coverage.pool
+    rows = [row for row in successor.catalog.by_name["s"].subjects if successor.catalog.subjects[row]]
+    assert set(pool.owner[pool.owner >= 0].tolist()) <= set(rows)
+    assert len(successor.catalog.segment_origin) == len(former.catalog.segment_origin)
+
+
+def test_other_owners_blocks_stay_when_all_move_together() -> None:
+    shard = Shard(World(SETTINGS, ([], [], [])).config)
+    fed(shard, one_after_the_other(0, 3))
+    fed(shard, [pred(10_000 + i, 5_000 + i, "a", model=f"n{i % 20}") for i in range(400)])
+    pool = shard.incidents.history.predictions
+    owners = np.flatnonzero(pool.lines.places).tolist()
+    assert len(owners) > 20
+    before = {owner: repr(read(pool, owner)) for owner in owners}
+    for gone in range(len(owners)):
+        pool = without_owners(pool, owners[gone : gone + 1])
+        own = int(pool.lines.places.sum())
+        assert own <= pool.used[0] <= 2 * own
+        assert {one: repr(read(pool, one)) for one in owners[gone + 1 :]} == {
+            one: before[one] for one in owners[gone + 1 :]
+        }
+    assert pool.used.tolist() == [0, 0]
 
 
 def test_cuts_and_takeovers_change_no_bit() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from helpers import World, catch_up, live, small_logs, state_of
-from prequential.topics.outputs import Output
+from prequential.topics.outputs import Message
 from test_shard_against_oracle import assert_same
 from worlds import extreme_world, paced_world, random_world
 
@@ -36,7 +36,7 @@ def worlds() -> list[tuple[World, bool]]:
     return found + [(extreme_world(random.Random(seed), 60), False) for seed in range(4)]
 
 
-def written(output: Output) -> str:
+def written(output: Message) -> str:
     """As JSON. Without the compiler some integers are numpy's."""
     return msgspec.json.encode(output, enc_hook=lambda value: value.item()).decode()
 

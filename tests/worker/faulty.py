@@ -24,10 +24,10 @@ def _fail() -> None:
     raise ValueError(f"the {_part}\nfails")
 
 
-def _encoding(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
+def _encoding(self: Encoder, records: Sequence[Any], *about: Any) -> Any:
     if any(record.instance_id == "poison" for record in records):
         _fail()
-    return _encode(self, records, times, kinds)
+    return _encode(self, records, *about)
 
 
 def _parsing(self: Parser, kind: int, values: Sequence[bytes | None]) -> Any:

@@ -166,10 +166,10 @@ def poison(
                 crashed[0] = isinstance(failure, Killed)
                 raise failure
 
-        def encoding(self: Encoder, records: Sequence[Any], times: Any, kinds: Any) -> Any:
+        def encoding(self: Encoder, records: Sequence[Any], *about: Any) -> Any:
             if any(_is(record, id) for record in records):
                 fail()
-            return encode(self, records, times, kinds)
+            return encode(self, records, *about)
 
         def parsing(self: Parser, of: int, values: Sequence[bytes | None]) -> Any:
             if of == kind and id in values:

@@ -1,4 +1,4 @@
-"""A message that a topic's limit refuses ends the worker with a sentence, wherever it lies in a transaction."""
+"""A message that a topic's limit refuses ends the worker with a sentence, wherever in a transaction it is."""
 
 from __future__ import annotations
 

@@ -7,12 +7,14 @@ evaluated of it: a model, and beside it what the configuration asks for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.config import AFTER, BASELINES, Config, StreamConfig, duration
 from prequential.core.errors import Unusable
-from prequential.core.kernel import as_columns, grown, records
+from prequential.core.kernel import Ints, as_columns, grown, records
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
@@ -45,7 +47,7 @@ OTHER = "other"
 #: Keys of segments that are remembered though they aren't configured: they come from strangers.
 MOST_OTHER_KEYS = 20
 
-#: Most versions of a stream's models that are told apart: some a day for years.
+#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
 MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
@@ -78,6 +80,7 @@ class Stream:
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
         self.versions: dict[str, int] = {}  # codes from 1, of all models together
+        self.version_names: list[str] = []  # … the other way round; it only grows
         self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
         #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
         self.retired: dict[str, None] = {}
@@ -97,7 +100,7 @@ class Stream:
         return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
 
     def position(self, key: int, value: str) -> int:
-        """The position of a segment's value among its key's, from 1; a new one gets the next, or the last.
+        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
 
         The last is that of all values beyond the bound, and of the value with the name that they share.
         """
@@ -105,10 +108,15 @@ class Stream:
         position = values.get(value)
         if position is None:
             most = self.config.segments_per_key
-            if len(values) >= most or value == OTHER:
-                return most + 1
-            position = values[value] = len(values) + 1
+            if len(values) < most and value != OTHER:
+                raise KeyError(value)
+            return most + 1
         return position
+
+    def add_value(self, key: int, value: str) -> None:
+        """A segment's value that wasn't known."""
+        values = self.values[key]
+        values[value] = len(values) + 1
 
     def note_keys(self, given: Mapping[str, str]) -> None:
         """A record carries segments under these keys."""
@@ -120,17 +128,24 @@ class Stream:
                 self.other_keys.append(key)
 
     def version(self, name: str) -> int:
-        """The code of a model's version; those beyond the bound share one."""
+        """The code of a model's version; raises KeyError for one to be added.
+
+        Those beyond the bound share one.
+        """
         code = self.versions.get(name)
         if code is None:
-            if len(self.versions) >= MOST_VERSIONS:
-                name = OTHER
-            code = self.versions.setdefault(name, len(self.versions) + 1)
+            code = self.versions[OTHER if len(self.versions) >= MOST_VERSIONS else name]
         return code
+
+    def add_version(self, name: str) -> None:
+        """A version that wasn't known; beyond the bound, the one that all others share."""
+        name = OTHER if len(self.versions) >= MOST_VERSIONS else name
+        self.versions[name] = len(self.versions) + 1
+        self.version_names.append(name)
 
     def version_name(self, code: int) -> str:
         """The version that has this code."""
-        return next(name for name, known in self.versions.items() if known == code)
+        return self.version_names[code - 1]
 
     def segment_name(self, key: int, position: int) -> str:
         """`key=value`."""
@@ -158,6 +173,8 @@ class Catalog:
         )  # fmt: skip
         #: Of `SegmentRows`: model, key, position.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
+        #: By length: heaps of first rows for the segments of models that are gone.
+        self._free_segments: dict[int, list[int]] = {}
         self._class_rows = 0
         self._pair_places = 0
         self._ages = 0
@@ -222,7 +239,7 @@ class Catalog:
 
     def _set_up(self, stream: Stream) -> None:
         """A stream's settings, as the loops read them."""
-        config, s, code = stream.config, self.registry.streams, stream.code
+        config, s, code = stream.config, self.columns.streams, stream.code
         numbers = config.task == "regression"
         measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
@@ -354,6 +371,7 @@ class Catalog:
         self.subjects.append(about)
         subjects = self.registry.subjects
         subjects[row] = np.zeros((), subjects.dtype)  # type: ignore[index, attr-defined]
+        subjects = self.columns.subjects
         subjects.stream[row], subjects.kind[row] = stream.code, about.kind
         stages = stream.evaluated if about.age is None else (about.age,)
         watched = about.kind not in (BASELINE, BASELINE_AGE)
@@ -395,6 +413,9 @@ class Catalog:
                 f"model {name!r} is a version that gave way to newer ones: limits.versions_per_model is "
                 f"{self.config.limits.versions_per_model}"
             )
+        if retires and len(stream.retired) >= MOST_VERSIONS:
+            gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"
+            raise Unusable(f"model {name!r} is a version too many: {gone}")
         if name not in stream.models and len(stream.models) >= limit and not retires:
             raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
 
@@ -408,7 +429,7 @@ class Catalog:
         """The subject of a model that wasn't known."""
         row = self._add_subject(stream, MODEL, name, None, None)
         stream.models[name] = row
-        self.registry.subjects.model[row] = row
+        self.columns.subjects.model[row] = row
         if stream.config.segments:
             self.add_segment_rows(stream, row)
         self.add_ages(stream, row)
@@ -416,18 +437,40 @@ class Catalog:
 
     def add_segment_rows(self, stream: Stream, model: int) -> None:
         """Rows for all segments that a model's outcomes may be in."""
-        start = len(self.segment_origin)
-        slots = stream.config.segments_per_key + 1
-        for key in range(len(stream.config.segments)):
-            self.segment_origin += [(model, key, position) for position in range(1, slots + 1)]
+        keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
+        own = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
+        free = self._free_segments.get(len(own))
+        start = heappop(free) if free else len(self.segment_origin)
+        self.segment_origin[start : start + len(own)] = own
         self.make_segment_rows()
-        self.registry.segment_rows.subject[start : len(self.segment_origin)] = 0
+        self.registry.segment_rows.subject[start : start + len(own)] = 0
         self.registry.subjects.segments[model] = start
 
     def make_segment_rows(self) -> None:
         """Have a row for each of `segment_origin`."""
         rows = grown(self.registry.segment_rows, len(self.segment_origin))
         self.registry = self.registry._replace(segment_rows=rows)
+
+    def segment_rows_of(self, models: Ints) -> Ints:
+        """Rows of these models' segments."""
+        streams, subjects = self.registry.streams, self.registry.subjects
+        of = subjects.stream[models]
+        counts = streams.keys[of].astype(np.int64) * streams.slots[of]
+        ends = np.cumsum(counts)
+        places = np.arange(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(subjects.segments[models] - (ends - counts), counts) + places
+        return np.asarray(rows, dtype=np.int64)
+
+    def free_segment_rows(self) -> list[int]:
+        """After a restoration: rows for the segments of models that are gone are free; returns them."""
+        origin = self.segment_origin
+        rows: list[int] = []
+        for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+            own = list(places)
+            if self.subjects[model] is None:
+                heappush(self._free_segments.setdefault(len(own), []), own[0])
+                rows += own
+        return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
         """What a model would predict if it used the labels before."""
@@ -448,38 +491,28 @@ class Catalog:
         self.registry.segment_rows.subject[segment_row] = row
         return row
 
-    # ---- taken back
+    # ---- not evaluated any more
 
-    def remove_model(self, stream: Stream, name: str) -> None:
-        """A model isn't known after all (it has no outcomes yet), or isn't evaluated any more."""
+    def remove_model(self, stream: Stream, name: str) -> list[int]:
+        """A model isn't evaluated any more, nor what is evaluated beside it: the subjects that are gone.
+
+        Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
+        """
         row = stream.models.pop(name)
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)
         self.registry.subjects.retired[row] = 1
-        for own in [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]:
+        segments = self.segment_rows_of(np.array([row]))
+        if len(segments):
+            heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
+        gone = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
+        for own in gone:
             self._remove_subject(own)
-
-    def remove_class(self, stream: Stream, name: str) -> None:
-        """A class that was registered last isn't known after all."""
-        assert stream.class_names[-1] == name
-        stream.class_names.pop()
-        del stream.classes[name]
-        self.registry.streams.class_count[stream.code] = len(stream.class_names)
-        if name == stream.config.positive_class:
-            self.registry.streams.positive_code[stream.code] = UNSEEN_POSITIVE
-
-    def remove_stream(self, name: str) -> None:
-        """A stream that was registered last isn't known after all."""
-        stream = self.by_name.pop(name)
-        for row in stream.subjects.copy():
-            self._remove_subject(row)
-        assert self.streams.pop() is stream
-        streams: Any = self.registry.streams
-        streams[stream.code] = np.zeros((), streams.dtype)
+        return gone
 
     def _remove_subject(self, row: int) -> None:
-        """It isn't evaluated any more; its row stays, without use, since others may have come after it."""
+        """It isn't evaluated any more."""
         about = self.subjects[row]
         assert about is not None
         self.streams[about.stream].subjects.remove(row)

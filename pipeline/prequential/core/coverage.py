@@ -7,6 +7,7 @@ models of a shard share the tables. A cohort is a row of a pool and is found by 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -56,8 +57,7 @@ def grown_pool(pool: Pool, rows: int) -> Pool:
     wide = new_pool(capacity_for(rows, present))
     wide.owner[:present], wide.key[:present], wide.next[:present] = pool.owner, pool.key, pool.next
     wide.counters[:] = pool.counters
-    for row in np.flatnonzero(wide.owner >= 0).tolist():
-        _put(wide.slots, int(wide.owner[row]), int(wide.key[row]), row)
+    _put_all(wide)
     return wide
 
 
@@ -73,13 +73,21 @@ def _home(owner: int, key: int, mask: int) -> int:
     return (mixed ^ (mixed >> 32)) & mask
 
 
-@kernel
+@inner
 def _put(slots: Ints32, owner: int, key: int, row: int) -> None:
     mask = len(slots) - 1
     slot = _home(owner, key, mask)
     while slots[slot]:
         slot = (slot + 1) & mask
     slots[slot] = row
+
+
+@kernel
+def _put_all(pool: Pool) -> None:
+    """Put all rows that owners have into the hash table, which is empty."""
+    for row in range(1, pool.counters[_NEXT]):
+        if pool.owner[row] >= 0:
+            _put(pool.slots, np.int64(pool.owner[row]), pool.key[row], row)
 
 
 @kernel
@@ -215,7 +223,7 @@ class Models(NamedTuple):
 
     waiting: Ints  # predictions that wait
     horizon: Ints  # ms; 0: no such model
-    width: Ints  # of a cohort, ms
+    width: Ints  # of a cohort, ms; 0 likewise
     step: Ints  # that the clock was in when `shares` were made
     cohorts: Ints  # how many there are
     first: Ints32  # row of its newest cohort, 0: none
@@ -364,6 +372,15 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     return Coverage(own, pool, cohorts)
 
 
+def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
+    """The tables, with all rows of these models free; what becomes of their predictions is passed over."""
+    for model in models:
+        remove_all(coverage.pool, int(coverage.models.first[model]))
+        for column in coverage.models:
+            column[model] = 0
+    return coverage
+
+
 def without(coverage: Coverage, models: Ints) -> Coverage:
     """The tables without these models; the cohorts of the others lie one behind the other."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
@@ -374,8 +391,7 @@ def without(coverage: Coverage, models: Ints) -> Coverage:
     pool.owner[1:rows] = np.repeat(kept, own.cohorts[kept])
     pool.key[:rows], pool.next[:rows] = lists.key, lists.next
     pool.counters[_NEXT] = rows
-    for row in range(1, rows):
-        _put(pool.slots, int(pool.owner[row]), int(pool.key[row]), row)
+    _put_all(pool)
     return Coverage(own, pool, grown(cohorts, len(pool.owner)))
 
 
@@ -424,6 +440,8 @@ def _update(
         if kind > EXPIRED:
             continue
         model, ts = np.int64(of[i]), times[i]
+        if models.width[model] == 0:
+            continue
         number = ts // models.width[model]
         row = np.int64(models.added[model] if kind == WAITS else models.met[model])
         if pool.owner[row] != model or pool.key[row] != number:

@@ -1,31 +1,39 @@
 """A round's messages as rows: names become codes, and what can't be used is found.
 
-A name that isn't known is registered when its record's turn comes, so that codes are a function of the log.
-Whether the record is taken turns out in the join only; if it isn't, what it registered is taken back (see
-`Encoder.undo`).
+A name that isn't known is registered when its record's turn comes, so that codes are a function of the log;
+and only if the record is taken, or else strangers could fill the tables with names that a limit refuses.
+Mostly that is sure (see `prequential.core.admission`). Where it isn't, the record asks the join, and nothing
+behind it is registered in this round; one that would be taken stops the join, and begins the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.core.admission import Admission, reason_of
 from prequential.core.catalog import Catalog, Stream
 from prequential.core.errors import Unusable
+from prequential.core.join import TOO_MANY_INSTANCES
 from prequential.core.kernel import Bytes, Ints
 from prequential.core.plain import PlainRecords
 from prequential.core.plain_rows import PlainEncoder
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.streams import name_hash
 from prequential.core.versions import family_of
+from prequential.topics.messages import Instance
 
 #: Numbers beyond it would overflow when they are squared and added up.
 _LARGEST = 1e100
 
 #: Records that are looked at one by one from one with a new name on: other new ones follow, as a rule.
 _NEW_AT_ONCE = 1_000
+
+#: In place of the class of a prediction that asks with a new one: it repeats no other.
+_NO_LABEL = -1
 
 #: Names in `y_proba` whose hashes are kept: they come from strangers.
 _MOST_HASHES = 100_000
@@ -47,8 +55,16 @@ class Round(NamedTuple):
     stop: int  # how many of these records it has; the next one has to begin a round
 
 
-class _Begins(Exception):
-    """A record has to be the first of a round: what it takes away, those before it may need."""
+class _News(NamedTuple):
+    """Names of a record that aren't known yet, and what else is made for it."""
+
+    stream: bool
+    model: bool
+    retires: bool  # whether its model is a version that takes another one's place
+    target: str | None  # a class
+    correction: bool  # of its model
+    version: str | None
+    values: list[tuple[int, str]]  # of segments, by key
 
 
 def class_name(value: Any) -> str:
@@ -84,12 +100,8 @@ class Encoder:
         self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
-        #: What the rows of the present round have registered, as (row, how to take it back), in their order.
-        self._registered: list[tuple[int, Callable[[], None]]] = []
-        #: Whether a model was taken out of the catalog since this was last set to False.
-        self.retired = False
-        #: What they have brought of segments' values and models' versions: row, codes, and the new name.
-        self._brought: list[tuple[int, dict[str, int], str]] = []
+        #: Subjects that were taken out of the catalog since this was last emptied.
+        self.retired: list[int] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
         self._keys = 0
         self._scores = self._weights = self._numbers = False
@@ -108,13 +120,17 @@ class Encoder:
 
     # ---- a round
 
-    def encode(self, records: Sequence[Any], times: Ints, kinds: Bytes) -> Round:
-        """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds."""
-        self._registered.clear()
-        self._brought.clear()
+    def encode(
+        self, records: Sequence[Any], times: Ints, kinds: Bytes, admission: Admission | None = None
+    ) -> Round:
+        """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds.
+
+        Without `admission` no limit of the join's is near.
+        """
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:
-            rows = self._plain.rows(records, times, kinds, self._keys)
+            learn = partial(self._learn, records, admission)
+            rows = self._plain.rows(records, times, kinds, self._keys, learn)
             known = len(rows.kind)
             if known:
                 return Round(rows, np.arange(known), [], known)
@@ -123,16 +139,7 @@ class Encoder:
         try:
             return Round(self._known(records, times, kinds), np.arange(count), [], count)
         except (KeyError, Unusable):
-            return self._one_by_one(records, times, kinds)
-
-    def undo(self, row: int) -> None:
-        """Take back what the rows from this one on have registered."""
-        while self._registered and self._registered[-1][0] >= row:
-            self._registered.pop()[1]()
-        for place, codes, name in reversed(self._brought):
-            if place >= row:
-                del codes[name]
-        self._brought = [one for one in self._brought if one[0] < row]
+            return self._one_by_one(records, times, kinds, admission)
 
     def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
         """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
@@ -214,12 +221,7 @@ class Encoder:
             by_code = self._catalog.streams
             for i, code, name in zip(at.tolist(), streams[at].tolist(), told):
                 if name is not None:
-                    codes = by_code[code].versions
-                    before = len(codes)
                     version[i] = by_code[code].version(str(name))
-                    if len(codes) > before:
-                        self._brought.append((i, codes, next(reversed(codes))))
-            self._catalog.registry.streams.versions[np.unique(streams[at])] = 1
         propensity = np.zeros(count)
         if self._weights and instances:
             propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]
@@ -265,128 +267,193 @@ class Encoder:
                     stream.note_keys(given)
                 for key, name in enumerate(stream.config.segments):
                     if name in given:
-                        values = stream.values[key]
-                        before = len(values)
                         segments[i, key] = stream.position(key, given[name])
-                        if len(values) > before:
-                            self._brought.append((i, values, given[name]))
 
     # ---- with names that are new
 
-    def _one_by_one(self, records: Sequence[Any], times: Ints, kinds: Any) -> Round:
+    def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
+        """Register what is new of a record in the plain form, if that changes nothing for those before it."""
+        record = records[row]
+        stream = self._stream(record)
+        config = stream.config
+        try:
+            news = self._news(stream, record)
+        except Unusable:
+            return False
+        if news is None or len(config.segments) > self._keys or config.task == "regression":
+            return False
+        if row >= _slack(admission, record, stream, row):
+            return False
+        self._register(record, news)
+        return True
+
+    def _one_by_one(
+        self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
+    ) -> Round:
         """Register what is new, in the order of the records; those that can't be used are left out."""
-        self.undo(0)
+        catalog, limits = self._catalog, self._catalog.config.limits
         kept: list[int] = []
         unused: list[Unused] = []
-        registers: list[int] = []
         classes: list[int] = []
+        asking: list[int] = []
         stop = len(records)
         for position, record in enumerate(records):
-            before = len(self._registered)
+            row = len(kept)
+            stream = self._stream(record)
             try:
-                self._register(record, len(kept))
-            except _Begins:
-                stop = position
-                break
+                news = self._news(stream, record)
             except Unusable as reason:
                 unused.append(Unused(position, str(reason)))
-                while len(self._registered) > before:
-                    self._registered.pop()[1]()
                 continue
-            if len(self._registered) > before:
-                registers.append(len(kept))
+            if news is not None:
+                slack = 0 if asking else _slack(admission, record, stream, row)
+                sure = row < slack
+                if row and (news.retires if sure else news.stream or slack):
+                    # The rows before it need what it takes away; or it isn't sure because of them.
+                    stop = position
+                    break
+                if not sure and news.stream:  # no time passes in it that could make room
+                    unused.append(Unused(position, reason_of(TOO_MANY_INSTANCES, record, limits)))
+                    continue
+                if sure:
+                    self._register(record, news)
+                else:
+                    asking.append(row)
             kept.append(position)
-            classes.append(len(self._catalog.by_name[record.stream].class_names))
+            classes.append(len(catalog.by_name[record.stream].class_names))
         places = np.array(kept, dtype=np.int64)
-        rows = self._known([records[i] for i in kept], times[places], kinds[places])
-        rows.registers[registers] = 1
+        rows = self._with_asking([records[i] for i in kept], times[places], kinds[places], asking)
         rows.classes[:] = classes
         return Round(rows, places, unused, stop)
 
-    def _register(self, record: Any, row: int) -> None:
-        """Everything is checked before anything is registered."""
-        catalog, name, kind = self._catalog, record.stream, record.KIND
-        known = catalog.by_name.get(name)
-        if known is None:
-            catalog.check_stream(name)
-        stream = known or Stream(-1, name, catalog.config.stream(name))
-        retires = kind == PREDICTION and self._retires(stream, record)
-        target = self._check(stream, record, kind, retires)
-        if retires:
-            if row:
-                raise _Begins
+    def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
+        """Rows of records; of those that ask there is what the join decides by, and no name that is new."""
+        own = [records[row] for row in asking]
+        of_kind = kinds[asking]
+        for row, record in zip(asking, own):
+            records[row] = Instance(record.stream, record.instance_id, record.ts)
+        kinds[asking] = INSTANCE
+        rows = self._known(records, times, kinds)
+        kinds[asking] = of_kind
+        rows.asks[asking] = 1
+        for row, record in zip(asking, own):
+            if record.KIND == PREDICTION:
+                rows.model[row] = self._models[record.stream].get(record.model, 0)
+                if self._catalog.columns.streams.regression[rows.stream[row]]:
+                    rows.number[row] = number_of(record.y_pred, "y_pred")
+                else:
+                    rows.label[row] = self._classes[record.stream].get(class_name(record.y_pred), _NO_LABEL)
+        return rows
+
+    def _stream(self, record: Any) -> Stream:
+        """A record's stream; one that isn't known has no code."""
+        name = record.stream
+        return self._catalog.by_name.get(name) or Stream(-1, name, self._catalog.config.stream(name))
+
+    def _news(self, stream: Stream, record: Any) -> _News | None:
+        """What of a record isn't known, if anything; raises Unusable for one that can't be used."""
+        catalog, kind = self._catalog, record.KIND
+        is_new = stream.code < 0
+        if is_new:
+            catalog.check_stream(stream.name)
+        model = retires = correction = False
+        target = version = None
+        if kind == PREDICTION:
+            model = record.model not in stream.models
+            if model:
+                retires = self._retires(stream, record)
+                catalog.check_model(stream, record.model, retires=retires)
+        if kind != INSTANCE:
+            target = self._target(stream, record, kind)
+        if kind == PREDICTION:
+            correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
+            if record.model_version is not None:
+                version = _unknown_version(stream, str(record.model_version))
+        values = _unknown_values(stream, record)
+        named = target is not None or version is not None  # an empty name is one, too
+        if not (is_new or model or correction or named or values):
+            return None
+        return _News(is_new, model, retires, target, correction, version, values)
+
+    def _target(self, stream: Stream, record: Any, kind: int) -> str | None:
+        """The class that a record names, if it isn't known."""
+        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+        if stream.config.task == "regression":
+            number_of(value, field)
+            return None
+        target = class_name(value)
+        self._catalog.check_class(stream, target)
+        return None if target in stream.classes else target
+
+    def _lacks_correction(self, stream: Stream, model: str) -> bool:
+        """Whether the temporal correction of a model is wanted, and isn't there."""
+        if not stream.config.temporal_correction or stream.config.task == "regression":
+            return False
+        row = stream.models.get(model)
+        return row is None or not self._catalog.columns.subjects.corrected[row]
+
+    def _register(self, record: Any, news: _News) -> None:
+        """Make known what is new of a record that is taken; all has been checked."""
+        catalog, name = self._catalog, record.stream
+        if news.stream:
+            self.know(catalog.add_stream(name))
+        stream = catalog.by_name[name]
+        if news.retires:
             versions = stream.families[family_of(record)]
             for oldest in versions[: len(versions) + 1 - catalog.config.limits.versions_per_model]:
                 self._retire(stream, oldest)
-        if known is None:
-            stream = catalog.add_stream(name)
-            self.know(stream)
-            self._registered.append((row, lambda: self._forget_stream(name)))
-        if kind == PREDICTION:
-            self._register_prediction(stream, record, row)
-        if target is not None and target not in self._classes[name]:
-            self._classes[name][target] = catalog.add_class(stream, target)
-            self._registered.append((row, lambda: self._forget_class(stream, target)))
+        if news.model:
+            self._models[name][record.model] = catalog.add_model(stream, record.model)
+            if stream.config.versions == "separate" and record.model_version is not None:
+                stream.families.setdefault(family_of(record), []).append(record.model)
+        if news.correction:
+            catalog.add_correction(stream, stream.models[record.model])
+        if news.target is not None:
+            self._classes[name][news.target] = catalog.add_class(stream, news.target)
+        if news.version is not None:
+            stream.add_version(news.version)
+            catalog.registry.streams.versions[stream.code] = 1
+        for key, value in news.values:
+            stream.add_value(key, value)
 
     def _retires(self, stream: Stream, record: Any) -> bool:
-        """Whether a prediction is of a version that takes another one's place."""
+        """Whether a prediction of a model that isn't known is of a version that takes another one's place."""
         if stream.config.versions != "separate" or record.model_version is None:
-            return False
-        if record.model in stream.models:  # also one whose own name is that of a version
             return False
         versions = stream.families.get(family_of(record), ())
         return len(versions) >= self._catalog.config.limits.versions_per_model
 
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""
-        self._forget_model(stream, name)
-        stream.retired[name] = None
-        self.retired = True
-
-    def _check(self, stream: Stream, record: Any, kind: int, retires: bool) -> str | None:
-        """The class that a record names; raises Unusable for a record that can't be used."""
-        catalog = self._catalog
-        if kind == INSTANCE:
-            return None
-        if kind == PREDICTION and record.model not in stream.models:
-            catalog.check_model(stream, record.model, retires=retires)
-        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
-        if stream.config.task == "regression":
-            number_of(value, field)
-            return None
-        target = class_name(value)
-        catalog.check_class(stream, target)
-        return target
-
-    def _register_prediction(self, stream: Stream, record: Any, row: int) -> None:
-        catalog = self._catalog
-        model = stream.models.get(record.model)
-        if model is None:
-            model = catalog.add_model(stream, record.model)
-            self._models[stream.name][record.model] = model
-            if stream.config.versions == "separate" and record.model_version is not None:
-                stream.families.setdefault(family_of(record), []).append(record.model)
-            self._registered.append((row, lambda: self._forget_model(stream, record.model)))
-        if not record.y_proba:
-            return
-        registry = catalog.registry
-        if registry.streams.correction[stream.code] and not registry.subjects.corrected[model]:
-            catalog.add_correction(stream, model)
-            self._registered.append((row, lambda: None))  # it goes with its model
-
-    def _forget_stream(self, name: str) -> None:
-        self._plain.forget()
-        del self._streams[name], self._models[name], self._classes[name]
-        self._catalog.remove_stream(name)
-
-    def _forget_model(self, stream: Stream, name: str) -> None:
         self._plain.forget()
         del self._models[stream.name][name]
-        self._catalog.remove_model(stream, name)
-
-    def _forget_class(self, stream: Stream, name: str) -> None:
-        self._plain.forget()
-        del self._classes[stream.name][name]
-        self._catalog.remove_class(stream, name)
+        self.retired += self._catalog.remove_model(stream, name)
+        stream.retired[name] = None
 
 
+def _slack(admission: Admission | None, record: Any, stream: Stream, row: int) -> int:
+    return row + 1 if admission is None else admission.slack(record, stream.code, row)
+
+
+def _unknown_version(stream: Stream, name: str) -> str | None:
+    """A model's version, if it isn't known."""
+    try:
+        stream.version(name)
+    except KeyError:
+        return name
+    return None
+
+
+def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
+    """Values of a record's segments that aren't known, by the places of their keys."""
+    given = getattr(record, "segments", None)
+    found: list[tuple[int, str]] = []
+    if not given:
+        return found
+    for key, name in enumerate(stream.config.segments):
+        if name in given:
+            try:
+                stream.position(key, given[name])
+            except KeyError:
+                found.append((key, given[name]))
+    return found

@@ -51,8 +51,8 @@ from prequential.core.store import (
 from prequential.core.streams import Registry, count_label, lift
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: subject yet; a record that brought a new name is refused.
-DONE, FULL, EMIT, NEW_SEGMENT, REFUSED = range(5)
+#: subject yet; a record would be taken whose names aren't known yet.
+DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES = range(5)
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -90,8 +90,6 @@ def join(
             and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry)
         ):
             rows.refused[i] = TOO_MANY_PREDICTIONS
-            if rows.registers[i]:
-                return i, REFUSED
             continue
         if not streams.started[stream]:
             streams.started[stream] = 1
@@ -106,9 +104,9 @@ def join(
             )
         if not slot and used[REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
-            if rows.registers[i]:
-                return i, REFUSED
             continue
+        if rows.asks[i]:
+            return i, NEW_NAMES
         count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
         keys = streams.keys[stream]
         outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]

@@ -100,6 +100,15 @@ class Reporter:
         #: By subject's row, with the subject: its messages.
         self._known_lines: dict[int, tuple[Subject, list[Line]]] = {}
 
+    def forget(self, rows: Sequence[int]) -> None:
+        """These subjects aren't evaluated any more."""
+        known: list[dict[int, Any]] = [
+            self.labels, self.reported, self.worse, self.started_empty, self._known_lines
+        ]  # fmt: skip
+        for row in rows:
+            for by_subject in known:
+                by_subject.pop(row, None)
+
     # ---- metrics
 
     def is_new(self, row: int) -> bool:

@@ -112,13 +112,12 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
     registry = catalog.registry
     present = (row for row in part.subjects.tolist() if catalog.subjects[row] is not None)
     rows = np.fromiter(present, dtype=np.int64)
-    part = Part(rows, part.streams[part.streams < len(catalog.streams)])
+    part = part._replace(subjects=rows)
     codes = np.unique(np.concatenate((registry.subjects.stream[rows], part.streams))).tolist()
     streams = list(catalog.streams)
     for code in codes:
         stream = streams[code] = copy.copy(streams[code])
         stream.models, stream.class_names = dict(stream.models), list(stream.class_names)
-        stream.versions = dict(stream.versions)
     known = (row for code in part.streams.tolist() for row in streams[code].models.values())
     models = np.fromiter(known, dtype=np.int64)
     picture = copy.copy(catalog)
@@ -142,21 +141,11 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
         copied.labels = {row: copy.deepcopy(reporter.labels[row]) for row in own_labels}
     if len(part.streams):
         copied.coverage = coverage.part(reporter.coverage, models)
-        copied.selection = selection.part(reporter.selection, models, _segment_rows(picture, models))
+        copied.selection = selection.part(reporter.selection, models, picture.segment_rows_of(models))
         copied.latencies = latency.part(reporter.latencies, part.streams)
     pairs = standings.take(shard.comparisons, shard.pairing, rows.tolist())
     left_out = {code: shard.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return Picture(part, picture, copied, pairs, shard.incidents.standings(rows.tolist()), left_out)
-
-
-def _segment_rows(catalog: Catalog, models: Ints) -> Ints:
-    """Rows of these models' segments."""
-    streams, subjects = catalog.registry.streams, catalog.registry.subjects
-    of = subjects.stream[models]
-    counts = streams.keys[of].astype(np.int64) * streams.slots[of]
-    ends = np.cumsum(counts)
-    places = np.arange(int(ends[-1]) if len(ends) else 0)
-    return np.asarray(np.repeat(subjects.segments[models] - (ends - counts), counts) + places, dtype=np.int64)
 
 
 def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:

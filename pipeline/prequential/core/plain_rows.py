@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +108,13 @@ class PlainEncoder:
         self._codes = {MODEL: _new_codes(), TARGET: _new_codes()}
         self._entered = {MODEL: 0, TARGET: 0}
 
-    def rows(self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int) -> Rows:
-        """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known."""
+    def rows(
+        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, learn: Callable[[int], bool]
+    ) -> Rows:
+        """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known.
+
+        Unless it is known behind `learn`, which is called with its place, and says whether it is.
+        """
         known, columns, places = records.plain.known, records.plain.columns, records.places
         if known is not self._known:
             self._known = known
@@ -134,8 +139,10 @@ class PlainEncoder:
             columns, places, kinds, times, self._streams, self._codes[MODEL], self._codes[TARGET], rows,
             stopped,
         ):  # fmt: skip
-            if not self._enter(columns.names[places[stopped[_ROW]]].tolist(), int(stopped[_WANTED])):
-                stop = int(stopped[_ROW])
+            row, wanted = stopped.tolist()
+            numbers = columns.names[places[row]].tolist()
+            if not (self._enter(numbers, wanted) or (learn(row) and self._enter(numbers, wanted))):
+                stop = row
                 break
         rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows
         if stop < count:

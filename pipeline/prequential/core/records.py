@@ -28,6 +28,6 @@ class Rows(NamedTuple):
     names: Words  # hash of the class's name
     p: Floats
     classes: Ints32  # how many classes its stream has when it is processed
-    registers: Bytes  # whether the record brought a new stream, model or class
+    asks: Bytes  # whether the record has names that become known only if it is taken
     hashes: Ints  # of the ids, as the join needs them
     refused: Bytes  # what the join says: 0 taken, else why it can't be

@@ -7,7 +7,7 @@ larger one when a class comes that doesn't fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,9 @@ _SMOOTHING = 0.5
 #: Columns of counts: with a label, without one.
 _LABELLED, _EXPIRED = range(2)
 
+#: In place of the block of a model that isn't evaluated any more.
+_GONE = -1
+
 #: Sizes of blocks are 2^1 … 2^16.
 _SIZES = 17
 
@@ -29,7 +32,7 @@ _SIZES = 17
 class Models(NamedTuple):
     """By model (row)."""
 
-    block: Ints  # first row of its block
+    block: Ints  # first row of its block; -1: it isn't evaluated any more
     capacity: Ints32  # rows of it; 0: no block yet
 
 
@@ -85,6 +88,17 @@ def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     own = of_rows(selection.models, models)
     classes = _classes_of(selection, own, models)
     return selection._replace(models=own, classes=classes, segments=of_rows(selection.segments, segments))
+
+
+def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
+    """The tables, with the blocks of these models free; what becomes of their predictions is passed over.
+
+    These rows of segments are empty, for whom the caller gives them to.
+    """
+    selection.segments.counts[segments] = 0
+    for model in models:
+        _free(selection, model, _GONE)
+    return selection
 
 
 def without(selection: Selection, models: Ints, segments: Ints) -> Selection:
@@ -209,6 +223,8 @@ def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
         if kind != MET and kind != EXPIRED:
             continue
         model, code = events.model[i], events.prediction[i]
+        if models.block[model] == _GONE:
+            continue
         if code >= models.capacity[model] and not _allocate(selection, model, _capacity(code)):
             return i
         counts[models.block[model] + code, _LABELLED if kind == MET else _EXPIRED] += 1
@@ -232,8 +248,17 @@ def _allocate(selection: Selection, model: int, rows: int) -> bool:
     for row in range(rows):
         for column in range(2):
             counts[block + row, column] = counts[before + row, column] if row < present else 0
-    if present:
-        counts[before, 0] = free[_size(present)]
-        free[_size(present)] = before
-    models.block[model], models.capacity[model] = block, rows
+    _free(selection, model, block)
+    models.capacity[model] = rows
     return True
+
+
+@kernel
+def _free(selection: Selection, model: int, block: int) -> None:
+    """Free a model's block, if it has one; its own is this one now, and has no rows yet."""
+    models, free = selection.models, selection.free
+    if models.capacity[model]:
+        size, before = _size(np.int64(models.capacity[model])), models.block[model]
+        selection.classes.counts[before, 0] = free[size]
+        free[size] = before
+    models.block[model], models.capacity[model] = block, 0

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from prequential.config import Config
 from prequential.core import coverage, latency, periods, seen, selection, snapshot
+from prequential.core.admission import Admission, reason_of
 from prequential.core.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
@@ -26,7 +27,7 @@ from prequential.core.course import Courses
 from prequential.core.detectors.declaration import Alarms
 from prequential.core.encoder import Encoder, Round
 from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
-from prequential.core.join import EMIT, FULL, NEW_SEGMENT, REFUSED, TOO_MANY_INSTANCES, join
+from prequential.core.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
 from prequential.core.kernel import Ints, Ints32, capacity_for
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import (
@@ -52,6 +53,7 @@ from prequential.core.records import PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
+from prequential.core.streams import MODEL
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.partitioning import partition_of
@@ -63,8 +65,8 @@ _LOG_ROWS = 1 << 15
 #: of a course is that of the subject times this, plus the stage's place.
 COURSE_STAGES = 2
 
-#: Records that are encoded at once behind one that was refused.
-_AFTER_REFUSAL = 16
+#: Records that are encoded at once from one on that has asked whether it would be taken.
+_WITH_NEW_NAMES = 16
 
 #: No `emit.every`: no tick is ever due.
 _NO_TICK = 1 << 62
@@ -207,42 +209,46 @@ class Shard:
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
-        most = len(records)
+        most, taken_next = len(records), False
         while len(records):
-            rest, refused = self._round(taken, places[:most], records[:most])
+            rest, taken_next = self._round(taken, places[:most], records[:most], taken_next)
             places, records = places[rest:], records[rest:]
-            # What comes behind a record that is refused is encoded anew: where there are many, it is little.
-            most = _AFTER_REFUSAL if refused else 2 * most
+            # What comes behind such a record is encoded anew: where there are many, it is little.
+            most = _WITH_NEW_NAMES if taken_next else 2 * most
 
-    def _round(self, taken: Taken, places: Ints, records: Sequence[Any]) -> tuple[int, bool]:
-        """Process records; returns how many, up to one that is refused with its name, or begins a round.
+    def _round(
+        self, taken: Taken, places: Ints, records: Sequence[Any], is_taken: bool
+    ) -> tuple[int, bool]:
+        """Process records, the first of which `is_taken` for sure; returns how many.
 
-        And whether one was refused so.
+        And whether the one behind them has asked if it would be taken, and would be.
         """
-        encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places])
+        limits, streams = self.config.limits, len(self.catalog.streams)
+        admission = Admission(limits, self.store, self.remembered, streams, taken=is_taken)
+        encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
         if self.encoder.retired:
-            self.pairing.forget()
-            self.encoder.retired = False
+            self._forget(self.encoder.retired)
+            self.encoder.retired = []
         if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
             self.make_rows()
         used = len(encoded.positions)
         of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
-        refused = self._join(encoded, of_rows)
-        done = encoded.stop if refused is None else int(encoded.positions[refused]) + 1
-        rows = len(encoded.rows.kind) if refused is None else refused + 1
+        rows = self._join(encoded, of_rows)
+        would_be_taken = rows < used
+        done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         if self.logs.dropped.max() > 0:
             self._note_dropped(taken, places[encoded.positions])
         if self._partitions is not None:
-            self._count_misplaced(encoded.rows, refused)
+            self._count_misplaced(encoded.rows, rows)
         for unused in encoded.unused:
             if unused.position < done:
                 self._refuse(taken, int(places[unused.position]), unused.reason)
         for row in np.flatnonzero(encoded.rows.refused).tolist():
             position = encoded.positions[row]
-            reason = self._reason(encoded.rows.refused[row], records[position])
+            reason = reason_of(encoded.rows.refused[row], records[position], limits)
             self._refuse(taken, int(places[position]), reason)
-        return done, refused is not None
+        return done, would_be_taken
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
         """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
@@ -251,8 +257,11 @@ class Shard:
             self.dropped[reason] = batch.kind, batch.offsets[index]
             self.logs.dropped[reason] = -1
 
-    def _join(self, encoded: Round, records: Sequence[Any]) -> int | None:
-        """Let rows through the join, and consumers read what it writes; returns a row that was refused."""
+    def _join(self, encoded: Round, records: Sequence[Any]) -> int:
+        """Let rows through the join, and consumers read what it writes; returns how many it has done.
+
+        That is all of them, or those before one that has asked and would be taken.
+        """
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
         self._touched[rows.stream] = True
         row, count = 0, len(rows.kind)
@@ -273,14 +282,11 @@ class Shard:
                 self.make_rows()
             elif why == FULL and not drained:
                 self._widen_logs(int(used[NEEDED]))
-            elif why == REFUSED:
-                self.encoder.undo(row)
-                self.pairing.forget()
-                self._known = min(self._known, len(self.catalog.streams))
-                return row
-        return None
+            elif why == NEW_NAMES:
+                break
+        return row
 
-    def _count_misplaced(self, rows: Rows, stop: int | None) -> None:
+    def _count_misplaced(self, rows: Rows, stop: int) -> None:
         """Count records of streams that belong to another partition, up to this row; not those refused."""
         assert self._partitions is not None
         streams = self.catalog.streams
@@ -330,6 +336,19 @@ class Shard:
         self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
         more = max(0, self._known - len(self._touched))
         self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
+
+    def _forget(self, rows: list[int]) -> None:
+        """These subjects aren't evaluated any more, whatever still waits of them."""
+        reporter, subjects = self.reporter, self.catalog.columns.subjects
+        self.pairing.forget()
+        self.comparisons.forget(rows)
+        self.incidents.forget(rows)
+        reporter.forget(rows)
+        reporter.coverage = coverage.forget(reporter.coverage, rows)
+        models = np.array([row for row in rows if subjects.kind[row] == MODEL])
+        segments = self.catalog.segment_rows_of(models)
+        reporter.selection = selection.forget(reporter.selection, rows, segments)
+        reporter.periods = periods.without(reporter.periods, np.array(rows))
 
     # ---- consumers
 
@@ -506,19 +525,6 @@ class Shard:
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
             self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
-
-    def _reason(self, code: int, record: Any) -> str:
-        """Why the join has refused a record."""
-        limits = self.config.limits
-        if code == TOO_MANY_INSTANCES:
-            return (
-                "the shard remembers too many instances: limits.instances_per_shard is "
-                f"{limits.instances_per_shard}"
-            )
-        return (
-            f"instance {record.instance_id!r} has {limits.predictions_per_instance} predictions waiting: "
-            f"limits.predictions_per_instance is {limits.predictions_per_instance}"
-        )
 
     # ---- snapshot
 

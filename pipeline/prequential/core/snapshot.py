@@ -265,14 +265,14 @@ class _Restoring:
         elif place >= 0:  # its transitions begin now
             registry.classes.followed[new : new + count] = 0
         for name in saved["versions"]:
-            stream.version(name)
+            stream.add_version(name)
         stream.retired = dict.fromkeys(saved["retired"])
         stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
         for key, values in zip(saved["segments"], saved["values"]):
             if key in keys:
-                for value in values:
-                    stream.position(keys.index(key), value)
+                for value in values[: stream.config.segments_per_key]:
+                    stream.add_value(keys.index(key), value)
 
     # ---- what is evaluated
 
@@ -478,6 +478,14 @@ class _Restoring:
                 if name.startswith(prefix)
             }
             setattr(reporter, what, with_tables(empty, arrays))
+        # A former version may have saved what was known of models that had given way.
+        rows = len(reporter.coverage.models.horizon)
+        gone = [row for row, about in enumerate(self._catalog.subjects[:rows]) if row and about is None]
+        reporter.coverage = coverage.forget(reporter.coverage, gone)
+        segments = np.array(self._catalog.free_segment_rows(), dtype=np.int64)
+        segments = segments[segments < len(reporter.selection.segments.counts)]
+        reporter.selection = selection.forget(reporter.selection, gone, segments)
+        reporter.periods = periods.without(reporter.periods, np.array(gone, dtype=np.int64))
         moved = dict(self._moved)
         for row, what in head["started_empty"]:
             now = moved.get(row, row)

@@ -19,6 +19,7 @@ from prequential.config import (
     MORE_MEASURES,
     Config,
     DetectorConfig,
+    Limits,
     StreamConfig,
 )
 from prequential.core import coverage, latency, periods, picture, selection
@@ -75,9 +76,14 @@ _NUMBERS = replace(
         DetectorConfig(signal="scaled_error"),
     ),
 )
-CONFIG = Config(defaults=_CLASSES, streams={"numbers": _NUMBERS, "plain": StreamConfig()})
+_VERSIONS = replace(_CLASSES, versions="separate")
+CONFIG = Config(
+    defaults=_CLASSES,
+    streams={"numbers": _NUMBERS, "plain": StreamConfig(), "versions": _VERSIONS},
+    limits=Limits(versions_per_model=1),
+)
 
-_STREAMS = ("classes", "numbers", "plain")
+_STREAMS = ("classes", "numbers", "plain", "versions")
 
 _INSTANCES = 24
 _STEP = 300
@@ -95,7 +101,7 @@ def warm_up(config: Config) -> None:
     _feed(shard, _INSTANCES)
     for part in picture.parts(shard, scored=True):
         copied = picture.take(shard, part, scored=True)
-        list(copied.reporter.estimates(part.subjects.tolist()))
+        list(copied.reporter.estimates(copied.part.subjects.tolist()))
         list(standings(copied.pairs))
     shard.last_set()
 
@@ -171,13 +177,13 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
     ts, name = number * _STEP, str(number)
     segments = {"arm": "xyz"[number % 3]}
     yield ts, Instance(stream, name, ts, number, segments, 0.5)
-    of_numbers = stream == "numbers"
+    of_numbers, version = stream == "numbers", f"v{number // 20}"
     for model in ("m", "n"):
         for again in range(1 + number % 2):
             when = ts + 50 * again
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
-            yield when, Prediction(stream, model, name, guess, when, proba, segments, "v1")
+            yield when, Prediction(stream, model, name, guess, when, proba, segments, version)
     labelled, missing = number - number % 3, 7
     if labelled % missing:
         truth = number % 4 + 0.25 if of_numbers else "abc"[number // 20]

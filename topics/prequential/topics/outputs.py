@@ -14,7 +14,13 @@ from prequential.topics.specs import COMPARISONS, METRICS
 #: Bytes of an id, which is their hex digits: so many that ids never collide by chance.
 ID_BYTES = 16
 
-_encode = msgspec.json.Encoder().encode
+
+def _of_numpy(value: Any) -> Any:
+    """Where loops aren't compiled, some of their numbers are numpy's."""
+    return value.item()
+
+
+_encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 
 
 class Metrics(msgspec.Struct, gc=False):

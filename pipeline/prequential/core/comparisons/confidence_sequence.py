@@ -76,7 +76,7 @@ def needed_for(level: float) -> float:
     return bound.needed_for(level / 2.0)
 
 
-@inner
+@kernel
 def declare(table: Sequences, row: int, largest: float, level: float) -> bool:
     """Say how large differences of the row's losses can be (0: no bound), and its level.
 

@@ -80,6 +80,11 @@ class ComparisonReporter:
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
 
+    def forget(self, rows: Iterable[int]) -> None:
+        """These subjects aren't compared any more."""
+        gone = set(rows)
+        self.reported = {about: told for about, told in self.reported.items() if gone.isdisjoint(about[:2])}
+
     def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about pairs with one of these subjects that have news, in their order."""
         of = self._pairing.of

@@ -10,11 +10,21 @@ Blocks of an *owner* lie in consecutive rows, in no order: `order` says which is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Floats, Ints, Ints32, grown, inner, records
+from prequential.core.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    columns_of,
+    grown,
+    inner,
+    records,
+    taken,
+)
 
 #: Entries of a new block, and blocks of a size: the last 128 entries are known to 16.
 SHORTEST, PER_SIZE = 16, 8
@@ -176,6 +186,33 @@ def find_block(pool: Pool, owner: int, ts: int) -> int:
 def with_owners(pool: Pool, owners: int) -> Pool:
     """The pool with rows for so many owners."""
     return pool._replace(lines=grown(pool.lines, owners))
+
+
+def without_owners(pool: Pool, owners: Sequence[int]) -> Pool:
+    """The pool without the blocks of these owners.
+
+    Rows and cells that are nobody's go as soon as they are more than half: then the others move together.
+    """
+    lines = pool.lines
+    for column in columns_of(lines).values():
+        column[owners] = 0
+    places = lines.places.astype(np.int64)
+    cells = places * lines.width
+    own = np.array([places.sum(), cells.sum()])
+    if (2 * own >= pool.used).all():
+        return pool
+    lines.first[:], rows = together(lines.first, places)
+    lines.cells[:], rows_of_cells = together(lines.cells, cells)
+    pool.used[:] = own
+    blocks, kept = grown(taken(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
+    return pool._replace(blocks=blocks, cells=kept)
+
+
+def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Where runs of these lengths begin if they lie one behind the other, and where their rows were."""
+    now = np.cumsum(lengths) - lengths
+    rows = np.repeat(starts - now, lengths) + np.arange(int(lengths.sum()))
+    return np.where(lengths > 0, now, 0), rows
 
 
 def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]], width: int) -> Pool:

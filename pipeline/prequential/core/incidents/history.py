@@ -8,6 +8,7 @@ by predicted class how many there were, and how many of them have got their labe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,9 @@ from prequential.core.incidents.blocks import (
     new_pool,
     place_of,
     with_owners,
+    without_owners,
 )
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, records
+from prequential.core.kernel import Bytes, Floats, Ints, Ints32, columns_of, grown, inner, kernel, records
 from prequential.core.outcomes import OUTCOME, Log
 from prequential.core.signals import SQUARED, WRONG
 from prequential.core.streams import Subjects
@@ -129,6 +131,17 @@ def with_subjects(history: History, subjects: int) -> History:
         outcomes=with_owners(history.outcomes, subjects),
         predictions=with_owners(history.predictions, subjects),
     )  # fmt: skip
+
+
+def without(history: History, subjects: Sequence[int]) -> History:
+    """The history without these subjects; what comes of them is passed over."""
+    for column in columns_of(history.owners).values():
+        column[subjects] = 0
+    history.versions[subjects] = 0
+    return history._replace(
+        outcomes=without_owners(history.outcomes, subjects),
+        predictions=without_owners(history.predictions, subjects),
+    )
 
 
 def columns(classes: int, segments: int) -> int:

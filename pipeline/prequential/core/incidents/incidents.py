@@ -162,6 +162,16 @@ class Incidents:
         if not owners.check_number[row]:
             owners.check_number[row] = owners.check_time[row] = NEVER
 
+    def forget(self, rows: Sequence[int]) -> None:
+        """These subjects aren't evaluated any more: what is open of them ends without a message."""
+        known: list[dict[int, Any]] = [
+            self.open, self.since, self.alarms, self.examples, self.warned, self.opened
+        ]  # fmt: skip
+        for row in rows:
+            for by_owner in known:
+                by_owner.pop(row, None)
+        self.history = history.without(self.history, rows)
+
     def stage_of(self, owner: int) -> str:
         """The stage of a model that is watched."""
         return watched_stage(self._stream(owner).evaluated)

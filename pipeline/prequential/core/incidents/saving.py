@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.incidents import history
-from prequential.core.incidents.blocks import Pool
+from prequential.core.incidents.blocks import Pool, together
 from prequential.core.incidents.history import CLASSES, History, with_subjects
 from prequential.core.incidents.incidents import Incidents, State, watched_stage
 from prequential.core.kernel import columns_of, grown
@@ -61,19 +61,12 @@ def leave_out(content: dict[str, Any], gone: Any) -> None:
         name = f"incidents|{pool}|"
         places = content[f"{name}lines|places"].astype(np.int64)
         cells = places * content[f"{name}lines|width"]
-        rows = _moved(content, f"{name}lines|first", places)
+        content[f"{name}lines|first"], rows = together(content[f"{name}lines|first"], places)
         for block in [one for one in content if one.startswith(f"{name}blocks|")]:
             content[block] = content[block][rows]
-        content[f"{name}cells"] = content[f"{name}cells"][_moved(content, f"{name}lines|cells", cells)]
+        content[f"{name}lines|cells"], kept = together(content[f"{name}lines|cells"], cells)
+        content[f"{name}cells"] = content[f"{name}cells"][kept]
         content[f"{name}used"] = np.array([places.sum(), cells.sum()], dtype=np.int64)
-
-
-def _moved(content: dict[str, Any], name: str, lengths: Any) -> Any:
-    """Let runs of these lengths begin one behind the other; returns where their rows were."""
-    starts = np.cumsum(lengths) - lengths
-    rows = np.repeat(content[name] - starts, lengths) + np.arange(int(lengths.sum()))
-    content[name] = np.where(lengths > 0, starts, 0)
-    return rows
 
 
 def restore(
