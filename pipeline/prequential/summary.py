@@ -11,9 +11,9 @@ from prequential.config import Config, StreamConfig, shown_duration
 from prequential.core.catalog import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import standings as comparisons
+from prequential.core.estimates import State
 from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.measures import INDEX
-from prequential.core.messages import State
 from prequential.core.refusals import Refusal
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL

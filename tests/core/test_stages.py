@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.config import Config, StreamConfig
 from prequential.core.catalog import Stream
+from prequential.core.estimates import State, _intermediate
 from prequential.core.measures import NAMES
 from prequential.core.measuring import cells_of
-from prequential.core.messages import State, _intermediate
 from prequential.core.shard import Shard
 
 #: `make quick` leaves it out.

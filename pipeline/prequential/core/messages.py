@@ -7,22 +7,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.config import StreamConfig
 from prequential.core import coverage as coverage_of
 from prequential.core import latency, periods, selection
 from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.details import details_of
+from prequential.core.estimates import Estimates, Line, State, States, state_of
 from prequential.core.label_dependence import LabelDependence
-from prequential.core.mathematics import added, exp, log
 from prequential.core.measures import INDEX, NAMES, REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
-from prequential.core.measuring import Measured, cells_of, measured, new_measured, pairs_of
-from prequential.core.naming import FADING, RANDOM_SUFFIX
+from prequential.core.measuring import cells_of, pairs_of
+from prequential.core.naming import FADING
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
-from prequential.core.texts import Draft, Values, Writer, joined, vocabulary, who
+from prequential.core.texts import Draft, Writer, vocabulary
 from prequential.core.watch import Watch
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
@@ -34,35 +33,6 @@ _ACCURACY = INDEX["accuracy"]
 #: Fields of a message that the configuration asks for, in their order.
 _FIELDS = Metrics.__struct_fields__
 _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
-
-
-class State(NamedTuple):
-    """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
-
-    n: int | float
-    values: list[float]
-    reasons: bytes
-
-
-class States(NamedTuple):
-    """Of subjects: their estimators' values in all stages."""
-
-    rows: Values
-    #: By subject: the first of its rows, and how many lie between an estimator's and the next one's.
-    places: dict[int, tuple[int, int]]
-
-
-class Line(NamedTuple):
-    """Who and what messages about a subject are about: a model, a stage, an estimator."""
-
-    model: str  # … or of random predictions with the model's distribution
-    stage: str
-    estimator: str
-    place: int  # of the estimator among those that are configured
-    chance: bool
-    block: int  # of the rows of estimators
-    positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
-    who: tuple[Any, bytes]  # see `texts.who`
 
 
 class Estimate(NamedTuple):
@@ -81,6 +51,7 @@ class Reporter:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._estimates = Estimates(catalog)
         self.coverage = coverage_of.new_coverage()
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
@@ -97,15 +68,12 @@ class Reporter:
         self.started_empty: dict[int, list[str]] = {}
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
-        #: By subject's row, with the subject: its messages.
-        self._known_lines: dict[int, tuple[Subject, list[Line]]] = {}
 
     def forget(self, rows: Sequence[int]) -> None:
         """These subjects aren't evaluated any more."""
-        known: list[dict[int, Any]] = [
-            self.labels, self.reported, self.worse, self.started_empty, self._known_lines
-        ]  # fmt: skip
+        known: list[dict[int, Any]] = [self.labels, self.reported, self.worse, self.started_empty]
         for row in rows:
+            self._estimates.forget(row)
             for by_subject in known:
                 by_subject.pop(row, None)
 
@@ -125,7 +93,7 @@ class Reporter:
         it is `replaying`, only what is state goes on.
         """
         catalog, subjects = self._catalog, self._catalog.columns.subjects
-        states = None if replaying and not self._compares(rows) else self._states(rows)
+        states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
         coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
         for row in rows:
             about = catalog.subjects[row]
@@ -144,72 +112,12 @@ class Reporter:
         of = (self._catalog.subjects[row] for row in rows)
         return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
 
-    def _states(self, rows: Sequence[int]) -> States:
-        catalog, subjects = self._catalog, self._catalog.columns.subjects
-        by_plan: dict[int, list[int]] = {}
-        for row, number in zip(rows, subjects.plan[rows].tolist()):
-            by_plan.setdefault(number, []).append(row)
-        tasks = []
-        places: dict[int, tuple[int, int]] = {}
-        start = 0
-        for number, own in by_plan.items():
-            plan = catalog.plans[number]
-            stages = len(plan.stages)
-            if not stages:
-                continue
-            first = subjects.first[own].astype(np.int64)
-            sequences = (first[:, None] + np.arange(stages)).ravel()
-            places.update((row, (start + i * stages, len(sequences))) for i, row in enumerate(own))
-            for chance in self._chances(plan.config):
-                for one in plan.estimators:
-                    tasks.append((plan, one, sequences, chance, slice(start, start + len(sequences))))
-                    start += len(sequences)
-        into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
-        for plan, one, sequences, chance, span in tasks:
-            own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
-            ranked = "auc" in plan.config.measures
-            measured(one, sequences, catalog.positives(plan), chance, ranked=ranked, into=own_rows)
-            whole[span] = one.kind != FADING
-        ending = np.zeros(start, dtype=np.int64)
-        return States(Values(into.n, whole, into.values, into.reasons, ending), places)
-
-    @staticmethod
-    def _chances(config: StreamConfig) -> tuple[bool, ...]:
-        """Whether models are evaluated, and random predictions with their distribution."""
-        by_chance = "random" in config.baselines and config.task == "classification"
-        return (False, True) if by_chance else (False,)
-
-    def _lines(self, row: int, about: Subject, stream: Stream) -> list[Line]:
-        """What messages there are about a subject, in their order."""
-        known = self._known_lines.get(row)
-        if known is not None and known[0] is about:
-            return known[1]
-        config = stream.config
-        stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
-        names = [about.model]
-        if (about.kind in (MODEL, AGE) or about.segment is not None) and len(self._chances(config)) > 1:
-            names.append(about.model + RANDOM_SUFFIX)
-        lines = []
-        for chance, name in enumerate(names):
-            for stage, positions in _stages(about, stream, stages):
-                for place, estimator in enumerate(config.estimators):
-                    whose = {
-                        "stream": stream.name, "partition": self._catalog.partition, "model": name,
-                        "segment": about.segment, "stage": stage, "estimator": estimator,
-                    }  # fmt: skip
-                    block = chance * len(config.estimators) + place
-                    lines.append(
-                        Line(name, stage, estimator, place, bool(chance), block, positions, who(whose))
-                    )
-        self._known_lines[row] = about, lines
-        return lines
-
     def _written(
         self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
     ) -> list[Encoded]:
         """The messages about these subjects."""
         catalog, subjects, draft = self._catalog, self._catalog.columns.subjects, Draft()
-        states, beyond = self._with_intermediate(rows, states)
+        states, beyond = self._estimates.with_intermediate(rows, states)
         for row in rows:
             about = catalog.subjects[row]
             assert about is not None
@@ -217,7 +125,7 @@ class Reporter:
             outcomes, ts = int(subjects.outcomes[row]), int(subjects.newest_ts[row])
             numbers = b",%d,%d]" % (outcomes, subjects.revisions[row])
             columns = self._columns_of(stream.config.measures)
-            lines = self._lines(row, about, stream)
+            lines = self._estimates.lines(row, about, stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
             begin = 0
             for count, rest in self._rests(row, about, stream, lines, coverages.get(row)):
@@ -231,34 +139,6 @@ class Reporter:
                 draft.add(stream.name, [line.who for line in own], numbers, at, outcomes, ts, columns, rest)
                 begin += count
         return self._writer.write(draft, states.rows)
-
-    def _with_intermediate(
-        self, rows: Sequence[int], states: States
-    ) -> tuple[States, dict[tuple[int, int], int]]:
-        """With rows of the intermediate stage, made of others: by subject and block, which."""
-        found: list[State] = []
-        at: dict[tuple[int, int], int] = {}
-        of = states.rows
-        for row in rows:
-            about = self._catalog.subjects[row]
-            assert about is not None
-            stream = self._catalog.streams[about.stream]
-            if "intermediate" not in stream.everywhere:
-                continue
-            for line in self._lines(row, about, stream):
-                if len(line.positions) > 1:
-                    at[row, line.block] = len(of.n) + len(found)
-                    found.append(_state(states, row, line, stream.config.alpha))
-        if not found:
-            return states, at
-        more = Values(
-            np.array([state.n for state in found], dtype=np.float64),
-            np.array([isinstance(state.n, int) for state in found], dtype=np.uint8),
-            np.array([state.values for state in found]),
-            np.array([list(state.reasons) for state in found], dtype=np.int64),
-            np.zeros(len(found), dtype=np.int64),
-        )
-        return states._replace(rows=joined([of, more])), at
 
     def _rests(
         self, row: int, about: Subject, stream: Stream, lines: list[Line], coverage: dict[str, Any] | None
@@ -301,13 +181,13 @@ class Reporter:
 
         Of lines that are `shown`.
         """
-        states = self._states(rows)
+        states = self._estimates.states(rows)
         for row in rows:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in filter(shown, self._lines(row, about, stream)):
-                state = _state(states, row, line, stream.config.alpha)
+            for line in filter(shown, self._estimates.lines(row, about, stream)):
+                state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details)
 
@@ -341,10 +221,10 @@ class Reporter:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
         before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
         worse = {}
-        for line in self._lines(row, about, stream):
+        for line in self._estimates.lines(row, about, stream):
             if line.chance:
                 continue
-            state = _state(states, row, line, stream.config.alpha)
+            state = state_of(states, row, line, stream.config.alpha)
             for baseline, reference in _REFERENCES.items():
                 defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
                 if defined and state.values[_ACCURACY] < state.values[reference]:
@@ -514,51 +394,3 @@ class Reporter:
             *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
             msgspec.UNSET if correlation != correlation else correlation,
         )  # fmt: skip
-
-
-def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The stages of a subject's messages, each with its position among the plan's `stages`."""
-    if about.age is not None:
-        yield about.age, (0,)
-        return
-    bins = [f"bin:{b}" for b in range(1, stream.bins + 1)]
-    for stage in stream.everywhere:
-        if stage == "bins":
-            for one in bins:
-                yield one, (stages.index(one),)
-        elif stage == "intermediate":
-            yield stage, tuple(map(stages.index, ("initial", *bins)))
-        else:
-            yield stage, (stages.index(stage),)
-
-
-def _state(states: States, row: int, line: Line, alpha: float) -> State:
-    """The state that a message about a subject is about."""
-    of = states.rows
-    first, step = states.places[row]
-    found = []
-    for position in line.positions:
-        at = first + line.block * step + position
-        n = int(of.n[at]) if of.whole[at] else float(of.n[at])
-        found.append(State(n, of.values[at].tolist(), of.reasons[at].astype(np.uint8).tobytes()))
-    return found[0] if len(found) == 1 else _intermediate(found, alpha)
-
-
-def _intermediate(states: list[State], alpha: float) -> State:
-    """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
-
-    (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's
-    reason.
-    """
-    last = len(states) - 1
-    weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
-    total = added(weights)
-    values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
-    for column in range(len(NAMES)):
-        missing = [state.reasons[column] for state in states if state.reasons[column]]
-        if missing:
-            reasons[column] = missing[0]
-        else:
-            parts = (state.values[column] * weight for state, weight in zip(states, weights))
-            values[column] = added(parts) / total
-    return State(states[0].n, values, bytes(reasons))

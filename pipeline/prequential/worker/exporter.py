@@ -18,9 +18,9 @@ from prequential.confignames import margin
 from prequential.core import coverage, latency, picture, selection
 from prequential.core.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
+from prequential.core.estimates import Line
 from prequential.core.latency import BOUNDS
 from prequential.core.measures import INDEX
-from prequential.core.messages import Line
 from prequential.core.picture import Part, Picture
 from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
