@@ -256,9 +256,8 @@ WRONG = [
     ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
      ["streams.a.objective.f1", "expected one of kappa"]),
     # Segments are named key=value
-    ("defaults:\n  segments: [arm, a=b]", 2, ["defaults.segments: 'a=b'", "expected a key without '='"]),
-    ("streams:\n  s:\n    segments:\n    - ==", 4,
-     ["streams.s.segments: '=='", "expected a key without '='"]),
+    ("defaults:\n  segments: [a=b, arm, a]", 2,
+     ["defaults.segments: 'a=b' looks like a value of 'a'", "expected keys that can be told apart"]),
     ("defaults:\n  segments: ['']", 2, ["defaults.segments: ''", "expected a string"]),
     # Twice
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),

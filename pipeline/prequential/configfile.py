@@ -478,13 +478,6 @@ def _text(value: Any) -> str:
     return value
 
 
-def _segment_key(value: Any) -> str:
-    key = _text(value)
-    if "=" in key:  # a segment's name is `key=value`: up to the first one it is the key
-        raise _expected(value, "a key without '='")
-    return key
-
-
 def _prefix(value: Any) -> str:
     return "" if value in (None, "") else _text(value)
 
@@ -562,6 +555,16 @@ def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
         return tuple(found.values())
 
     return parse
+
+
+def _segment_keys(value: Any) -> tuple[str, ...]:
+    keys: tuple[str, ...] = _list_of(_text, empty=True)(value)
+    for key in keys:
+        for other in keys:
+            if key.startswith(f"{other}="):  # a segment's name is `key=value`
+                why = "expected keys that can be told apart"
+                raise ValueError(f"{key!r} looks like a value of {other!r}: {why}")
+    return keys
 
 
 def _task(value: Any) -> str:
@@ -692,7 +695,7 @@ _STREAM: dict[str, Parser] = {
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
-    "segments": _list_of(_segment_key, empty=True), "segments_per_key": _integer(1, 10_000),
+    "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,

@@ -14,6 +14,7 @@ from helpers import (
     by_sequence,
     comparisons_of,
     dead_letters_of,
+    incidents_of,
     metrics_of,
     restored,
     snapshot_of,
@@ -255,3 +256,20 @@ def test_cuts_and_takeovers_change_no_bit() -> None:
         assert {key[1] for key in whole if len(key) > 1} >= {"m:9", "m:8", "m:5"}
         for again in range(3):
             assert lived(world, random.Random(again)) == whole
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_is_open_of_a_version_that_gives_way_is_closed(silent: bool) -> None:
+    settings = {"defaults": {"versions": "separate"}, "limits": SETTINGS["limits"]}
+    shard = Shard(World(settings, ([], [], [])).config)
+    rows = []
+    for number in range(500):
+        said = "a" if number < 300 else "b"
+        rows += [pred(number, 5 * number, said, model_version="v0"), lab(number, 5 * number + 1, "a")]
+    (opened,) = incidents_of(fed(shard, rows))
+    assert (opened.model, opened.status, opened.revision) == ("m:v0", "open", 1)
+    shard.replaying = silent
+    told = incidents_of(fed(shard, [pred(600 + i, 3_000, "a", model_version=f"v{i}") for i in (1, 2)]))
+    closed = (opened.id, "m:v0", "closed", 2)
+    assert [(one.id, one.model, one.status, one.revision) for one in told] == [closed] * (not silent)
+    assert not shard.incidents.open

@@ -161,7 +161,7 @@ def test_nothing_is_kept_of_what_is_over() -> None:
 
 
 def test_the_first_equals_sign_of_a_name_ends_the_key() -> None:
-    """Values may have some: keys have none, so no two segments have one name."""
+    """Values may have some, so may keys that no other one begins like: no two segments have one name."""
     said: list[dict[str, str]] = [{"a": "b=c"}, {"b": "=c"}, {"a": "=", "b": "a=b=c"}]
     records: list[Any] = []
     for i, segments in enumerate(said):

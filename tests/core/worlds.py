@@ -400,7 +400,7 @@ _CLASSES: tuple[Any, ...] = (
 _FADING = ("fading:0.05", "fading:0.5", "fading:0.9", "fading:0.999", "fading:1", "fading:1e-30")
 _ESTIMATORS = ("all", "window:1", "window:2", "window:30", "window:1000", *_FADING)
 _OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
-_SEGMENT_KEYS = ("arm", "arm=x", "=", "ü" * 128, "x" * 256, " ")
+_SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:

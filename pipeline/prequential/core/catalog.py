@@ -493,7 +493,7 @@ class Catalog:
 
     # ---- not evaluated any more
 
-    def remove_model(self, stream: Stream, name: str) -> list[int]:
+    def remove_model(self, stream: Stream, name: str) -> list[Subject]:
         """A model isn't evaluated any more, nor what is evaluated beside it: the subjects that are gone.
 
         Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
@@ -506,10 +506,11 @@ class Catalog:
         segments = self.segment_rows_of(np.array([row]))
         if len(segments):
             heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
-        gone = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
-        for own in gone:
-            self._remove_subject(own)
-        return gone
+        own = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
+        gone = [self.subjects[one] for one in own]
+        for one in own:
+            self._remove_subject(one)
+        return [about for about in gone if about is not None]
 
     def _remove_subject(self, row: int) -> None:
         """It isn't evaluated any more."""

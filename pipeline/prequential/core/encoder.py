@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.admission import Admission, reason_of
-from prequential.core.catalog import Catalog, Stream
+from prequential.core.catalog import Catalog, Stream, Subject
 from prequential.core.errors import Unusable
 from prequential.core.join import TOO_MANY_INSTANCES
 from prequential.core.kernel import Bytes, Ints
@@ -101,7 +101,7 @@ class Encoder:
         self._hashes: dict[str, int] = {}
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
         #: Subjects that were taken out of the catalog since this was last emptied.
-        self.retired: list[int] = []
+        self.retired: list[Subject] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
         self._keys = 0
         self._scores = self._weights = self._numbers = False

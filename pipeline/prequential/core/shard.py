@@ -20,7 +20,7 @@ import numpy as np
 from prequential.config import Config
 from prequential.core import coverage, latency, periods, seen, selection, snapshot
 from prequential.core.admission import Admission, reason_of
-from prequential.core.catalog import Catalog
+from prequential.core.catalog import Catalog, Subject
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.course import Courses
@@ -337,12 +337,14 @@ class Shard:
         more = max(0, self._known - len(self._touched))
         self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
 
-    def _forget(self, rows: list[int]) -> None:
+    def _forget(self, gone: list[Subject]) -> None:
         """These subjects aren't evaluated any more, whatever still waits of them."""
         reporter, subjects = self.reporter, self.catalog.columns.subjects
+        rows = [about.row for about in gone]
         self.pairing.forget()
         self.comparisons.forget(rows)
-        self.incidents.forget(rows)
+        closed = self.incidents.forget(gone)
+        self.outputs += [] if self.replaying else closed
         reporter.forget(rows)
         reporter.coverage = coverage.forget(reporter.coverage, rows)
         models = np.array([row for row in rows if subjects.kind[row] == MODEL])

@@ -162,8 +162,15 @@ class Incidents:
         if not owners.check_number[row]:
             owners.check_number[row] = owners.check_time[row] = NEVER
 
-    def forget(self, rows: Sequence[int]) -> None:
-        """These subjects aren't evaluated any more: what is open of them ends without a message."""
+    def forget(self, gone: Sequence[Subject]) -> list[Incident]:
+        """These subjects aren't evaluated any more: what is open of them is closed."""
+        found = []
+        for about in gone:
+            state = self.open.get(about.row)
+            if state is not None:
+                state.status = CLOSED
+                found.append(self._say(about, state))
+        rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
             self.open, self.since, self.alarms, self.examples, self.warned, self.opened
         ]  # fmt: skip
@@ -171,6 +178,7 @@ class Incidents:
             for by_owner in known:
                 by_owner.pop(row, None)
         self.history = history.without(self.history, rows)
+        return found
 
     def stage_of(self, owner: int) -> str:
         """The stage of a model that is watched."""
@@ -295,7 +303,7 @@ class Incidents:
         if not state.revision:
             self._find(owner, state)
             state.recovered = None  # it has just opened
-            found.append(self._say(owner, state))
+            found.append(self._say(self._subject(owner), state))
         self._schedule(owner, state)
         return found
 
@@ -368,12 +376,12 @@ class Incidents:
             or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
             or signals != len(state.signals)
         ):
-            return [self._say(owner, state)]
+            return [self._say(self._subject(owner), state)]
         return []
 
     def _close(self, owner: int, state: State) -> Incident:
         state.status = CLOSED
-        message = self._say(owner, state)
+        message = self._say(self._subject(owner), state)
         del self.open[owner]
         owners = self.history.owners
         owners.check_number[owner] = owners.check_time[owner] = NEVER
@@ -436,20 +444,19 @@ class Incidents:
             state.statistic, state.segment = found.change.statistic, found.segment
             state.details = details(found)
 
-    def _say(self, owner: int, state: State) -> Incident:
+    def _say(self, about: Subject, state: State) -> Incident:
         """The next message about an incident."""
+        owner, stream = about.row, self._catalog.streams[about.stream]
         state.revision += 1
         if state.revision == 1:
             counts = self.opened.setdefault(owner, {})
             counts[state.cause] = counts.get(state.cause, 0) + 1
         state.said = [state.status, state.cause, state.details["severity"], len(state.signals)]
-        about, stream = self._catalog.subjects[owner], self._stream(owner)
-        assert about is not None
         place = stream.name, self._catalog.partition, about.model
         now, point = self._now(owner), state.change_point["outcome"]
         kept = self.examples.get(owner, [])
         message = Incident(
-            state.id, *place, state.revision, state.status, stage=self.stage_of(owner),
+            state.id, *place, state.revision, state.status, stage=watched_stage(stream.evaluated),
             opened=dict(state.opened), alarms=list(state.alarms), alarm_count=state.alarm_count,
             signals=[dict(one) for one in state.signals],
             examples=[name for number, name in kept if number >= point][:_EXAMPLES],
@@ -462,14 +469,16 @@ class Incidents:
 
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
-        about, stream = self._catalog.subjects[owner], self._stream(owner)
-        assert about is not None
+        about, stream = self._subject(owner), self._stream(owner)
         return identity(stream.name, self._catalog.partition, about.model, "incident", opened)
 
-    def _stream(self, owner: int) -> Stream:
+    def _subject(self, owner: int) -> Subject:
         about = self._catalog.subjects[owner]
         assert about is not None
-        return self._catalog.streams[about.stream]
+        return about
+
+    def _stream(self, owner: int) -> Stream:
+        return self._catalog.streams[self._subject(owner).stream]
 
     def _now(self, owner: int) -> Now:
         owners = self.history.owners
