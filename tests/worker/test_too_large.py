@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,7 +18,19 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import DRIFT_ALARMS, METRICS
 from prequential.worker.publisher import Outgoing, Publisher
-from processes import read_topic
+from processes import eventually, read_topic
+
+
+def is_taken(cluster: KafkaConfig, topic: str) -> bool:
+    """Whether the broker takes a large message, which nobody will see: its transaction isn't committed."""
+    refused: list[KafkaError | None] = []
+    producer = Producer(cluster.client(**{"transactional.id": "a look at the limit"}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, os.urandom(5_000), on_delivery=lambda error, _: refused.append(error))
+    producer.flush(30)
+    producer.abort_transaction(30)
+    return refused == [None]
 
 
 @pytest.mark.kafka
@@ -28,6 +41,7 @@ def test_the_topic_is_named(cluster: KafkaConfig, place: int) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient(cluster.client())
     admin.incremental_alter_configs([resource])[resource].result()
+    eventually("the limit is in force", lambda: not is_taken(cluster, topic))
     publisher = Publisher(Config(kafka=cluster), 0)
     publisher.take_over()
     messages = [Outgoing(cluster.topic(DRIFT_ALARMS), None, b"small")] * 2
