@@ -57,7 +57,7 @@ def _strike_publishers(*_: Any) -> None:
         publisher._attempt = partial(_wait, publisher)
 
 
-def _wait(publisher: Publisher, messages: list[Any]) -> None:
+def _wait(publisher: Publisher, messages: list[Any], **_: Any) -> None:
     while True:
         publisher._sleep(0.1)
 

@@ -118,17 +118,18 @@ class Reporter:
         """The messages about these subjects."""
         catalog, subjects, draft = self._catalog, self._catalog.columns.subjects, Draft()
         states, beyond = self._estimates.with_intermediate(rows, states)
-        for row in rows:
+        columns_of = (subjects.outcomes, subjects.revisions, subjects.newest_ts)
+        of_rows = (column[rows].tolist() for column in columns_of)
+        for row, counts, outcomes, revisions, ts in zip(rows, self._counts(rows), *of_rows):
             about = catalog.subjects[row]
             assert about is not None
             stream = catalog.streams[about.stream]
-            outcomes, ts = int(subjects.outcomes[row]), int(subjects.newest_ts[row])
-            numbers = b",%d,%d]" % (outcomes, subjects.revisions[row])
+            numbers = b",%d,%d]" % (outcomes, revisions)
             columns = self._columns_of(stream.config.measures)
             lines = self._estimates.lines(row, about, stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
             begin = 0
-            for count, rest in self._rests(row, about, stream, lines, coverages.get(row)):
+            for count, rest in self._rests(about, stream, lines, counts, coverages.get(row)):
                 own = lines[begin : begin + count]
                 at = [
                     first + line.block * step + line.positions[0]
@@ -141,12 +142,13 @@ class Reporter:
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, row: int, about: Subject, stream: Stream, lines: list[Line], coverage: dict[str, Any] | None
-    ) -> Iterable[tuple[int, bytes]]:
+        self, about: Subject, stream: Stream, lines: list[Line], counts: dict[str, int],
+        coverage: dict[str, Any] | None,
+    ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """How many of a subject's messages have what in common behind their measures, in their order."""
-        config, subjects = stream.config, self._catalog.columns.subjects
+        row, config, subjects = about.row, stream.config, self._catalog.columns.subjects
         version, began_later = int(subjects.version[row]), self.started_empty.get(row)
-        shared: dict[str, Any] = {"counts": self._counts(about, stream), "config": config.digest}
+        shared: dict[str, Any] = {"counts": counts, "config": config.digest}
         own = dict(shared)
         if version:
             own["model_version"] = stream.version_name(version)
@@ -154,7 +156,7 @@ class Reporter:
         if not config.details and not began_later:
             if coverage is not None:
                 own["coverage"] = coverage
-            by_chance = sum(line.chance for line in lines)
+            by_chance = len(lines) // 2 if lines and lines[-1].chance else 0
             yield len(lines) - by_chance, fields_of(own)
             if by_chance:
                 yield by_chance, fields_of(shared)
@@ -242,20 +244,22 @@ class Reporter:
             what in kept for one in stages for what in (f"stage {one}", f"{one} estimator {estimator}")
         )
 
-    def _counts(self, about: Subject, stream: Stream) -> dict[str, int]:
-        """The `counts` of a subject's messages: its model's and its stream's (see `docs/semantics.md`)."""
-        registry = self._catalog.columns
-        streams, subjects, at = registry.streams, registry.subjects, stream.code
-        model = int(subjects.model[about.row]) if about.kind in (MODEL, AGE) else 0
-        duplicates = streams.duplicate_instances[at] + streams.duplicate_labels[at]
-        return {
-            "late": int(subjects.late[model]),
-            "expired": int(subjects.expired[model]),
-            "duplicate": int(subjects.duplicate[model] + duplicates),
-            "late_label": int(streams.late_label[at]),
-            "unmatched_label": int(streams.unmatched_label[at]),
-            "revisions": int(streams.revisions[at]),
-        }
+    def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
+        """The `counts` of subjects' messages: their models' and their streams' (see `docs/semantics.md`)."""
+        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
+        at = subjects.stream[rows]
+        models = np.where(np.isin(subjects.kind[rows], (MODEL, AGE)), subjects.model[rows], 0)
+        columns = {
+            "late": subjects.late[models],
+            "expired": subjects.expired[models],
+            "duplicate": subjects.duplicate[models] + streams.duplicate_instances[at]
+            + streams.duplicate_labels[at],
+            "late_label": streams.late_label[at],
+            "unmatched_label": streams.unmatched_label[at],
+            "revisions": streams.revisions[at],
+        }  # fmt: skip
+        names = tuple(columns)
+        return [dict(zip(names, own)) for own in zip(*(column.tolist() for column in columns.values()))]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
@@ -336,8 +340,6 @@ class Reporter:
 
     def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
         key = (stream.name, self._catalog.partition, model, None, "period", state.name)
-        subject = self._catalog.subjects[row]
-        assert subject is not None
         selected = self._measure_period(stream, row, state.row)
         said = {
             "start": state.start, "end": state.end, "status": state.status,
@@ -350,7 +352,7 @@ class Reporter:
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status
             ),
             *key, state.labelled, state.labelled, state.newest_ts, *selected,
-            self._counts(subject, stream), stream.config.digest, period=said,
+            self._counts([row])[0], stream.config.digest, period=said,
         )  # fmt: skip
 
     def _measure_period(
