@@ -16,6 +16,7 @@ from crds import SCHEMAS
 from manifests import KUBERNETES, manifests, text
 from prequential.config import Config, load_config
 from prequential.topics.specs import topic_specs
+from prequential.worker.http import WORKER_PORT
 
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
 
@@ -81,7 +82,8 @@ def test_the_program_reads_its_configuration(documents: list[dict[str, Any]], tm
     config = configuration(documents, tmp_path)
     [container] = only(documents, "StatefulSet")["spec"]["template"]["spec"]["containers"]
     assert config.http.host == "0.0.0.0"
-    assert [port["containerPort"] for port in container["ports"]] == [config.http.port]
+    served = WORKER_PORT if config.http.port is None else config.http.port
+    assert [port["containerPort"] for port in container["ports"]] == [served]
     assert config.kafka.replication == 3
     # The name of the pod is that of the member.
     form, _, variable = (config.worker.instance_id or "").partition(":")
