@@ -1,9 +1,9 @@
 """What things cost, as it was measured: what `prequential.sizing` adds up.
 
 Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores that had four times as much other
-work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages` and
-`models`, with nothing else to do. State, series and messages are those of the engine,
-whatever the machine (`tests/test_sizing.py`).
+work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages`
+and `models`, with nothing else to do. State, series and messages are those of the engine, whatever the machine
+(`tests/test_sizing.py`).
 """
 
 from __future__ import annotations
