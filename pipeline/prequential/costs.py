@@ -2,8 +2,8 @@
 
 Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores that had four times as much other
 work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages`
-and `models`, with nothing else to do. State, series and messages are those of the engine, whatever the machine
-(`tests/test_sizing.py`).
+and `models`, with nothing else to do. State, series and numbers of messages are the engine's, whatever the
+machine (`tests/test_sizing.py`).
 """
 
 from __future__ import annotations
