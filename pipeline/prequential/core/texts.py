@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
-from prequential.core.kernel import Bytes, Floats, Ints, kernel
+from prequential.core.kernel import Bytes, Floats, Ints, inlined, kernel
 from prequential.topics.outputs import ID_BYTES, Encoded, digest_of, fields_of
 
 #: Bytes of a digest; the first ones are an id.
@@ -107,6 +107,18 @@ class Messages(NamedTuple):
     rows: Ints
 
 
+@inlined
+def _size(pool: Pool, which: int) -> int:
+    """Bytes of one of the texts."""
+    return pool.ends[which] - (pool.ends[which - 1] if which else 0)
+
+
+@inlined
+def _put(out: Bytes, at: int, pool: Pool, which: int) -> int:
+    """Write one of the texts; returns where it ends."""
+    return put_bytes(out, at, pool.text, pool.ends[which] - _size(pool, which), pool.ends[which])
+
+
 @kernel
 def _write(
     out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, columns: Ints,
@@ -121,9 +133,7 @@ def _write(
         while m >= groups.ends[group]:
             group += 1
         row, chosen = messages.rows[m], columns[groups.columns[group]]
-        head = messages.heads.ends[m - 1] if m else 0
-        rest = groups.rests.ends[group - 1] if group else 0
-        size = messages.heads.ends[m] - head + groups.rests.ends[group] - rest
+        size = _size(messages.heads, m) + _size(groups.rests, group)
         if at + size + len(chosen) * words.longest + _AROUND > len(out):
             return m
         at = put_bytes(out, at, _BEGIN, 0, len(_BEGIN))
@@ -132,7 +142,7 @@ def _write(
             out[at], out[at + 1] = _HEX[byte >> 4], _HEX[byte & 15]
             at += 2
         at = put_bytes(out, at, _QUOTE, 0, len(_QUOTE))
-        at = put_bytes(out, at, messages.heads.text, head, messages.heads.ends[m])
+        at = _put(out, at, messages.heads, m)
         at = put_bytes(out, at, _N, 0, len(_N))
         at = put_int(out, at, int(of.n[row])) if of.whole[row] else put_float(out, at, of.n[row])
         at = put_bytes(out, at, _OUTCOMES, 0, len(_OUTCOMES))
@@ -146,8 +156,7 @@ def _write(
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
-                name = words.names.ends[column - 1] if column else 0
-                at = put_bytes(out, at, words.names.text, name, words.names.ends[column])
+                at = _put(out, at, words.names, column)
                 if words.counts[column] and of.whole[row]:
                     at = put_int(out, at, int(of.values[row, column]))
                 else:
@@ -159,16 +168,11 @@ def _write(
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
-                name = words.names.ends[column - 1] if column else 0
-                at = put_bytes(out, at, words.names.text, name, words.names.ends[column])
-                why = of.reasons[row, column]
-                start = words.reasons.ends[why - 1]
-                at = put_bytes(out, at, words.reasons.text, start, words.reasons.ends[why])
+                at = _put(out, at, words.names, column)
+                at = _put(out, at, words.reasons, of.reasons[row, column])
         at = put_bytes(out, at, _REST, 0, len(_REST))
-        at = put_bytes(out, at, groups.rests.text, rest, groups.rests.ends[group])
-        ending = of.ending[row]
-        start = endings.ends[ending - 1] if ending else 0
-        at = put_bytes(out, at, endings.text, start, endings.ends[ending])
+        at = _put(out, at, groups.rests, group)
+        at = _put(out, at, endings, of.ending[row])
         ends[m] = at
         m += 1
     return m
