@@ -71,6 +71,18 @@ def failing(then: Exception, *first: Exception) -> tuple[Callable[..., Any], lis
     return fail, left
 
 
+def told(module: Any, watch: Callable[[], Any], left: list[Exception], caplog: Any) -> list[str]:
+    """What a module logs while it watches the cluster, until it has had enough."""
+
+    async def watching() -> None:
+        await watch()
+
+    with pytest.raises(RuntimeError, match="enough"):
+        asyncio.run(watching())
+    assert left == []
+    return [one.getMessage() for one in caplog.records if one.name == module.__name__]
+
+
 def test_a_look_at_the_cluster_that_fails_is_told_and_repeated(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -78,15 +90,8 @@ def test_a_look_at_the_cluster_that_fails_is_told_and_repeated(
     look, left = failing(RuntimeError("enough"), WorkError("no broker"), GONE)
     monkeypatch.setattr(app, "present_origin", look)
     monkeypatch.setattr(app, "_WATCH_SECONDS", 0.0)
-
-    async def watch() -> None:
-        await worker_of(asyncio.get_running_loop())._watch_cluster()
-
-    with pytest.raises(RuntimeError, match="enough"):
-        asyncio.run(watch())
-    assert left == []
-    told = [one.getMessage() for one in caplog.records if one.name == app.__name__]
-    assert told == ["looking at the input topics: no broker", f"looking at the input topics: {GONE}"]
+    found = told(app, lambda: worker_of(asyncio.get_running_loop())._watch_cluster(), left, caplog)
+    assert found == ["looking at the input topics: no broker", f"looking at the input topics: {GONE}"]
 
 
 def test_ingest_waits_for_its_first_look_at_the_cluster_too(
@@ -95,16 +100,8 @@ def test_ingest_waits_for_its_first_look_at_the_cluster_too(
     look, left = failing(RuntimeError("enough"), WorkError("no broker"), GONE)
     monkeypatch.setattr(ingest_app, "partition_counts", look)
     monkeypatch.setattr(ingest_app, "_WATCH_SECONDS", 0.0)
-
-    async def watch() -> None:
-        await Ingest(config(), {"source": None})._watch()  # type: ignore[dict-item]
-
-    with pytest.raises(RuntimeError, match="enough"):
-        asyncio.run(watch())
-    assert left == []
-    assert [one.getMessage() for one in caplog.records if one.name == ingest_app.__name__] == [
-        "looking at the inputs: no broker", f"looking at the inputs: {GONE}",
-    ]  # fmt: skip
+    found = told(ingest_app, lambda: Ingest(config(), {"source": None})._watch(), left, caplog)  # type: ignore[dict-item]
+    assert found == ["looking at the inputs: no broker", f"looking at the inputs: {GONE}"]
 
 
 def test_advice_that_fails_ends_nothing(
