@@ -471,7 +471,10 @@ def test_standard_input(
         ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as the configuration says"),
         ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as the configuration says"),
         ("p.csv.gz", gzip.compress(b"stream,model\n", mtime=0)[:-4], "", 1, "can't read"),
-        ("p.gz", gzip.compress(b"PAR1", mtime=0), "", 2, "is parquet in gzip: expected parquet, which is compressed"),
+        (
+            "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
+            "is parquet in gzip: expected parquet, which is compressed",
+        ),
         ("p.csv", b'a,b\n"' + b"x" * (2 << 20), "", 1, "field larger than field limit"),
     ],
 )  # fmt: skip
