@@ -126,7 +126,8 @@ def _reader(kafka: KafkaConfig, topics: list[str]) -> Iterator[Consumer]:
         "group.id": "observer",  # never joined
         "enable.auto.commit": False,
         "fetch.wait.max.ms": 100,
-        "queued.max.messages.kbytes": 32_768,
+        "fetch.queue.backoff.ms": 5,  # the default, 1 s, keeps it from reading what a worker writes
+        "queued.max.messages.kbytes": 131_072,
     }
     with closing(Consumer(kafka.client(**own))) as consumer:
         consumer.assign(
