@@ -100,7 +100,8 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         shard = self._shard
-        return self._committing is None and not (shard.cuts or shard.outputs or shard.letters)
+        committed = self._committing is None or self._committing.done()
+        return committed and not (shard.cuts or shard.outputs or shard.letters)
 
     def resume(self, known: Known) -> None:
         """Go on from what a former holder of the shard has committed."""
