@@ -248,7 +248,8 @@ class Reporter:
         """The `counts` of subjects' messages: their models' and their streams' (see `docs/semantics.md`)."""
         streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
         at = subjects.stream[rows]
-        models = np.where(np.isin(subjects.kind[rows], (MODEL, AGE)), subjects.model[rows], 0)
+        kinds = subjects.kind[rows]
+        models = np.where((kinds == MODEL) | (kinds == AGE), subjects.model[rows], 0)
         columns = {
             "late": subjects.late[models],
             "expired": subjects.expired[models],

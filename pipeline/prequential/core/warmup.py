@@ -26,7 +26,7 @@ from prequential.core import coverage, latency, periods, picture, selection
 from prequential.core.comparisons.standings import standings
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import new_alarms
-from prequential.core.incidents import history
+from prequential.core.incidents import change_point, history
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.merge import Batch
 from prequential.core.outcomes import new_log
@@ -149,6 +149,8 @@ def warm_consumers() -> None:
     own = shard.incidents.history
     history.follow(own, shard.logs.outcomes, 0, 0, shard.logs.events, 0, 0, catalog.registry.subjects)
     history.follow_events(own, shard.logs.events, 0, 0)
+    counts, sums = np.zeros(0, np.int64), np.zeros(0)
+    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)

@@ -27,7 +27,7 @@ def to_batch(kind: int, messages: list[Message], parser: Parser) -> Batch:
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
         offsets = [message.offset() for message in messages]
-    times = np.array([message.timestamp()[1] for message in messages], dtype=np.int64)
+    times = np.fromiter([message.timestamp()[1] for message in messages], np.int64, len(messages))
     values = [message.value() for message in messages]
     batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
     if times.max() > MAX_TS or times.min() < -MAX_TS:

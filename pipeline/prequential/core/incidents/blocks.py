@@ -21,6 +21,7 @@ from prequential.core.kernel import (
     Ints32,
     columns_of,
     grown,
+    inlined,
     inner,
     records,
     taken,
@@ -82,21 +83,21 @@ def new_pool() -> Pool:
     return Pool(records(Lines, 16), records(Blocks, 16), np.zeros(16, np.float32), np.zeros(2, np.int64))
 
 
-@inner
+@inlined
 def place_of(pool: Pool, owner: int, k: int) -> int:
     """The row of the owner's k-th block, the oldest first."""
     first = pool.lines.first[owner]
     return first + pool.blocks.order[first + k]
 
 
-@inner
+@inlined
 def cells_of(pool: Pool, owner: int, place: int) -> int:
     """Where the cells of a block of the owner begin."""
     lines = pool.lines
     return lines.cells[owner] + (place - lines.first[owner]) * lines.width[owner]
 
 
-@inner
+@inlined
 def is_full(pool: Pool, owner: int) -> bool:
     """Whether the next entry needs a new block."""
     used = pool.lines.used[owner]
@@ -106,7 +107,7 @@ def is_full(pool: Pool, owner: int) -> bool:
     return pool.blocks.n[newest] >= pool.blocks.full[newest]
 
 
-@inner
+@inlined
 def has_place(pool: Pool, owner: int) -> bool:
     """Whether there is a place for a new block."""
     return pool.lines.used[owner] < pool.lines.places[owner]
@@ -170,7 +171,7 @@ def _take_out(pool: Pool, owner: int, k: int) -> None:
     pool.lines.used[owner] = used - 1
 
 
-@inner
+@inlined
 def find_block(pool: Pool, owner: int, ts: int) -> int:
     """The row of the newest block that begins at `ts` or before it; -1: there is none."""
     low, high = 0, np.int64(pool.lines.used[owner])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 from prequential.core.incidents.history import Blocks
 from prequential.core.incidents.levels import phase, variance, widening
+from prequential.core.kernel import Floats, Ints, inner, kernel
 from prequential.core.mathematics import log
 
 #: Outcomes on either side of a split, at least. A level is known from 30, as detectors need them; behind a
@@ -20,6 +22,9 @@ CLEAR = 13.01
 
 #: Levels that differ by less than this part of an outcome's standard deviation are the same.
 _NO_CHANGE = 1e-9
+
+#: An outcome that none lies behind.
+_NEVER = 1 << 62
 
 
 class Now(NamedTuple):
@@ -60,27 +65,18 @@ def find(
     before and the others of the level behind make it up.
     """
     last = len(blocks.n)
-    n, loss, squares = blocks.n.tolist(), blocks.loss.tolist(), blocks.squares.tolist()
-    whole = (sum(n[first:]), math.fsum(loss[first:]), math.fsum(squares[first:]))
-    if whole[0] < LEAST_BEFORE + LEAST_AFTER:
+    n, loss, squares = blocks.n, np.ascontiguousarray(blocks.loss), np.ascontiguousarray(blocks.squares)
+    entries = int(n[first:].sum())
+    if entries < LEAST_BEFORE + LEAST_AFTER:
         return None
-    best, at = -1.0, 0
-    some, lost, square = 0, 0.0, 0.0
-    for k in range(first + 1, last):
-        some, lost, square = some + n[k - 1], lost + loss[k - 1], square + squares[k - 1]
-        if some < LEAST_BEFORE:
-            continue
-        if whole[0] - some < LEAST_AFTER or (until is not None and blocks.number[k] > until):
-            break
-        gain = _gain(
-            (some, lost, square), (whole[0] - some, whole[1] - lost, whole[2] - square), binary
-        )
-        if gain > best:
-            best, at = gain, k
+    at, best = best_split(
+        n, loss, squares, blocks.number, first, _NEVER if until is None else until, entries,
+        math.fsum(loss[first:]), math.fsum(squares[first:]), binary,
+    )  # fmt: skip
     if not at:
         return None
     before, after = phase(blocks, first, at), phase(blocks, at, last)
-    share = before.n / whole[0]
+    share = before.n / entries
     wide = share * widening(before, binary) + (1 - share) * widening(after, binary)
     return _refined(blocks, binary, now, first, at, 2 * best / wide)
 
@@ -92,18 +88,39 @@ def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -
     if before.n < LEAST_BEFORE or after.n < LEAST_AFTER:
         return change
     n = before.n + after.n
-    gain = _gain(before[:3], after[:3], binary)
+    gain = _gain(before.n, before.loss, before.squares, after.n, after.loss, after.squares, binary)
     wide = (before.n * widening(before, binary) + after.n * widening(after, binary)) / n
     return change._replace(statistic=2 * gain / wide)
 
 
-#: Outcomes, and sums of their losses and of the squares of these.
-_Sums = tuple[int, float, float]
+@kernel
+def best_split(
+    n: Ints, loss: Floats, squares: Floats, number: Ints, first: int, until: int, entries: int,
+    lost: float, square: float, binary: bool,
+) -> tuple[int, float]:  # fmt: skip
+    """The block before which the blocks from `first` on are best split in two (0: nowhere), and its gain."""
+    at, best = 0, -1.0
+    n0, loss0, squares0 = 0, 0.0, 0.0
+    for k in range(first + 1, len(n)):
+        n0, loss0, squares0 = n0 + n[k - 1], loss0 + loss[k - 1], squares0 + squares[k - 1]
+        if n0 < LEAST_BEFORE:
+            continue
+        if entries - n0 < LEAST_AFTER or number[k] > until:
+            break
+        gain = _gain(n0, loss0, squares0, entries - n0, lost - loss0, square - squares0, binary)
+        if gain > best:
+            at, best = k, gain
+    return at, best
 
 
-def _gain(before: _Sums, after: _Sums, binary: bool) -> float:
-    """Logarithm of the ratio of the largest likelihoods of losses with two means, and with one."""
-    (n0, loss0, squares0), (n1, loss1, squares1) = before, after
+@inner
+def _gain(
+    n0: int, loss0: float, squares0: float, n1: int, loss1: float, squares1: float, binary: bool
+) -> float:
+    """Logarithm of the ratio of the largest likelihoods of losses with two means, and with one.
+
+    Of so many outcomes before and behind a split, with these sums of their losses and of their squares.
+    """
     n, loss, squares = n0 + n1, loss0 + loss1, squares0 + squares1
     if binary:
         return _of_wrong(n0, loss0) + _of_wrong(n1, loss1) - _of_wrong(n, loss)
@@ -113,6 +130,7 @@ def _gain(before: _Sums, after: _Sums, binary: bool) -> float:
     return 0.5 * n * (log(max(squares - loss * loss / n, least)) - log(max(within, least)))
 
 
+@inner
 def _of_wrong(n: int, loss: float) -> float:
     """Logarithm of the largest likelihood of losses of 0 and 1."""
     p = loss / n

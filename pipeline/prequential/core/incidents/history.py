@@ -28,7 +28,18 @@ from prequential.core.incidents.blocks import (
     with_owners,
     without_owners,
 )
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, columns_of, grown, inner, kernel, records
+from prequential.core.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    columns_of,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    records,
+)
 from prequential.core.outcomes import OUTCOME, Log
 from prequential.core.signals import SQUARED, WRONG
 from prequential.core.streams import Subjects
@@ -202,7 +213,7 @@ def _lacks(history: History, owner: int, pool: int, classes: int, segments: int)
     return False
 
 
-@inner
+@inlined
 def latency_column(latency: int) -> int:
     """The column of a label latency (ms)."""
     rest, column = latency >> _SHORTEST_BITS, 0
@@ -212,7 +223,7 @@ def latency_column(latency: int) -> int:
     return column
 
 
-@inner
+@inlined
 def class_column(code: int, classes: int) -> int:
     """The place of a class's columns, among so many."""
     return min(max(code, 0), classes - 1)
@@ -258,7 +269,7 @@ def follow_events(history: History, events: Events, first: int, last: int) -> tu
     return last, DONE
 
 
-@inner
+@inlined
 def _loss(log: Log, i: int, kind: int) -> float:
     if kind == WRONG:
         return 1.0 if log.label[i] != log.prediction[i] else 0.0
@@ -266,12 +277,12 @@ def _loss(log: Log, i: int, kind: int) -> float:
     return min(error * error, LARGEST_LOSS) if kind == SQUARED else error
 
 
-@inner
+@inlined
 def _add(pool: Pool, cell: int, by: float) -> None:
     pool.cells[cell] = np.float64(pool.cells[cell]) + by
 
 
-@inner
+@inlined
 def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
@@ -332,7 +343,7 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     return True
 
 
-@inner
+@inlined
 def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
     """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
     blocks = history.outcomes.blocks
@@ -384,7 +395,7 @@ def _in_segment(history: History, log: Log, i: int, owner: int, subject: int) ->
     return True
 
 
-@inner
+@inlined
 def _event(history: History, events: Events, e: int) -> bool:
     """A prediction was made or got its label; False if there is no room for it."""
     owners, pool = history.owners, history.predictions
