@@ -102,3 +102,27 @@ def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
 
     asyncio.run(rounds())
     assert asked == [8_000, 4_000, 2_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]
+
+
+@pytest.mark.parametrize(
+    ("end", "published"), [(None, False), ("result", True), ("error", False), ("cancelled", False)]
+)
+def test_what_a_commit_that_is_over_held_is_published_at_once(end: str | None, published: bool) -> None:
+    """Not only when the shard looks at it next, up to a quarter of a second later."""
+
+    async def is_published() -> bool:
+        fetcher: Any = SimpleNamespace()
+        config = Config(kafka=_NOBODY)
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner.recovering = False
+        assert runner.published
+        commit = runner.checkpoint._committing = asyncio.get_running_loop().create_future()
+        if end == "result":
+            commit.set_result(None)
+        elif end == "error":
+            commit.set_exception(WorkError("the broker has refused it"))
+        elif end == "cancelled":
+            commit.cancel()
+        return runner.published
+
+    assert asyncio.run(is_published()) is published

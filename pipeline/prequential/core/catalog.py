@@ -527,7 +527,16 @@ class Catalog:
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, for the sequences of a plan."""
         s = self.registry.streams
-        return Positives(plan.owner, s.positive_code, s.classes, s.class_count, self.registry.classes.meaning)
+        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
+        # Copies: loops would be compiled for columns of records, and again for those of a single record.
+        return Positives(plan.owner, *map(np.ascontiguousarray, columns))
+
+    def positives_of(self, stream: Stream) -> Positives:
+        """The same for one stream, of which every sequence is number 0."""
+        s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
+        first, count = int(s.classes[code]), int(s.class_count[code])
+        meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
+        return Positives(nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning)
 
     def subjects_of(self, stream: Stream) -> Iterator[Subject]:
         """What is evaluated of a stream, in the order of its messages."""

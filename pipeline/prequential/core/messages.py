@@ -205,7 +205,7 @@ class Reporter:
             cells = cells_of(own, sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
-                positive = positive_of(self._catalog.positives(plan), sequence, matrix.labels)
+                positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
                 factor = own.parameter if own.kind == FADING else None
                 pairs = pairs_of(own, sequence) if plan.paired else []
                 found = details_of(names, cells, own.capacity, factor, pairs, positive, stream.class_names)
@@ -369,10 +369,9 @@ class Reporter:
             measure_numbers(given, sums is not None, periods.spread_of(self.periods, period), values, reasons)
         else:
             cells = periods.cells_of(self.periods, period, plan.capacity)
-            positives = catalog.positives(plan)._replace(owner=np.array([stream.code], dtype=np.int32))
             measure_cells(
-                cells, new_classes(plan.capacity), positives, 0, False, given, sums is not None, values,
-                reasons,
+                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False, given,
+                sums is not None, values, reasons,
             )  # fmt: skip
         of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (

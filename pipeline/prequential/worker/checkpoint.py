@@ -100,8 +100,15 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         shard = self._shard
-        committed = self._committing is None or self._committing.done()
-        return committed and not (shard.cuts or shard.outputs or shard.letters)
+        return self._is_committed and not (shard.cuts or shard.outputs or shard.letters)
+
+    @property
+    def _is_committed(self) -> bool:
+        """Whether no commit is under way, and none has failed."""
+        under_way = self._committing
+        if under_way is None:
+            return True
+        return under_way.done() and not under_way.cancelled() and under_way.exception() is None
 
     def resume(self, known: Known) -> None:
         """Go on from what a former holder of the shard has committed."""
