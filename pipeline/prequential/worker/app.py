@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Coroutine
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME
@@ -24,6 +24,7 @@ from prequential.worker.exporter import Exporter
 from prequential.worker.exposition import CONTENT_TYPE
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.findings import LOOK_SECONDS, Findings
+from prequential.worker.heap import give_back
 from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.process import (
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at the cluster: are the input topics the same, do all clients reach it.
 _WATCH_SECONDS = 30.0
+
+#: Seconds between two times that freed memory is given back.
+_GIVE_BACK_SECONDS = 30.0
 
 
 class Worker(Served):
@@ -204,19 +208,18 @@ class Worker(Served):
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(has_crashed(self.app))
-        watching = asyncio.ensure_future(self._watch_cluster())
-        watching.add_done_callback(lambda done: self._on_done("the cluster", done))
-        judging = asyncio.ensure_future(self._look_for_findings())
-        judging.add_done_callback(lambda done: self._on_done("findings", done))
-        telling = asyncio.ensure_future(tell())
-        telling.add_done_callback(lambda done: self._on_done("dead letters", done))
+        beside = [
+            self._beside("the cluster", self._watch_cluster()),
+            self._beside("findings", self._look_for_findings()),
+            self._beside("dead letters", tell()),
+            self._beside("free memory", _give_memory_back()),
+        ]
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
         self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 4
-        watching.cancel()
-        judging.cancel()
-        telling.cancel()
+        for task in beside:
+            task.cancel()
         failed = await self._close_shards()
         say(rejected.rest())
         await self.app.stop()
@@ -224,6 +227,12 @@ class Worker(Served):
         if failed is not None:
             die(*failed)
         return 0
+
+    def _beside(self, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that goes on beside the shards, and whose error ends the process."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda done: self._on_done(what, done))
+        return task
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
         """Close all shards, and open no more; one that fails keeps none from its last outputs and snapshot.
@@ -324,6 +333,12 @@ class Worker(Served):
         running = [not runner.recovering for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
         return ready, ("".join(lines) or "no shards\n") + self._findings.text()
+
+
+async def _give_memory_back() -> None:
+    while True:
+        await asyncio.sleep(_GIVE_BACK_SECONDS)
+        await asyncio.to_thread(give_back)
 
 
 def _create_own(kafka: KafkaConfig) -> None:
