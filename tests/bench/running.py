@@ -163,11 +163,17 @@ class Running:
             self.longest[self._phase] = max(self.longest.get(self._phase, 0.0), time.monotonic() - began)
             time.sleep(_PROBE_SECONDS)
 
-    def outcomes(self) -> dict[tuple[str, str, str], int]:
-        """By stream, model and stage, as the worker says; nothing if it doesn't answer."""
+    def outcomes(self) -> tuple[dict[tuple[str, str, str], int], dict[tuple[str, str], int]]:
+        """By stream, model and stage, as the worker says; and late predictions by stream and model.
+
+        Nothing if it doesn't answer.
+        """
         text = next(filter(None, (self.scrape() for _ in range(_ATTEMPTS))), "")
-        found = _OUTCOMES.finditer(text)
-        return {(match[1], match[2], match[3]): int(float(match[4])) for match in found}
+        outcomes, late = _OUTCOMES.finditer(text), _LATE.finditer(text)
+        return (
+            {(match[1], match[2], match[3]): int(float(match[4])) for match in outcomes},
+            {(match[1], match[2]): int(float(match[3])) for match in late},
+        )
 
     def drain(self, seconds: float) -> None:
         """Let no more instances come, and wait until the last labels have come, and all is taken."""
@@ -182,6 +188,10 @@ class Running:
 
 _OUTCOMES = re.compile(
     r'^prequential_outcomes_total\{stream="([^"]*)",partition="\d+",model="([^"]*)",stage="([^"]*)"\} (\S+)$',
+    re.MULTILINE,
+)
+_LATE = re.compile(
+    r'^prequential_late_predictions_total\{stream="([^"]*)",partition="\d+",model="([^"]*)"\} (\S+)$',
     re.MULTILINE,
 )
 

@@ -58,14 +58,19 @@ def test_the_last_percent_counts() -> None:
     assert kept(run) == [True, True, False]
 
 
-@pytest.mark.parametrize(("less", "expected"), [(0, True), (1, False)])
-def test_a_label_without_its_outcome_is_a_loss(less: int, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("less", "late", "expected"), [(0, 0, True), (1, 0, False), (1, 1, True), (0, 1, False)]
+)
+def test_a_label_without_its_outcome_is_a_loss(less: int, late: int, expected: bool) -> None:
+    """Unless its prediction came to Kafka after it, and was counted as late."""
     outcomes = {
         (name_of(stream), f"m-{model}", stage): 7 for stream in (0, 2) for model in (0, 1) for stage in
         ("initial", "final")
     }  # fmt: skip
-    outcomes[name_of(2), "m-1", "final"] -= less
-    run: Any = SimpleNamespace(drain=lambda seconds: None, outcomes=lambda: outcomes)
+    for stage in ("initial", "final"):
+        outcomes[name_of(2), "m-1", stage] -= less
+    found = outcomes, {(name_of(2), "m-1"): late, (name_of(2), "persistent"): 5}
+    run: Any = SimpleNamespace(drain=lambda seconds: None, outcomes=lambda: found)
     feeder: Any = SimpleNamespace(labelled=[7, 0, 7], load=Load(3, 2))
     assert soak.complete(run, feeder).kept is expected
 
