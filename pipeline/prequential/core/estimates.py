@@ -74,15 +74,17 @@ class Estimates:
             first = subjects.first[own].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             places.update((row, (start + i * stages, len(sequences))) for i, row in enumerate(own))
+            positives = catalog.positives(plan)
             for chance in _chances(plan.config):
                 for one in plan.estimators:
-                    tasks.append((plan, one, sequences, chance, slice(start, start + len(sequences))))
+                    span = slice(start, start + len(sequences))
+                    tasks.append((plan, positives, one, sequences, chance, span))
                     start += len(sequences)
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
-        for plan, one, sequences, chance, span in tasks:
+        for plan, positives, one, sequences, chance, span in tasks:
             own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
             ranked = "auc" in plan.config.measures
-            measured(one, sequences, catalog.positives(plan), chance, ranked=ranked, into=own_rows)
+            measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
             whole[span] = one.kind != FADING
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)

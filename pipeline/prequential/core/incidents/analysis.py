@@ -108,7 +108,7 @@ def _own(view: View, segment: str | None) -> Blocks:
     if segment is None or segment not in view.names.segments:
         return blocks
     column = column_of_segment(view.classes, 0) + PER_SEGMENT * view.names.segments.index(segment)
-    n, loss = blocks.cells[:, column], blocks.cells[:, column + 1]
+    n, loss = blocks.cells[:, column], np.ascontiguousarray(blocks.cells[:, column + 1])
     return blocks._replace(
         n=n.astype(np.int64), loss=loss, squares=loss, products=np.full(len(n), math.nan),
         lag=blocks.lag * n / blocks.n,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
 from prequential.core.incidents.history import Blocks
 from prequential.core.incidents.levels import phase, variance, widening
 from prequential.core.kernel import Floats, Ints, inner, kernel
@@ -54,7 +53,7 @@ class Change(NamedTuple):
 
 
 def find(
-    blocks: Blocks, binary: bool, now: Now, first: int = 0, until: int | None = None
+    blocks: Blocks, binary: bool, now: Now, first: int = 0, until: int = _NEVER
 ) -> Change | None:
     """The most likely change of the mean loss within the blocks from `first` on; None: they have too little.
 
@@ -64,14 +63,12 @@ def find(
     blocks around the split, the change lies where the sum of their losses says: x outcomes of the level
     before and the others of the level behind make it up.
     """
-    last = len(blocks.n)
-    n, loss, squares = blocks.n, np.ascontiguousarray(blocks.loss), np.ascontiguousarray(blocks.squares)
-    entries = int(n[first:].sum())
+    last, entries = len(blocks.n), int(blocks.n[first:].sum())
     if entries < LEAST_BEFORE + LEAST_AFTER:
         return None
     at, best = best_split(
-        n, loss, squares, blocks.number, first, _NEVER if until is None else until, entries,
-        math.fsum(loss[first:]), math.fsum(squares[first:]), binary,
+        blocks.n, blocks.loss, blocks.squares, blocks.number, first, until, entries,
+        math.fsum(blocks.loss[first:]), math.fsum(blocks.squares[first:]), binary,
     )  # fmt: skip
     if not at:
         return None
