@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,15 +25,21 @@ from prequential.core.incidents.levels import Level, Phase, level_of, phase, sev
 _LEAST_SINCE = 100
 
 
-class View(NamedTuple):
+@dataclass(frozen=True)
+class View:
     """What is known of a model."""
 
     blocks: Blocks
-    predictions: Blocks
+    read_predictions: Callable[[], Blocks]
     binary: bool
     classes: int
     names: Names
     now: Now
+
+    @cached_property
+    def predictions(self) -> Blocks:
+        """The model's predictions, which only a clear change is asked about."""
+        return self.read_predictions()
 
 
 class Found(NamedTuple):

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from prequential.core.incidents.history import Blocks
-from prequential.core.incidents.levels import phase, variance, widening
+from prequential.core.incidents.levels import count, phase, total, variance, widening
 from prequential.core.kernel import Floats, Ints, inner, kernel
 from prequential.core.mathematics import log
 
@@ -63,12 +63,12 @@ def find(
     blocks around the split, the change lies where the sum of their losses says: x outcomes of the level
     before and the others of the level behind make it up.
     """
-    last, entries = len(blocks.n), int(blocks.n[first:].sum())
+    last, entries = len(blocks.n), count(blocks.n[first:])
     if entries < LEAST_BEFORE + LEAST_AFTER:
         return None
     at, best = best_split(
         blocks.n, blocks.loss, blocks.squares, blocks.number, first, until, entries,
-        math.fsum(blocks.loss[first:]), math.fsum(blocks.squares[first:]), binary,
+        total(blocks.loss[first:]), total(blocks.squares[first:]), binary,
     )  # fmt: skip
     if not at:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -414,7 +415,7 @@ class Incidents:
                 segments[slot - 1] = self._catalog.subjects[row].segment or ""  # type: ignore[union-attr]
         versions = [stream.version_name(code) if code else "" for code in own.versions[owner].tolist()]
         return View(
-            read(own.outcomes, owner), read(own.predictions, int(own.owners.model[owner])),
+            read(own.outcomes, owner), partial(read, own.predictions, int(own.owners.model[owner])),
             int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
         )  # fmt: skip
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core import intervals
 from prequential.core.incidents.history import Blocks
-from prequential.core.kernel import Floats
+from prequential.core.kernel import Floats, Ints
 
 #: Standard normal quantile of a two-sided interval of 95 %.
 _Z = 1.959963984540054
@@ -17,7 +19,8 @@ _Z = 1.959963984540054
 MOST_SEVERE = 10.0
 
 
-class Phase(NamedTuple):
+@dataclass(frozen=True)
+class Phase:
     """Sums over consecutive blocks."""
 
     n: int
@@ -26,11 +29,19 @@ class Phase(NamedTuple):
     products: float  # NaN: not known
     persistent: int
     majority: int
-    cells: Floats  # by column
+    rows: Any  # the blocks' cells
 
     @property
     def mean(self) -> float:
         return self.loss / self.n if self.n else 0.0
+
+    @cached_property
+    def cells(self) -> Floats:
+        """Sums by column, from the first row on: numpy's own order depends on the processor."""
+        if not len(self.rows):
+            return np.zeros(self.rows.shape[1])
+        found: Floats = np.cumsum(self.rows, axis=0)[-1]
+        return found
 
 
 class Level(NamedTuple):
@@ -55,20 +66,22 @@ class Level(NamedTuple):
 
 def phase(blocks: Blocks, first: int, last: int) -> Phase:
     """Sums over the blocks from `first` up to `last`, one after the other."""
+    own = slice(first, last)
     return Phase(
-        int(blocks.n[first:last].sum()), math.fsum(blocks.loss[first:last]),
-        math.fsum(blocks.squares[first:last]), math.fsum(blocks.products[first:last]),
-        int(blocks.persistent[first:last].sum()), int(blocks.majority[first:last].sum()),
-        _columns(blocks.cells[first:last]),
+        count(blocks.n[own]), total(blocks.loss[own]), total(blocks.squares[own]),
+        total(blocks.products[own]), count(blocks.persistent[own]), count(blocks.majority[own]),
+        blocks.cells[own],
     )  # fmt: skip
 
 
-def _columns(cells: Any) -> Floats:
-    """Sums of columns, from the first row on: numpy's own order depends on the processor."""
-    if not len(cells):
-        return np.zeros(cells.shape[1])
-    found: Floats = np.cumsum(cells, axis=0)[-1]
-    return found
+def count(column: Ints) -> int:
+    """The sum of few whole numbers: as Python's own, for numpy takes longer to begin."""
+    return sum(column.tolist())
+
+
+def total(column: Floats) -> float:
+    """The sum to the last bit, in whatever order."""
+    return math.fsum(column.tolist())
 
 
 def level_of(of: Phase, binary: bool) -> Level:
