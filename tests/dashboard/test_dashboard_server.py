@@ -60,6 +60,20 @@ def test_what_is_wrong_is_a_sentence(site: tuple[str, Board], path: str, status:
     assert (answer.status, json.loads(body)) == (status, {"error": said})
 
 
+def test_an_error_of_ours_is_answered_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("of no page")
+
+    with served(a_drift()) as (address, board):
+        monkeypatch.setattr(board, "answer", fails)
+        answer, body = ask(address, "/api/overview")
+    assert (answer.status, json.loads(body)) == (500, {"error": "it can't be answered: the log says why"})
+    assert [one.getMessage() for one in caplog.records] == ["answering /api/overview"]
+    assert "of no page" in caplog.text
+
+
 def test_it_only_reads(site: tuple[str, Board]) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         assert ask(site[0], "/api/overview", method)[0].status == 501

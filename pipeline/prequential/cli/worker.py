@@ -81,8 +81,13 @@ def quiet_collector() -> None:
 
 
 def address(text: str) -> HttpConfig:
-    """The address that --http says."""
+    """The address that --http says.
+
+    >>> address("[::1]:9464").host, address("127.0.0.1:0").port
+    ('::1', 0)
+    """
     host, _, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not host or not port.isdigit() or int(port) > 65_535:
         raise UsageError(f"--http is {text!r}: expected HOST:PORT, e.g. 127.0.0.1:9464")
     return HttpConfig(host, int(port))

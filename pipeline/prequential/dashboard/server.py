@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
+import logging
 import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib import resources
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
@@ -18,7 +18,10 @@ from prequential.compression import compressed
 from prequential.config import HttpConfig
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
+from prequential.http_server import ThreadedServer, address
 from prequential.topics.errors import WorkError
+
+log = logging.getLogger(__name__)
 
 #: What a page may load: what this server serves.
 POLICY = (
@@ -77,8 +80,8 @@ class Server:
             "loopback": _is_loopback(host),
         })  # fmt: skip
         try:
-            self._server = (_SixThreads if ":" in host else _Threads)((host, port), handler)
-        except (OSError, OverflowError) as error:
+            self._server = ThreadedServer(host, port, handler)
+        except (OSError, OverflowError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise WorkError(
                 f"can't serve HTTP at {host}:{port}: {reason}; --port takes another port, 0 a free one"
@@ -90,26 +93,12 @@ class Server:
     def address(self) -> str:
         """Where the page is."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
-        return f"{self._access.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
+        return f"{address(self._access.scheme, host, self.port)}/"
 
     def stop(self) -> None:
         """Stop serving; pages that listen are left alone."""
         self._server.shutdown()
         self._server.server_close()
-
-
-class _Threads(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that is closed in the middle of an answer is no news."""
-
-
-class _SixThreads(_Threads):
-    """At an address of IPv6."""
-
-    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -159,7 +148,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _api(self, view: str, params: dict[str, str]) -> None:
         if view != "events" or self.command == "HEAD":
-            self._send_json(200, self.board.answer(view, params))
+            try:
+                answer = self.board.answer(view, params)
+            except (BadRequest, Absent):
+                raise
+            except Exception:
+                log.exception("answering %s", self.path)
+                self._fail(500, "it can't be answered: the log says why")
+                return
+            self._send_json(200, answer)
             return
         view = params.pop("view", "")
         self.board.answer(view, params)  # complains before the first event

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from prequential.access import Access
 from prequential.compression import compressed
 from prequential.config import HttpConfig
+from prequential.http_server import ThreadedServer, address
 from prequential.topics.errors import WorkError
 
 log = logging.getLogger(__name__)
@@ -39,13 +40,6 @@ def _answered(path: str, answer: Callable[[], Answer]) -> Answer:
     except Exception:
         log.exception("answering %s", path)
         return 500, TEXT, b"it can't be answered: the log says why\n"
-
-
-class _Threads(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or doesn't speak TLS where that is asked for, is no news."""
 
 
 class Endpoint:
@@ -93,7 +87,7 @@ class Endpoint:
                 pass  # a scrape every few seconds is no news
 
         try:
-            self._server = _Threads((config.host, port), Handler)
+            self._server = ThreadedServer(config.host, port, Handler)
         except (OSError, UnicodeError) as error:  # the second: a host that can't be a name
             reason = getattr(error, "strerror", None) or error
             raise WorkError(
@@ -101,7 +95,7 @@ class Endpoint:
                 "`http.port` (or --http HOST:PORT) takes another port, 0 a free one"
             ) from error
         self.host, self.port = config.host, int(self._server.server_address[1])
-        self.address = f"{access.scheme}://{self.host}:{self.port}"
+        self.address = address(access.scheme, self.host, self.port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
