@@ -13,7 +13,7 @@ from prequential.broker import pick_port
 from prequential.topics.clients import KafkaConfig
 
 from tests.brokers import JavaBroker
-from tests.kafka_jars import KAFKA, Unavailable, java_program, kafka_jars
+from tests.kafka_jars import KAFKA, java_program, kafka_jars
 from tests.proxy import Proxy
 
 #: Properties of a node of several, beyond `tests.brokers.SINGLE_NODE`: everything is there three times, and a
@@ -99,6 +99,3 @@ class Cluster:
         for node in self.nodes:
             node.kill()
             node.stop()
-
-
-__all__ = ["Cluster", "Unavailable"]

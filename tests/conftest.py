@@ -27,7 +27,7 @@ from prequential.topics.specs import topic_specs  # noqa: E402
 
 from tests import browser  # noqa: E402
 from tests.brokers import Broker, launch, used  # noqa: E402
-from tests.kafka_jars import Unavailable  # noqa: E402
+from tests.skipping import or_skip  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -57,10 +57,8 @@ def embedded() -> Iterator[Broker]:
 
 
 def _launched(kind: str) -> Iterator[Broker]:
-    try:
+    with or_skip():
         broker = launch(kind)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with broker:
         yield broker
 

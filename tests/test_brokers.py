@@ -32,6 +32,7 @@ from prequential.topics.errors import UsageError, WorkError
 from tests import brokers, kafka_jars
 from tests.brokers import Broker, EmbeddedTestBroker, launch, used
 from tests.kafka_jars import KAFKA, Unavailable
+from tests.skipping import or_skip
 
 ROOT = Path(__file__).parent.parent
 
@@ -296,10 +297,8 @@ def test_command_fails_when_the_broker_ends_by_itself(monkeypatch: pytest.Monkey
 @pytest.mark.kafka
 @pytest.mark.parametrize("kind", ["docker", "java"])
 def test_apache_kafka_keeps_its_data_over_a_restart(kind: str) -> None:
-    try:
+    with or_skip():
         broker = launch(kind, {"message.max.bytes": "2000000"})
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with broker:
         kafka, address = broker.config(), broker.bootstrap_servers
         node = ConfigResource(ConfigResource.Type.BROKER, "1")

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.topics.partitioning import murmur2, partition_of
 
-from tests.kafka_jars import Unavailable, java_program, kafka_jars
+from tests.kafka_jars import java_program, kafka_jars
+from tests.skipping import or_skip
 
 #: Names of every length modulo four, in one to four bytes a character, short and as long as may be.
 STREAMS = ["", "a", "ab", "abc", "é", "日本", "🦔", "elec2", "eu.fraud/v2", *(f"s-{i}" for i in range(300))]
@@ -60,10 +61,8 @@ def test_a_stream_belongs_where_fausts_producer_puts_it(stream: str, partitions:
 
 @pytest.mark.slow
 def test_a_stream_belongs_where_javas_producer_puts_it(tmp_path: Path) -> None:
-    try:
+    with or_skip():
         java, jars = java_program(), kafka_jars()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     source = tmp_path / "Partitions.java"
     source.write_text(JAVA, encoding="utf-8")
     asked = [(partitions, stream) for partitions in PARTITIONS for stream in STREAMS]

@@ -19,7 +19,7 @@ from processes import WorkerProcess, await_published, await_ready, eventually, w
 from workload import Sender, records
 
 from tests.brokers import JavaBroker, launch
-from tests.kafka_jars import Unavailable
+from tests.skipping import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -33,10 +33,8 @@ WAITING = "waiting for the broker"
 @pytest.fixture(scope="module")
 def broker() -> Iterator[JavaBroker]:
     """A broker of our own, since it is struck."""
-    try:
+    with or_skip():
         launched = launch("java")
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     assert isinstance(launched, JavaBroker)
     with launched:
         yield launched

@@ -13,7 +13,7 @@ from processes import outputs, read_topic
 from schedule import ROUND, plan
 
 from tests.brokers import launch
-from tests.kafka_jars import Unavailable
+from tests.skipping import or_skip
 
 #: What the run follows from, and for how long it strikes; `make chaos` does it for longer.
 SEED, MINUTES = 7, 2.0
@@ -29,10 +29,8 @@ def test_the_plan_has_every_kind_of_strike_twice() -> None:
 @pytest.mark.slow
 def test_chaos(tmp_path: Path) -> None:
     """Its own broker: others would notice the restarts."""
-    try:
+    with or_skip():
         broker = launch("kafka")
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with broker:
         kafka = chaos(broker, tmp_path, SEED, MINUTES, print)
 

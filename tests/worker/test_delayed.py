@@ -21,8 +21,9 @@ from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import eventually, read_topic
 
-from tests.cluster import Cluster, Unavailable
+from tests.cluster import Cluster
 from tests.proxy import END_TXN, Held, Proxy
+from tests.skipping import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,10 +33,8 @@ _ATTEMPT = 1.5
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Cluster]:
-    try:
+    with or_skip():
         cluster = Cluster(1)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with cluster:
         yield cluster
 

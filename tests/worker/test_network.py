@@ -9,7 +9,8 @@ import pytest
 from network import ROUND, network_chaos, plan
 from processes import outputs
 
-from tests.cluster import Cluster, Unavailable
+from tests.cluster import Cluster
+from tests.skipping import or_skip
 
 #: What the run follows from, and for how long it strikes; `make chaos ARGS="--network"` does it for longer.
 SEED, MINUTES = 3, 0.7
@@ -24,10 +25,8 @@ def test_the_plan_has_every_kind_of_strike() -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_network_chaos(tmp_path: Path) -> None:
-    try:
+    with or_skip():
         cluster = Cluster(3)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with cluster:
         kafka = network_chaos(cluster, tmp_path, SEED, MINUTES, print)
 

@@ -12,7 +12,7 @@ from processes import WorkerProcess, await_published, await_ready, outputs, repe
 from workload import Sender, records
 
 from tests.brokers import JavaBroker, launch
-from tests.kafka_jars import Unavailable
+from tests.skipping import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -21,10 +21,8 @@ OUTAGE_SECONDS = 30.0
 
 
 def test_a_broker_that_is_away_for_30_seconds(tmp_path: Path) -> None:
-    try:
+    with or_skip():
         broker = launch("java")
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     assert isinstance(broker, JavaBroker)
     with broker:
         cluster = fresh_cluster(broker, 4)

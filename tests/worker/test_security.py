@@ -41,7 +41,7 @@ from processes import (
 from workload import Sender, records
 
 from tests.brokers import Broker, launch
-from tests.kafka_jars import Unavailable
+from tests.skipping import or_skip
 
 pytestmark = pytest.mark.kafka
 
@@ -92,7 +92,7 @@ def guarded(pki: Path) -> Iterator[Broker]:
     """A broker that wants TLS and SASL, and lets users do only what they may."""
     listener = "listener.name.client"
     users = {"admin": SECRET, "alice": SECRET}
-    try:
+    with or_skip():
         broker = launch(
             "kafka",
             {
@@ -110,8 +110,6 @@ def guarded(pki: Path) -> Iterator[Broker]:
                 "super.users": "User:admin;User:ANONYMOUS;User:scram;User:oauth",
             },
         )
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     with broker:
         yield broker
 
