@@ -126,3 +126,61 @@ def test_what_a_commit_that_is_over_held_is_published_at_once(end: str | None, p
         return runner.published
 
     assert asyncio.run(is_published()) is published
+
+
+@pytest.mark.parametrize(
+    ("backlog", "journal", "expected"),
+    [
+        (True, False, 0.03),  # what a topic that was read to its end held back goes on when grace is over
+        (False, False, 0.05),
+        (True, True, 0.05),  # the journal says what is next, not the clock
+    ],
+)
+def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
+    backlog: bool, journal: bool, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def next_look() -> float:
+        fetcher: Any = SimpleNamespace()
+        config = Config(kafka=_NOBODY, worker=WorkerConfig(grace=100))
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner.checkpoint._backlog = backlog
+        if journal:
+            runner._journal.append((1, 1, 1))
+        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)
+        assert runner._next_look == 0.05  # nothing has come
+        runner._arrivals += [(49.93, 7), (49.95, 8)]
+        return runner._next_look
+
+    assert asyncio.run(next_look()) == pytest.approx(expected)
+
+
+def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the pause before the next round nor for a look at the clock."""
+
+    async def commits() -> None:
+        fetcher: Any = SimpleNamespace()
+        runner = ShardRunner(
+            Config(kafka=_NOBODY), 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None
+        )
+        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)  # no pause is ever over
+        runner._round_at, runner.recovering, runner._begun = 50.0, False, True
+        checkpoint, begun = runner.checkpoint, []
+        checkpoint._backlog, over = True, asyncio.get_running_loop().create_future()
+
+        async def commit(*, with_snapshot: bool) -> None:
+            begun.append(runner.shard.cuts.copy())
+            runner.shard.cuts.clear()
+            await over
+
+        monkeypatch.setattr(checkpoint, "commit", commit)
+        runner.shard.cuts.append((1, 1, 1))
+        stepping = asyncio.ensure_future(runner._step())
+        await asyncio.sleep(0.01)
+        runner.shard.cuts.append((2, 2, 2))
+        checkpoint._backlog = True
+        over.set_result(None)
+        await asyncio.sleep(0.01)
+        stepping.cancel()
+        assert begun == [[(1, 1, 1)], [(2, 2, 2)]]
+
+    asyncio.run(commits())

@@ -94,6 +94,8 @@ class Checkpoint:
         self._changed = False  # processed anything since the last snapshot
         self.broken = False  # the shard is in the middle of a round that failed: nothing of it may get out
         self._ending = False  # whoever ends it commits what is left: nobody else begins
+        #: Called when a commit is over, so that the next one need not wait for a look at the clock.
+        self.on_committed: Callable[[], None] = lambda: None
         self._entering = asyncio.Lock()  # an entry's number is taken once it is committed
 
     @property
@@ -147,6 +149,12 @@ class Checkpoint:
             self._uncommitted = 0
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
+            self._committing.add_done_callback(lambda _: self.on_committed())
+
+    @property
+    def ends_backlog(self) -> bool:
+        """Whether what is left of a backlog is to be published as soon as it is processed."""
+        return self._backlog
 
     @property
     def next_at(self) -> float:

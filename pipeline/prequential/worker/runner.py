@@ -56,6 +56,9 @@ _HOLD, _RESUME = 200_000, 50_000
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
+#: The shortest wait for the clock.
+_LEAST_SECONDS = 0.001
+
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
 
@@ -119,6 +122,7 @@ class ShardRunner:
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
             self._publisher, lambda *call: self._in_thread(*call),
         )  # fmt: skip
+        self.checkpoint.on_committed = self._wake.set
 
     @property
     def published(self) -> bool:
@@ -276,6 +280,7 @@ class ShardRunner:
     async def _step(self) -> None:
         """One round: process what is in turn, publish when it is time."""
         while self._fed < _FULL_ROUND and (pause := self._next_round - monotonic()) > 0:
+            self._commit_if_due()  # of a backlog's end no later than that
             await self._woken(pause)
         self._fed = 0
         if self.checkpoint.many_outputs:
@@ -295,10 +300,21 @@ class ShardRunner:
             self._resume_fetching()
             self._round_at = monotonic()
             await asyncio.sleep(0)
+        self._commit_if_due()
+        if not processed:
+            await self._woken(self._next_look)
+
+    def _commit_if_due(self) -> None:
         if not self.recovering and self._caution is None:
             self.checkpoint.begin_if_due()
-        if not processed:
-            await self._woken(_TICK_SECONDS)
+
+    @property
+    def _next_look(self) -> float:
+        """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
+        if not (self.checkpoint.ends_backlog and self._arrivals) or self._journal or self._caution:
+            return _TICK_SECONDS
+        rest = self._arrivals[0][0] + self._config.worker.grace / 1000 - monotonic()
+        return min(_TICK_SECONDS, max(_LEAST_SECONDS, rest))
 
     @property
     def _next_round(self) -> float:
