@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.config import Config, StreamConfig, WorkerConfig
 from prequential.core.merge import Batch
 from prequential.core.shard import Shard
@@ -48,30 +49,13 @@ class Killed(BaseException):
     """The process ends here, and leaves no word."""
 
 
-class Said:
-    """A record of an input topic."""
-
-    def __init__(self, offset: int, time: int, value: bytes) -> None:
-        self._offset, self._time, self._value = offset, time, value
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 2, self._time
-
-    def key(self) -> None: ...
-
-    def value(self) -> bytes:
-        return self._value
-
-
-def said() -> list[list[Said]]:
+def said() -> list[list[Message]]:
     """What stands in the three input topics."""
-    topics: list[list[Said]] = [[], [], []]
+    topics: list[list[Message]] = [[], [], []]
     for record in generate(instances=80, models=2, streams=2, seed=3):
-        rows = topics[INPUTS.index(record.kind)]
-        rows.append(Said(len(rows), record.ts, record.value))
+        kind = INPUTS.index(record.kind)
+        about: dict[str, Any] = {"value": record.value, "timestamp": (TIMESTAMP_LOG_APPEND_TIME, record.ts)}
+        topics[kind].append(Message(topic=record.kind, partition=0, offset=len(topics[kind]), **about))
     return topics
 
 
@@ -152,7 +136,7 @@ class FakeFetcher:
 
 
 async def live(
-    life: Life, topics: list[list[Said]], rng: random.Random, *, stops: bool = False
+    life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False
 ) -> bool:
     """Whether it lived until everything was published (or `stops` in the middle), with a last snapshot."""
     fetcher = FakeFetcher()
@@ -184,7 +168,7 @@ async def live(
                 # is another one in each life.
                 end = stop if stop == len(rows) or rng.random() < 0.5 else None
                 if start < stop or runner._ends[kind] is None:
-                    runner.feed(Fetched(kind, 0, rows[start:stop], end))  # type: ignore[arg-type]
+                    runner.feed(Fetched(kind, 0, rows[start:stop], end))
                 fetcher.position[kind] = stop
         await asyncio.sleep(0)
         if runner.shard.merge.cut == totals and runner.published:
@@ -204,7 +188,7 @@ async def live(
     return True
 
 
-def replayed(log: Log, topics: list[list[Said]]) -> list[bytes]:
+def replayed(log: Log, topics: list[list[Message]]) -> list[bytes]:
     """All outputs, from the inputs along the whole journal."""
     shard = Shard(CONFIG)
     found = standing(decode_entry(record.value) for record in log.topics[JOURNAL])
@@ -245,7 +229,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
     return run
 
 
-def assert_whole_and_once(log: Log, topics: list[list[Said]]) -> None:
+def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
     found = Counter(published(log))
     assert found == Counter(replayed(log, topics))
     assert max(found.values()) == 1

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from operator import methodcaller
+from operator import itemgetter, methodcaller
 
 import numpy as np
 from confluent_kafka import Message
@@ -26,9 +26,9 @@ def to_batch(kind: int, messages: list[Message], parser: Parser) -> Batch:
     first, last = messages[0].offset(), messages[-1].offset()
     offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) > len(messages):  # compaction or transactions have left gaps
-        offsets = [message.offset() for message in messages]
-    times = np.fromiter([message.timestamp()[1] for message in messages], np.int64, len(messages))
-    values = [message.value() for message in messages]
+        offsets = list(map(Message.offset, messages))
+    times = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, len(messages))
+    values = list(map(Message.value, messages))
     batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
     if times.max() > MAX_TS or times.min() < -MAX_TS:
         for place, time in enumerate(times.tolist()):
