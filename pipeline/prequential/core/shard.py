@@ -120,8 +120,10 @@ class Shard:
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
         self._subjects = 1
-        #: By stream: whether records have come since its last tick.
+        #: By stream: whether records have come since its last tick; and whether any stream has periods, so that
+        #: this matters: all count as touched before.
         self._touched = np.zeros(0, dtype=np.bool_)
+        self._periodic = False
         every = {s.emit_every for s in (config.defaults, *config.streams.values())}
         #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
@@ -263,7 +265,8 @@ class Shard:
         That is all of them, or those before one that has asked and would be taken.
         """
         rows, limits, used = encoded.rows, self.config.limits, self.logs.used
-        self._touched[rows.stream] = True
+        if self._periodic:
+            self._touched[rows.stream] = True
         row, count = 0, len(rows.kind)
         self.store = ensure(self.store, self.catalog, rows)
         while row < count or self.logs.used[OVERDUE]:
@@ -333,6 +336,7 @@ class Shard:
                     reporter.periods, row, config.period, config.period_final_at,
                     horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
                 )  # fmt: skip
+        self._periodic |= any(one.config.period is not None for one in catalog.streams[self._known :])
         self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
         more = max(0, self._known - len(self._touched))
         self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
@@ -473,8 +477,7 @@ class Shard:
         catalog, reporter = self.catalog, self.reporter
         subjects = catalog.columns.subjects
         changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
-        with_periods = self._with_periods()
-        if not len(changed) and not with_periods:
+        if not len(changed) and not self._periodic:
             return
         order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
         rows = [
@@ -485,7 +488,7 @@ class Shard:
         new = [row for row in rows if reporter.is_new(row)]
         found = reporter.metrics(new, covered=True, replaying=self.replaying)
         subjects.changed[rows] = 0
-        if with_periods:
+        if self._periodic:
             found = self._with_due_periods(found, passed)
         self.outputs += found
         self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
@@ -512,9 +515,6 @@ class Shard:
                     found += due
         assert name is None, "what has changed was touched"
         return found
-
-    def _with_periods(self) -> bool:
-        return any(stream.config.period is not None for stream in self.catalog.streams)
 
     # ---- what can't be used
 
