@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential import mapping
-from prequential.budget import parse_budget
+from prequential import configkeys, mapping
 from prequential.config import (
-    BASELINES,
-    COMPARE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
-    DETAILS,
-    KNOWN_MEASURES,
-    LOSSES,
-    MAX_CLASSES,
-    MORE_MEASURES,
     OF_TASK,
-    TASKS,
-    VERSIONS,
     Config,
     ConfigError,
     DetectorConfig,
@@ -33,52 +23,30 @@ from prequential.config import (
     Objective,
     StreamConfig,
     WorkerConfig,
-    duration,
 )
 from prequential.configingest import read_sources
+from prequential.configkeys import Parser
 from prequential.confignames import (
     canonical,
     detectors_of_task,
     objective_of,
     objective_untested,
     objective_without_value,
-    parse_estimator,
     parse_signal,
-    parse_stage,
     signal_of_other_task,
-    stage_key,
     stage_without_outcomes,
 )
 from prequential.core.detectors import DETECTORS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY
 from prequential.mapping import FORMATS, RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 
-#: Levels of tests: beyond them nothing would be sure, or ever be found.
-_LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
-
-_OF_A_PAIR = 2
-
-#: Fewest outcomes that can say what an error rate may be.
-_LEAST_REFERENCE = 100
-
-#: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
-_LONGEST = 1000 * 366 * 86_400_000
-
-#: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
-#: enough.
-_ALPHAS = 1e-6, 1e6
-
-#: Largest number in a configuration: no bound of a measure makes sense near it.
-_LARGEST = 1e15
+#: Periods within one horizon, at most: each has sums of its own.
+_MOST_PERIODS = 10_000
 
 #: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
 _DEEPEST = 5
-
-Parser = Callable[[Any], Any]
 
 
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
@@ -187,9 +155,9 @@ class _Reader:
             kafka=kafka,
             defaults=defaults,
             streams=streams,
-            limits=self._section(sections.get("limits"), "limits", Limits(), _positive_fields(Limits)),
+            limits=self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS),
             http=self._http(sections.get("http"), (defaults, *streams.values())),
-            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), _WORKER),
+            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), configkeys.WORKER),
             files={
                 name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
                 for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
@@ -198,7 +166,7 @@ class _Reader:
         )
 
     def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:
-        found: HttpConfig = self._section(node, "http", HttpConfig(), _HTTP)
+        found: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators"):
             known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
             for name in getattr(found, key) or ():
@@ -245,21 +213,22 @@ class _Reader:
         return found
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
-        children = self._mapping(node, "kafka", (*_KAFKA, "security", "schema_registry"))
+        children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
         values = {
-            key: self._value(child, f"kafka.{key}", _KAFKA[key])
+            key: self._value(child, f"kafka.{key}", configkeys.KAFKA[key])
             for key, child in children.items()
-            if key in _KAFKA
+            if key in configkeys.KAFKA
         }
         if "security" in children:
             settings = self._mapping(children["security"], "kafka.security", None)
             values["security"] = {
-                key: self._value(child, f"kafka.security.{key}", _setting) for key, child in settings.items()
+                key: self._value(child, f"kafka.security.{key}", configkeys.setting)
+                for key, child in settings.items()
             }
         if "schema_registry" in children:
             settings = self._mapping(children["schema_registry"], "kafka.schema_registry", None)
             values["schema_registry"] = {
-                key: self._value(child, f"kafka.schema_registry.{key}", _plain_setting)
+                key: self._value(child, f"kafka.schema_registry.{key}", configkeys.registry_setting)
                 for key, child in settings.items()
             }
         try:
@@ -268,7 +237,7 @@ class _Reader:
             raise ConfigError(f"{self._at(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**_STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
+        keys = {**configkeys.STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -283,12 +252,12 @@ class _Reader:
         if "emit" in children:
             emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
             for key, child in emit.items():
-                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", _EMIT[key])
+                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
             if "every" in emit:
                 changes["emit_every_given"] = True
         if "incidents" in children:
             changes["incidents"] = self._section(
-                children["incidents"], f"{where}.incidents", base.incidents, _INCIDENTS
+                children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS
             )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
@@ -372,14 +341,14 @@ class _Reader:
         return tuple(detectors)
 
     def _objective(self, node: yaml.Node, where: str) -> Objective | None:
-        children = self._mapping(node, where, (*_OBJECTIVE_MEASURES, *_OBJECTIVE))
+        children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
         if not children:
             return None
         values = {
-            key: self._value(child, f"{where}.{key}", _OBJECTIVE.get(key, _number(-_LARGEST)))
+            key: self._value(child, f"{where}.{key}", configkeys.OBJECTIVE.get(key, configkeys.bound))
             for key, child in children.items()
         }
-        settings = {key: values.pop(key) for key in _OBJECTIVE if key in values}
+        settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
         if not values and "reference" not in settings:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
@@ -389,7 +358,7 @@ class _Reader:
         children = self._mapping(node, where, None)
         names = {
             key: self._value(children[key], f"{where}.{key}", parser)
-            for key, parser in (("detector", _detector), ("signal", parse_signal))
+            for key, parser in (("detector", configkeys.detector), ("signal", parse_signal))
             if key in children
         }
         config = DetectorConfig(**names)
@@ -466,255 +435,3 @@ def _line(node: yaml.Node | None) -> int | None:
     if node is None:
         return 1
     return None if node.start_mark is None else node.start_mark.line + 1
-
-
-def _expected(value: object, what: str) -> ValueError:
-    return ValueError(f"{value!r}: expected {what}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise _expected(value, "a string")
-    return value
-
-
-def _prefix(value: Any) -> str:
-    return "" if value in (None, "") else _text(value)
-
-
-def _integer(least: int, most: int = 1 << 40) -> Parser:
-    def parse(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise _expected(value, f"an integer from {least} to {most}")
-        return value
-
-    return parse
-
-
-def _number(least: float) -> Parser:
-    def parse(value: Any) -> float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not least <= value <= _LARGEST:
-            raise _expected(value, f"a number from {least:g} to {_LARGEST:g}")
-        return float(value)
-
-    return parse
-
-
-def _alpha(value: Any) -> float:
-    least, most = _ALPHAS
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        raise _expected(value, f"a number from {least:g} to {most:g}")
-    return float(value)
-
-
-def _positive_share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise _expected(value, "a share above 0 and up to 1")
-    return float(value)
-
-
-def _budget(value: Any) -> str:
-    try:
-        return str(parse_budget(value))
-    except (TypeError, UsageError):
-        raise _expected(value, "false alarms per duration, e.g. 1 per 30d") from None
-
-
-def _change(value: Any) -> float:
-    change = _number(0)(value)
-    if not change:
-        raise _expected(value, "a rise above 0")
-    return change
-
-
-def _duration(value: Any) -> int:
-    milliseconds = duration(value)
-    if not 1 <= milliseconds <= _LONGEST:
-        raise _expected(value, "a duration above 0 and up to 1000 years")
-    return milliseconds
-
-
-def _optional(parser: Parser) -> Parser:
-    return lambda value: None if value is None else parser(value)
-
-
-def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
-    """A list of what `parser` makes, without two that `key` says are the same."""
-
-    def parse(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or not (value or empty):
-            raise _expected(value, "a list with at least one entry")
-        if len(set(map(str, value))) < len(value):
-            raise _expected(value, "a list without repeats")
-        found: dict[Any, Any] = {}
-        for entry in map(parser, value):
-            other = found.setdefault(key(entry), entry)
-            if other is not entry:
-                raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
-        return tuple(found.values())
-
-    return parse
-
-
-def _segment_keys(value: Any) -> tuple[str, ...]:
-    keys: tuple[str, ...] = _list_of(_text, empty=True)(value)
-    for key in keys:
-        for other in keys:
-            if key.startswith(f"{other}="):  # a segment's name is `key=value`
-                why = "expected keys that can be told apart"
-                raise ValueError(f"{key!r} looks like a value of {other!r}: {why}")
-    return keys
-
-
-def _task(value: Any) -> str:
-    if value not in TASKS:
-        raise _expected(value, " or ".join(TASKS))
-    return str(value)
-
-
-def _one_of(known: tuple[str, ...]) -> Parser:
-    def parse(value: Any) -> str:
-        # YAML 1.1 reads a plain `off` as false.
-        text = "off" if value is False and "off" in known else value
-        if text not in known:
-            raise _expected(value, f"{', '.join(known[:-1])} or {known[-1]}")
-        return str(text)
-
-    return parse
-
-
-def _stages(value: Any) -> str:
-    parts = value.split("/") if isinstance(value, str) else []
-    if len(set(parts)) != _OF_A_PAIR or len(parts) != _OF_A_PAIR:
-        raise _expected(value, "two stages such as initial/final")
-    return str(value)
-
-
-def _level(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not _LEAST_LEVEL <= value <= _MOST_LEVEL:
-        raise _expected(value, f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}")
-    return float(value)
-
-
-def _loss(value: Any) -> str:
-    if value not in LOSSES:
-        raise _expected(value, " or ".join(LOSSES))
-    return str(value)
-
-
-def _class(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int)):
-        return str(value)
-    raise _expected(value, "a class: a string, an integer or a boolean")
-
-
-def _measure(value: Any) -> str:
-    if value not in MEASURES:
-        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
-        raise ValueError(f"unknown measure {value!r}; known: {known}")
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _expected(value, "true or false")
-    return value
-
-
-def _baseline(value: Any) -> str:
-    if value not in BASELINES:
-        raise ValueError(f"unknown baseline {value!r}; known: {', '.join(BASELINES)}")
-    return str(value)
-
-
-def _detail(value: Any) -> str:
-    if value not in DETAILS:
-        raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
-    return str(value)
-
-
-def _detector(value: Any) -> str:
-    if not isinstance(value, str) or value not in DETECTORS:
-        raise ValueError(f"unknown detector {value!r}; known: {', '.join(DETECTORS)}")
-    return value
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
-
-
-def _plain_setting(value: Any) -> Any:
-    if isinstance(value, (str, int, float)):
-        return value
-    raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
-
-
-def _port(value: Any) -> int:
-    return int(_integer(0, 65_535)(value))
-
-
-def _positive_fields(section: type) -> dict[str, Parser]:
-    parsers = {field.name: _integer(1) for field in fields(section)}
-    parsers["classes_per_stream"] = _integer(2, MAX_CLASSES)
-    return parsers
-
-
-_KAFKA: dict[str, Parser] = {
-    "bootstrap_servers": _text, "prefix": _prefix, "partitions": _integer(1, 100_000),
-    "replication": _integer(1, 1000),
-}  # fmt: skip
-
-_WORKER: dict[str, Parser] = {
-    "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
-    "commit_every": _duration,
-    "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)), "stop_within": _duration,
-}  # fmt: skip
-
-_HTTP: dict[str, Parser] = {
-    "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
-    "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
-    "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
-    "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
-}  # fmt: skip
-
-#: Periods within one horizon, at most: each has sums of its own.
-_MOST_PERIODS = 10_000
-
-_STREAM: dict[str, Parser] = {
-    "task": _task, "loss": _loss, "positive_class": _optional(_class),
-    "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
-    "stages": _list_of(parse_stage, key=stage_key),
-    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
-    "period_final_at": _positive_share,
-    "alarm_budget": _optional(_budget), "alarm_change": _change,
-    "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
-    "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
-    "dependence_order": _integer(1, 1_000),
-    "bins": _integer(1, 10_000), "alpha": _alpha,
-    "label_horizon": _duration, "settle": _duration,
-    "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
-    "compare": _one_of(COMPARE), "champion": _optional(_class),
-    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
-    "compare_level": _level, "mcnemar_level": _level,
-}  # fmt: skip
-
-_EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
-
-_OBJECTIVE: dict[str, Parser] = {
-    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
-}  # fmt: skip
-
-_INCIDENTS: dict[str, Parser] = {
-    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
-}  # fmt: skip
-
-#: What can be asked of a model.
-_OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)

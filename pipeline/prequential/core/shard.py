@@ -120,8 +120,8 @@ class Shard:
         self.store = new_store()
         self._known = 0  # streams and subjects that the consumers have rows for
         self._subjects = 1
-        #: By stream: whether records have come since its last tick; and whether any stream has periods, so that
-        #: this matters: all count as touched before.
+        #: By stream: whether records have come since its last tick. It matters once a stream has periods;
+        #: until then all count as touched.
         self._touched = np.zeros(0, dtype=np.bool_)
         self._periodic = False
         every = {s.emit_every for s in (config.defaults, *config.streams.values())}
