@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,43 @@ def test_what_is_free_between_what_is_in_use_is_given_back() -> None:
 def test_a_c_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "_trim", None)
     assert not heap.give_back()
+
+
+#: 16 threads at once, each of which asks for memory; then what glibc says of its arenas.
+_THREADS = """
+import ctypes, threading
+from prequential.worker.heap import share_arenas
+print(share_arenas(), flush=True)
+c, all_there, done = ctypes.CDLL(None), threading.Barrier(17), threading.Event()
+def work():
+    c.malloc(1_000)
+    all_there.wait()
+    done.wait()
+threads = [threading.Thread(target=work) for _ in range(16)]
+for thread in threads:
+    thread.start()
+all_there.wait()
+c.malloc_stats()
+done.set()
+"""
+
+
+@pytest.mark.skipif(heap._mallopt is None, reason="the C library has no mallopt")
+@pytest.mark.parametrize(
+    ("given", "shared", "most"), [({}, "True", 2), ({"MALLOC_ARENA_MAX": "3"}, "False", 3)]
+)
+def test_threads_share_few_arenas_unless_the_environment_decides(
+    given: dict[str, str], shared: str, most: int
+) -> None:
+    own = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+    done = subprocess.run(
+        [sys.executable, "-c", _THREADS], env=own | given, check=True, timeout=60, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == shared
+    assert 1 <= done.stderr.count("Arena ") <= most
+
+
+def test_arenas_of_another_c_library_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "_mallopt", None)
+    assert not heap.share_arenas()

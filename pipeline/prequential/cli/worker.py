@@ -14,6 +14,7 @@ from prequential.cli.common import add_kafka_options, load
 from prequential.compilation import compile_loops
 from prequential.config import HttpConfig
 from prequential.topics.errors import UsageError
+from prequential.worker.heap import share_arenas
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     # Until the worker has a loop to stop cleanly there is nothing to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    share_arenas()
     config = load(args)
     if args.http is not None:
         given = address(args.http)

@@ -22,11 +22,13 @@ from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.specs import (
+    COMPARISONS,
     DEAD_LETTERS,
     DRIFT_ALARMS,
     INCIDENTS,
     INPUTS,
     JOURNAL,
+    METRICS,
     SNAPSHOTS,
 )
 from prequential.worker.batches import Originals
@@ -53,6 +55,13 @@ _SNAPSHOT_SHARE = 0.05
 
 #: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
 _SNAPSHOT_TRANSACTION = 8
+
+#: After each of these, a pause so many times as long: a large snapshot takes processors, broker and disk that
+#: outputs need, too, and nobody waits for it.
+_SNAPSHOT_PAUSE = 2.0
+
+#: Seconds between looks, in such a pause, whether the shard is to end.
+_LOOK_SECONDS = 0.1
 
 
 class Checkpoint:
@@ -83,6 +92,7 @@ class Checkpoint:
         self._statistics = statistics
         self._publisher = publisher
         self._in_thread = in_thread
+        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
         self._journal_number = 0
         self._journal_offset = 0
         self._committed_at = monotonic()
@@ -254,7 +264,7 @@ class Checkpoint:
 
         Its manifest and the entry that says so are one transaction: this shard has grown, or it hasn't.
         """
-        writer, header = await self._write_chunks(self._shard.snapshot())
+        writer, header, _ = await self._write_chunks(self._shard.snapshot())
         cut: Cut = tuple(self._shard.merge.cut)
         manifest = self._manifest(writer, cut, self._journal_number + 1, self._journal_offset)
         message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
@@ -284,26 +294,32 @@ class Checkpoint:
     ) -> None:
         """Steps 5 and 6 of `commit`."""
         started = monotonic()
-        writer, header = await self._write_chunks(parts)
+        writer, header, paused = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
         manifest = self._manifest(writer, cut, number, journal_offset)
         message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
         await self._in_thread(self._publisher.publish, [message])
-        cost = monotonic() - started
+        cost = monotonic() - started - paused
         self._fetcher.commit(self._partition, cut)
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
         self._snapshot_at = monotonic() + pause
 
-    async def _write_chunks(self, parts: Iterator[object]) -> tuple[ChunkWriter, list[tuple[str, bytes]]]:
-        """Write the chunks of the next generation; returns what is known of them, and their headers."""
+    async def _write_chunks(
+        self, parts: Iterator[object], pause: float = 0.0
+    ) -> tuple[ChunkWriter, list[tuple[str, bytes]], float]:
+        """Write the chunks of the next generation, each batch followed by a `pause` so many times as long.
+
+        Returns what is known of them, their headers, and the seconds of all pauses.
+        """
         self.generation += 1
         generation = self.generation
         topic = self._config.kafka.topic(SNAPSHOTS)
         header = [(GENERATION, b"%d" % generation)]
         writer = ChunkWriter()
         chunks = writer.chunks_of(parts)
-        place = 0
+        place, paused = 0, 0.0
+        began = monotonic()
         while batch := await self._in_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
                 Outgoing(topic, chunk_key(generation, place + i), chunk, header)
@@ -311,7 +327,16 @@ class Checkpoint:
             ]
             place += len(batch)
             await self._in_thread(self._publisher.publish, messages)
-        return writer, header
+            paused += await self._pause(pause * (monotonic() - began))
+            began = monotonic()
+        return writer, header, paused
+
+    async def _pause(self, seconds: float) -> float:
+        """Let others work for so long, unless the shard's end waits for it; returns the seconds taken."""
+        began = monotonic()
+        while not self._ending and (rest := began + seconds - monotonic()) > 0:
+            await asyncio.sleep(min(rest, _LOOK_SECONDS))
+        return monotonic() - began
 
     def _manifest(self, writer: ChunkWriter, cut: Cut, number: int, journal_offset: int) -> bytes:
         """What makes the chunks a snapshot."""
@@ -324,9 +349,9 @@ class Checkpoint:
     # ---- what
 
     def _outgoing(self, output: Output) -> Outgoing:
+        if isinstance(output, Encoded):  # nearly all
+            return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
         kafka = self._config.kafka
-        if isinstance(output, Encoded):
-            return Outgoing(kafka.topic(output.topic), output.stream.encode(), output.json)
         if isinstance(output, Alarm):
             segment = f" {output.segment}" if output.segment else ""
             log.warning(

@@ -1,4 +1,4 @@
-"""Memory that was freed, given back to the system.
+"""Memory of the C library: few arenas, and what was freed is given back to the system.
 
 glibc keeps what a process frees for its next requests, in an arena for each few threads. After a burst (a
 backlog, a recovery) that is most of what the process holds, for good: a little that is still in use lies
@@ -8,22 +8,40 @@ between much that is free.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
+#: Arenas that all threads share: librdkafka has dozens, and each arena keeps free memory of its own.
+_ARENAS = 2
 
-def _found() -> Callable[[int], int] | None:
-    """glibc's `malloc_trim`; other C libraries, such as musl, have none."""
+#: `M_ARENA_MAX` of malloc.h.
+_ARENA_MAX = -8
+
+
+def _found(name: str, *types: Any) -> Callable[..., int] | None:
+    """A function of glibc's; other C libraries, such as musl, don't have it."""
     if sys.platform != "linux":
         return None
-    trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim.argtypes = [ctypes.c_size_t]
-    return trim  # type: ignore[no-any-return]
+    found: Any = getattr(ctypes.CDLL(None), name, None)
+    if found is not None:
+        found.argtypes = types
+    return found  # type: ignore[no-any-return]
 
 
-_trim = _found()
+_trim = _found("malloc_trim", ctypes.c_size_t)
+_mallopt = _found("mallopt", ctypes.c_int, ctypes.c_int)
+
+
+def share_arenas() -> bool:
+    """Have few arenas; to be called before there are threads.
+
+    False where the C library can't, or the environment has decided.
+    """
+    if _mallopt is None or "MALLOC_ARENA_MAX" in os.environ:
+        return False
+    return bool(_mallopt(_ARENA_MAX, _ARENAS))
 
 
 def give_back() -> bool:
