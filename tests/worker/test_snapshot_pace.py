@@ -1,0 +1,63 @@
+"""How fast a snapshot is written: outputs are to wait for little of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prequential.config import Config
+from prequential.topics.clients import KafkaConfig
+from prequential.worker import checkpoint as module
+from prequential.worker.origin import Origin
+from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshots import CHUNK_BYTES
+
+_TAKES = 0.25
+
+
+@pytest.mark.parametrize(
+    ("pause", "ending", "expected"),
+    [
+        (2.0, False, 2 * 2 * _TAKES),  # of each batch, which is made and then published
+        (2.0, True, 0.0),  # who ends the shard waits for it
+        (0.0, False, 0.0),
+    ],
+)
+def test_pauses_lie_between_batches_of_chunks(
+    pause: float, ending: bool, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, sleep = [100.0], asyncio.sleep
+    published: list[int] = []
+
+    async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
+        clock[0] += _TAKES
+        return call(*args)
+
+    async def slept(seconds: float) -> None:
+        assert seconds <= 0.1, "whoever ends the shard waits so long at most"
+        clock[0] += seconds
+        await sleep(0)
+
+    def publish(messages: list[Any]) -> dict[str, int]:
+        published.append(len(messages))
+        return {}
+
+    async def write() -> tuple[int, float]:
+        fetcher: Any = SimpleNamespace()
+        config = Config(kafka=KafkaConfig("127.0.0.1:1"))
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        checkpoint: Any = runner.checkpoint
+        checkpoint._in_thread, checkpoint._ending = in_thread, ending
+        checkpoint._publisher.publish = publish
+        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+        monkeypatch.setattr(asyncio, "sleep", slept)
+        writer, _, paused = await checkpoint._write_chunks(iter([b"x" * CHUNK_BYTES] * 16), pause)
+        return writer.chunks, paused
+
+    chunks, paused = asyncio.run(write())
+    assert chunks == sum(published) == 17
+    assert published == [8, 8, 1]
+    assert paused == pytest.approx(len(published) * expected)
