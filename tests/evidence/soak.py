@@ -3,11 +3,12 @@
 `python -m tests.evidence.soak --minutes 60 --out FOLDER [--overload]`
 
 2,000 streams of two models in three segments, with comparisons, two Page-Hinkley tests and ADWIN, incidents
-and snapshots; each stream drifts from time to time. First each stream gets 600 outcomes, so that its history
-is full, and the worker is replaced by one that begins with what is there. Then the capacity is measured: how
-many records a second the worker takes while more come than that, with everything else on the same machine.
-Half of that comes for the given time. With `--overload`, twice the capacity follows for five minutes, and
-then a tenth of it, until all is caught up. At the end each label that was sent must have its outcome.
+and snapshots; each stream drifts from time to time. First each stream gets 2,400 outcomes, so that windows
+and histories are full soon, and the worker is replaced by one that begins with what is there. Then the
+capacity is measured: how many records a second the worker takes while more come than that, with everything
+else on the same machine. Half of that comes for the given time. With `--overload`, twice the capacity follows
+for five minutes, and then a tenth of it, until all is caught up. At the end each label that was sent must
+have its outcome.
 
 The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the worker's log.
 Delays are those of 200 streams' labels, from the time of the label's record (LogAppendTime: the broker's
@@ -78,7 +79,8 @@ _SHOWN: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 #: Settings of streams. What grows with time comes to rest within the warm-up: what is settled or expired is
-#: forgotten, and each stream has drifted. (Histories for incidents are full after 430 outcomes: `--fill`.)
+#: forgotten, and each stream has drifted. (Histories for incidents are full after 430 outcomes, windows of
+#: three segments after 3,000: `--fill`.)
 _STREAMS: Final[dict[str, Any]] = {
     "segments": ["region"],
     "label_horizon": "2m",
@@ -318,7 +320,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="of the soak (default: 60)")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--streams", type=int, default=2_000)
-    parser.add_argument("--fill", type=int, default=600, metavar="N", help="outcomes of each stream before")
+    parser.add_argument(
+        "--fill", type=int, default=2_400, metavar="N", help="outcomes of each stream before (default: 2400)"
+    )
     parser.add_argument(
         "--capacity", type=float, metavar="RECORDS", help="a second: it isn't measured, but taken as this"
     )
