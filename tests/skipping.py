@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -17,3 +18,12 @@ def or_skip() -> Iterator[None]:
         yield
     except Unavailable as reason:
         pytest.skip(str(reason))
+
+
+def needs_ipv6() -> None:
+    """The test is skipped where this machine has no address of IPv6."""
+    try:
+        with closing(socket.socket(socket.AF_INET6)) as tried:  # which fails where the kernel has none
+            tried.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")

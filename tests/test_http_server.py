@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import logging
-import socket
 import threading
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
@@ -14,6 +13,8 @@ import pytest
 from prequential.config import HttpConfig
 from prequential.http_server import ThreadedServer
 from prequential.worker.http import TEXT, Endpoint
+
+from tests.skipping import needs_ipv6
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,7 @@ def test_errors_of_ours_are_logged_and_clients_that_go_away_are_not(
 
 
 def test_a_worker_is_also_served_at_an_address_of_ipv6() -> None:
-    with closing(socket.socket(socket.AF_INET6)) as tried:
-        try:
-            tried.bind(("::1", 0))
-        except OSError:
-            pytest.skip("this machine has no IPv6")
+    needs_ipv6()
     endpoint = Endpoint(HttpConfig(host="::1", port=0), {"/live": lambda: (200, TEXT, b"alive\n")})
     try:
         assert endpoint.address == f"http://[::1]:{endpoint.port}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -16,6 +15,8 @@ from boards import a_drift, history_of, metrics, served
 from prequential.dashboard.server import POLICY, Server, static_files
 from prequential.dashboard.views import Board
 from prequential.topics.errors import WorkError
+
+from tests.skipping import needs_ipv6
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +127,7 @@ def test_an_address_that_is_taken_is_a_sentence() -> None:
 
 
 def test_it_is_also_served_at_an_address_of_ipv6() -> None:
-    with closing(socket.socket(socket.AF_INET6)) as tried:
-        try:
-            tried.bind(("::1", 0))
-        except OSError:
-            pytest.skip("this machine has no IPv6")
+    needs_ipv6()
     server = Server(Board(history_of(a_drift()), "files"), "::1", 0)
     assert server.address == f"http://[::1]:{server.port}/"
     assert json.loads(ask(server.address, "/api/overview")[1])["total"] == 1
