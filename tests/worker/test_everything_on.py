@@ -86,7 +86,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     )  # fmt: skip
     everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
     sender = Sender(cluster)
-    parts, log = 4, ""
+    parts, log = 5, ""
     for part in range(parts):
         sender.send(_slice(everything, part, parts))
         sender.flush()
