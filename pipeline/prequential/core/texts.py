@@ -10,7 +10,8 @@ Messages of a *group* have outcomes, time and rest in common: those of all estim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -249,11 +250,12 @@ class Writer:
         if not draft.streams:
             return []
         written = self._written(draft.messages(), draft.groups(), of)
-        return [Encoded(self._topic, stream, json) for stream, json in zip(draft.streams, written)]
+        return list(map(Encoded, repeat(self._topic), draft.streams, written))
 
-    def _written(self, messages: Messages, groups: Groups, of: Values) -> Iterator[bytes]:
+    def _written(self, messages: Messages, groups: Groups, of: Values) -> list[bytes]:
         count, first, group = len(messages.rows), 0, 0
         ends = np.zeros(count, dtype=np.int64)
+        found: list[bytes] = []
         while first < count:
             stop = _write(
                 self._out, ends, first, group, messages, groups, self._columns, self._endings, self._words, of
@@ -261,9 +263,8 @@ class Writer:
             if stop == first:  # the first message of all, or one larger than all that there is room for
                 self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
                 continue
-            start, text = 0, self._out[: ends[stop - 1]].tobytes()
-            for end in ends[first:stop].tolist():
-                yield text[start:end]
-                start = end
+            text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()
+            found += [text[start:end] for start, end in zip([0, *behind], behind)]
             first = stop
             group = int(groups.ends.searchsorted(first, side="right"))
+        return found

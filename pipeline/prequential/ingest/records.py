@@ -124,7 +124,9 @@ class SourceTranslator:
                 places = [place for place, value in enumerate(values) if value is not None]
                 records, values = [records[place] for place in places], [values[place] for place in places]
             keys = map(str.encode, map(_stream, records))
-            written = zip(repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY))
+            written = map(
+                Outgoing, repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY)
+            )  # fmt: skip
             outgoing += zip(places, written) if self._repeats else written
             counts.messages[self.topic, kind] += len(records)
         if self._repeats:  # several messages of a record for one input: record by record

@@ -15,8 +15,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.topics.clients import KafkaConfig, is_stranded
 from prequential.topics.errors import WorkError
@@ -59,7 +60,7 @@ class Expelled(Exception):
     """The group has decided anew since the offsets were read: nothing of the transaction was written."""
 
 
-class Outgoing(NamedTuple):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One message to be published; without a partition to the producer's own."""
 
     topic: str
@@ -201,20 +202,22 @@ class Transactions:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
         self._checked(self._producer.begin_transaction)  # step 2
-        for number, (topic, key, value, headers, partition) in enumerate(messages, start=1):  # step 3
+        produce, usual = self._producer.produce, self._partition
+        for number, message in enumerate(messages, start=1):  # step 3
             wanted = delivered if reports or number == len(messages) else None
+            partition = usual if message.partition is None else message.partition
             while True:
                 try:
-                    self._producer.produce(
-                        topic, value, key, self._partition if partition is None else partition,
-                        on_delivery=wanted, headers=headers,
+                    produce(
+                        message.topic, message.value, message.key, partition, on_delivery=wanted,
+                        headers=message.headers,
                     )  # fmt: skip
                     break
                 except BufferError:
                     self._checked(lambda: self._producer.poll(0.1))
                 except KafkaException as error:
                     if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                        raise WorkError(f"{topic}: a message is too large: {error}") from error
+                        raise WorkError(f"{message.topic}: a message is too large: {error}") from error
                     if error.args[0].code() == KafkaError._STATE and self._lost is None:
                         # The broker has aborted it while messages were still being handed over.
                         raise Unknown(error.args[0].str()) from error

@@ -6,7 +6,7 @@ An id is a function of what the message is about, so a repeat has the id of the 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from prequential.topics.specs import COMPARISONS, METRICS
@@ -161,7 +161,7 @@ class DeadLetter(msgspec.Struct, gc=False):
     reason: str
 
 
-class Encoded(NamedTuple):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """A message about metrics or a comparison, as it is published."""
 
     topic: str  # METRICS or COMPARISONS
