@@ -98,6 +98,7 @@ class Checkpoint:
         self._committed_at = monotonic()
         self._uncommitted = 0  # records processed since then
         self._backlog = False
+        self._timely = False  # whether there are messages that time has made due
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
@@ -129,9 +130,10 @@ class Checkpoint:
         self._journal_number = known.journal_number
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
-    def processed(self, records: int) -> None:
-        """The shard has processed records."""
+    def processed(self, records: int, *, timely: bool = False) -> None:
+        """The shard has processed records; `timely`: with some of them, time has made messages due."""
         self._changed = True
+        self._timely |= timely
         self._uncommitted += records
         self._backlog |= self._uncommitted >= _BACKLOG
         self._originals.keep(self._shard.letters)
@@ -151,13 +153,13 @@ class Checkpoint:
             self._snapshot = None
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
-        late = now - self._committed_at >= self._config.worker.commit_every / 1000
-        due = late or (self._backlog and caught_up) or self.many_outputs
+        due = now >= self._due_at(self._timely) or (self._backlog and caught_up) or self.many_outputs
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
         if self._committing is None and due and (self._shard.cuts or snapshot):
             self._committed_at = now
             self._uncommitted = 0
             self._backlog &= not caught_up
+            self._timely = False
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
 
@@ -166,10 +168,17 @@ class Checkpoint:
         """Whether what is left of a backlog is to be published as soon as it is processed."""
         return self._backlog
 
-    @property
-    def next_at(self) -> float:
-        """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once."""
-        return 0.0 if self._backlog else self._committed_at + self._config.worker.commit_every / 1000
+    def next_at(self, *, timely: bool = False) -> float:
+        """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once.
+
+        Messages that time makes due (`timely`) wait half as long at most. So commits fall into step with them,
+        and there are hardly more for it.
+        """
+        return 0.0 if self._backlog else self._due_at(timely)
+
+    def _due_at(self, timely: bool) -> float:
+        seconds = self._config.worker.commit_every / 1000
+        return self._committed_at + (seconds / 2 if timely else seconds)
 
     @property
     def many_outputs(self) -> bool:

@@ -56,6 +56,9 @@ _HOLD, _RESUME = 200_000, 50_000
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
+#: A record time before all others.
+_NEVER = -(1 << 62)
+
 #: The shortest wait for the clock.
 _LEAST_SECONDS = 0.001
 
@@ -107,6 +110,7 @@ class ShardRunner:
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
         self._fed = 0  # records that came since the last round
+        self._newest = [_NEVER, _NEVER, _NEVER]  # record times of what came
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
@@ -150,7 +154,9 @@ class ShardRunner:
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
-            self._arrivals.append((monotonic(), int(batch.times.max())))
+            newest = int(batch.times.max())
+            self._newest[kind] = max(newest, self._newest[kind])
+            self._arrivals.append((monotonic(), newest))
             self.statistics.records[kind] += len(messages)
             self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
@@ -283,6 +289,7 @@ class ShardRunner:
             self._commit_if_due()  # of a backlog's end no later than that
             await self._woken(pause)
         self._fed = 0
+        ticks = self._tick_has_come
         if self.checkpoint.many_outputs:
             # The broker takes nothing: neither do we, and what is fetched is bounded.
             await self.checkpoint.committed()
@@ -296,7 +303,7 @@ class ShardRunner:
             processed = await (self._go_on() if self._caution is None else self._try())
         self._say_demand()
         if processed:
-            self.checkpoint.processed(processed)
+            self.checkpoint.processed(processed, timely=ticks)
             self._resume_fetching()
             self._round_at = monotonic()
             await asyncio.sleep(0)
@@ -324,7 +331,12 @@ class ShardRunner:
         least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
         if self._caution is not None:
             return least
-        return min(max(least, self.checkpoint.next_at), most)
+        return min(max(least, self.checkpoint.next_at(timely=self._tick_has_come)), most)
+
+    @property
+    def _tick_has_come(self) -> bool:
+        """Whether all topics have records behind the time that makes messages due."""
+        return min(self._newest) >= self.shard.next_tick
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something comes, or the time is over."""
