@@ -75,6 +75,35 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
     assert asyncio.run(next_round()) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("commit_every", "newest", "expected"),
+    [
+        (250, (1_000, 1_000, 1_000), 0.125),
+        (250, (5_000, 999, 5_000), 0.25),  # a topic may still have something before it
+        (50, (1_000, 1_000, 1_000), 0.04),
+    ],
+)
+def test_messages_that_time_makes_due_wait_half_as_long(
+    commit_every: int, newest: tuple[int, int, int], expected: float
+) -> None:
+    async def run() -> None:
+        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
+        fetcher: Any = SimpleNamespace()
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner._round_at = runner.checkpoint._committed_at = 100.0
+        assert not runner._tick_has_come  # as long as there are no records
+        runner.shard.next_tick, runner._newest = 1_000, list(newest)
+        assert runner._next_round - 100.0 == pytest.approx(expected)
+        checkpoint = runner.checkpoint
+        checkpoint.processed(1, timely=runner._tick_has_come)
+        seconds = commit_every / 1_000
+        assert checkpoint._due_at(checkpoint._timely) == 100.0 + (
+            seconds / 2 if min(newest) >= 1_000 else seconds
+        )
+
+    asyncio.run(run())
+
+
 def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -171,8 +171,8 @@ class Checkpoint:
     def next_at(self, *, timely: bool = False) -> float:
         """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once.
 
-        Messages that time makes due (`timely`) wait half as long at most. So commits fall into step with them,
-        and there are hardly more for it.
+        Messages that time makes due (`timely`) wait half as long at most. So commits fall into step with
+        them, and there are hardly more for it.
         """
         return 0.0 if self._backlog else self._due_at(timely)
 

@@ -57,7 +57,7 @@ _HOLD, _RESUME = 200_000, 50_000
 _TICK_SECONDS = 0.05
 
 #: A record time before all others.
-_NEVER = -(1 << 62)
+_NEVER = -(1 << 63)
 
 #: The shortest wait for the clock.
 _LEAST_SECONDS = 0.001
