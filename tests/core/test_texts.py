@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.core import texts
 from prequential.core.decimals import LONGEST_NUMBER, put_int
-from prequential.core.texts import Draft, Values, Writer, joined, vocabulary, who
+from prequential.core.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")
@@ -33,9 +33,9 @@ def values_of(rows: Sequence[Sequence[float]], whole: bool = False, reasons: Any
 def numbers_as_written(numbers: Sequence[float]) -> list[str]:
     """Each number's text."""
     writer, draft = Writer("metrics", vocabulary(("x",), ("",))), Draft()
-    columns, about = writer.columns((0,)), who({"stream": "s"})
+    columns, about = writer.columns((0,)), Who.of([{"stream": "s"}])
     for row in range(len(numbers)):
-        draft.add("s", [about], b"]", [row], 0, 0, columns, b'"rest":0')
+        draft.add("s", about, b"]", [row], 0, 0, columns, b'"rest":0')
     found = [message.json.decode() for message in writer.write(draft, values_of([[x] for x in numbers]))]
     return [text.partition('"x":')[2].partition("}")[0] for text in found]
 
@@ -123,13 +123,13 @@ class TestMessages:
             "metrics", vocabulary(NAMES, REASONS, counts=["counted"]), (b"}", b',"significant":true}')
         )
         draft, wanted = Draft(), []
-        about = who({"stream": 'a "quoted" näme \n', "model": "m"})
+        about = Who.of([{"stream": 'a "quoted" näme \n', "model": "m"}])
         for row in range(2 * count):
             columns = data.draw(st.permutations(range(len(NAMES))))[: data.draw(st.integers(0, 4))]
             rest = {"counts": {"late": row}, "text": "x" * data.draw(st.sampled_from([0, 3, 700]))}
             number = writer.columns(tuple(columns))
             numbers = b",%d,%d]" % (row, 7)
-            draft.add("s", [about], numbers, [row], 10**12 + row, -row, number, fields_of(rest))
+            draft.add("s", about, numbers, [row], 10**12 + row, -row, number, fields_of(rest))
             if values.ending[row]:
                 rest["significant"] = True  # type: ignore[assignment]
             wanted.append(self.message(values, row, columns, rest))
@@ -142,9 +142,9 @@ class TestMessages:
     def test_groups_of_several(self) -> None:
         writer, draft = Writer("comparisons", vocabulary(NAMES, REASONS)), Draft()
         columns = writer.columns((0, 1))
-        abouts = [who({"stream": "s", "model": name}) for name in "abc"]
-        draft.add("s", abouts[:2], b",1]", [1, 0], 5, 50, columns, b'"rest":1')
-        draft.add("t", abouts[2:], b",2]", [2], 6, 60, columns, b'"rest":2')
+        about = Who.of({"stream": "s", "model": name} for name in "abc")
+        draft.add("s", about.part(0, 2), b",1]", [1, 0], 5, 50, columns, b'"rest":1')
+        draft.add("t", about.part(2, 3), b",2]", [2], 6, 60, columns, b'"rest":2')
         found = writer.write(draft, values_of([[0.0] * 4, [1.0] * 4, [2.0] * 4]))
         assert [message.stream for message in found] == ["s", "s", "t"]
         assert [msgspec.json.decode(message.json) for message in found] == [

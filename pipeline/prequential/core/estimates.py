@@ -13,7 +13,7 @@ from prequential.core.measures import NAMES
 from prequential.core.measuring import Measured, measured, new_measured
 from prequential.core.naming import FADING, RANDOM_SUFFIX
 from prequential.core.streams import AGE, MODEL
-from prequential.core.texts import Values, joined, who
+from prequential.core.texts import Values, Who, joined
 
 
 class State(NamedTuple):
@@ -42,7 +42,15 @@ class Line(NamedTuple):
     chance: bool
     block: int  # of the rows of estimators
     positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
-    who: tuple[Any, bytes]  # see `texts.who`
+
+
+class Lines(NamedTuple):
+    """What messages there are about a subject, in their order."""
+
+    all: list[Line]
+    who: Who
+    #: By line: its block and its position, -1 where it is made of several.
+    places: list[tuple[int, int]]
 
 
 class Estimates:
@@ -51,7 +59,7 @@ class Estimates:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         #: By subject's row, with the subject: its lines.
-        self._known: dict[int, tuple[Subject, list[Line]]] = {}
+        self._known: dict[int, tuple[Subject, Lines]] = {}
 
     def forget(self, row: int) -> None:
         """A subject isn't evaluated any more."""
@@ -89,8 +97,8 @@ class Estimates:
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
 
-    def lines(self, row: int, about: Subject, stream: Stream) -> list[Line]:
-        """What messages there are about a subject, in their order."""
+    def lines(self, row: int, about: Subject, stream: Stream) -> Lines:
+        """What messages there are about a subject."""
         known = self._known.get(row)
         if known is not None and known[0] is about:
             return known[1]
@@ -99,18 +107,18 @@ class Estimates:
         names = [about.model]
         if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
-        lines = []
+        found, whose = [], []
         for chance, name in enumerate(names):
             for stage, positions in _stages(about, stream, stages):
                 for place, estimator in enumerate(config.estimators):
-                    whose = {
+                    whose.append({
                         "stream": stream.name, "partition": self._catalog.partition, "model": name,
                         "segment": about.segment, "stage": stage, "estimator": estimator,
-                    }  # fmt: skip
+                    })  # fmt: skip
                     block = chance * len(config.estimators) + place
-                    lines.append(
-                        Line(name, stage, estimator, place, bool(chance), block, positions, who(whose))
-                    )
+                    found.append(Line(name, stage, estimator, place, bool(chance), block, positions))
+        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in found]
+        lines = Lines(found, Who.of(whose), places)
         self._known[row] = about, lines
         return lines
 
@@ -127,7 +135,7 @@ class Estimates:
             stream = self._catalog.streams[about.stream]
             if "intermediate" not in stream.everywhere:
                 continue
-            for line in self.lines(row, about, stream):
+            for line in self.lines(row, about, stream).all:
                 if len(line.positions) > 1:
                     at[row, line.block] = len(of.n) + len(found)
                     found.append(state_of(states, row, line, stream.config.alpha))

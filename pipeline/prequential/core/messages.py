@@ -128,17 +128,17 @@ class Reporter:
             columns = self._columns_of(stream.config.measures)
             lines = self._estimates.lines(row, about, stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
+            at = [
+                first + block * step + position if position >= 0 else beyond[row, block]
+                for block, position in lines.places
+            ]
             begin = 0
-            for count, rest in self._rests(about, stream, lines, counts, coverages.get(row)):
-                own = lines[begin : begin + count]
-                at = [
-                    first + line.block * step + line.positions[0]
-                    if len(line.positions) == 1
-                    else beyond[row, line.block]
-                    for line in own
-                ]
-                draft.add(stream.name, [line.who for line in own], numbers, at, outcomes, ts, columns, rest)
-                begin += count
+            for count, rest in self._rests(about, stream, lines.all, counts, coverages.get(row)):
+                end = begin + count
+                draft.add(
+                    stream.name, lines.who.part(begin, end), numbers, at[begin:end], outcomes, ts, columns, rest
+                )  # fmt: skip
+                begin = end
         return self._writer.write(draft, states.rows)
 
     def _rests(
@@ -188,7 +188,7 @@ class Reporter:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in filter(shown, self._estimates.lines(row, about, stream)):
+            for line in filter(shown, self._estimates.lines(row, about, stream).all):
                 state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details)
@@ -223,7 +223,7 @@ class Reporter:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
         before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
         worse = {}
-        for line in self._estimates.lines(row, about, stream):
+        for line in self._estimates.lines(row, about, stream).all:
             if line.chance:
                 continue
             state = state_of(states, row, line, stream.config.alpha)

@@ -179,6 +179,23 @@ def _write(
     return m
 
 
+class Who(NamedTuple):
+    """Who messages are about, message by message."""
+
+    digests: list[Any]  # the beginnings of their ids' digests
+    heads: list[bytes]
+
+    @classmethod
+    def of(cls, abouts: Iterable[dict[str, Any]]) -> Who:
+        """By what messages say of it."""
+        abouts = list(abouts)
+        return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
+
+    def part(self, start: int, stop: int) -> Who:
+        """Of some of these messages."""
+        return Who(self.digests[start:stop], self.heads[start:stop])
+
+
 class Draft:
     """Messages that are to be written, group by group."""
 
@@ -191,23 +208,23 @@ class Draft:
         self._rests: list[bytes] = []
 
     def add(
-        self, stream: str, abouts: Iterable[tuple[Any, bytes]], numbers: bytes, rows: Iterable[int],
-        outcomes: int, ts: int, columns: int, rest: bytes,
+        self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
+        columns: int, rest: bytes,
     ) -> None:  # fmt: skip
-        """A group: by message digest and head (`who`), and the row of its values.
+        """A group: who its messages are about, and the rows of their values.
 
         `numbers` are what the digests lack.
         """
-        digests, heads = self._digests, self._heads
-        for begun, head in abouts:
+        digests = self._digests
+        for begun in about.digests:
             digest = begun.copy()
             digest.update(numbers)
             digests.append(digest.digest())
-            heads.append(head)
+        self._heads += about.heads
         self._rows += rows
         self._groups.append((len(self._rows), outcomes, ts, columns))
         self._rests.append(rest)
-        self.streams += [stream] * (len(heads) - len(self.streams))
+        self.streams += [stream] * len(about.heads)
 
     def messages(self) -> Messages:
         """All of them."""
@@ -220,9 +237,6 @@ class Draft:
         return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
 
 
-def who(fields: dict[str, Any]) -> tuple[Any, bytes]:
-    """Who messages are about, by what they say of it: the beginning of their ids' digest, and their head."""
-    return digest_of(*fields.values()), fields_of(fields)
 
 
 class Writer:

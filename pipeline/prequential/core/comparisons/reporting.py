@@ -13,7 +13,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.kernel import Floats, Ints
 from prequential.core.naming import FADING
-from prequential.core.texts import Draft, Values, Writer, joined, vocabulary, who
+from prequential.core.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     loss: str
     side: int
     row: int
-    about: list[tuple[Any, bytes]]  # by estimator: see `texts.who`
+    about: Who  # by estimator
 
 
 class Known(NamedTuple):
@@ -142,8 +142,10 @@ class ComparisonReporter:
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
-                of_estimators = [whose | {"estimator": name, "loss": loss} for name in tables.estimators]
-                places.append(Place(stage, loss, side, row, [who(one) for one in of_estimators]))
+                of_estimators = Who.of(
+                    whose | {"estimator": name, "loss": loss} for name in tables.estimators
+                )
+                places.append(Place(stage, loss, side, row, of_estimators))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
         known = Known(a, b, order, number, rows, places)
@@ -178,7 +180,7 @@ class ComparisonReporter:
                 start, step = first[known.number, place.side] + i, len(side.n)
                 draft.add(
                     stream.name, place.about, b",%d,%d,%d]" % (outcomes, *revised),
-                    range(start, start + len(place.about) * step, step), outcomes, side.newest[i],
+                    range(start, start + len(place.about.heads) * step, step), outcomes, side.newest[i],
                     self._all_columns, self._rest(stream, sharing, side, i),
                 )  # fmt: skip
         return self._writer.write(draft, values)
