@@ -21,7 +21,7 @@ _TAKES = 0.25
 @pytest.mark.parametrize(
     ("pause", "ending", "expected"),
     [
-        (2.0, False, 2 * 2 * _TAKES),  # of each batch, which is made and then published
+        (2.0, False, 2 * _TAKES),
         (2.0, True, 0.0),  # who ends the shard waits for it
         (0.0, False, 0.0),
     ],

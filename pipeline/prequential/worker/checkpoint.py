@@ -319,7 +319,8 @@ class Checkpoint:
     ) -> tuple[ChunkWriter, list[tuple[str, bytes]], float]:
         """Write the chunks of the next generation, each batch followed by a `pause` so many times as long.
 
-        Returns what is known of them, their headers, and the seconds of all pauses.
+        Chunks are made in another thread than the shard's own, where outputs are published meanwhile. Returns
+        what is known of them, their headers, and the seconds of all pauses.
         """
         self.generation += 1
         generation = self.generation
@@ -329,7 +330,7 @@ class Checkpoint:
         chunks = writer.chunks_of(parts)
         place, paused = 0, 0.0
         began = monotonic()
-        while batch := await self._in_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
+        while batch := await asyncio.to_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
                 Outgoing(topic, chunk_key(generation, place + i), chunk, header)
                 for i, chunk in enumerate(batch)
