@@ -26,8 +26,9 @@ _TAKES = 0.25
         (0.0, False, 0.0),
     ],
 )
+@pytest.mark.parametrize("awaited", [False, True])
 def test_pauses_lie_between_batches_of_chunks(
-    pause: float, ending: bool, expected: float, monkeypatch: pytest.MonkeyPatch
+    pause: float, ending: bool, expected: float, awaited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, sleep = [100.0], asyncio.sleep
     published: list[int] = []
@@ -54,10 +55,14 @@ def test_pauses_lie_between_batches_of_chunks(
         checkpoint._publisher.publish = publish
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
         monkeypatch.setattr(asyncio, "sleep", slept)
+        turn = checkpoint._turn
+        assert turn.take(checkpoint, clock[0])
+        if awaited:  # by another shard, all the time
+            monkeypatch.setattr(turn, "awaited", lambda now: not turn.take("another", now))
         writer, _, paused = await checkpoint._write_chunks(iter([b"x" * CHUNK_BYTES] * 16), pause)
         return writer.chunks, paused
 
     chunks, paused = asyncio.run(write())
     assert chunks == sum(published) == 17
     assert published == [8, 8, 1]
-    assert paused == pytest.approx(len(published) * expected)
+    assert paused == pytest.approx(0.0 if awaited else len(published) * expected)

@@ -17,6 +17,9 @@ _PAGE = 4_096
 #: Arrays begin at multiples of it.
 _ALIGNED = 64
 
+#: Memory of more than so many times the size that is needed isn't kept for it.
+_TOO_LARGE = 4
+
 #: The state may grow by 1 / this until it is copied.
 _GROWTH = 16
 
@@ -27,6 +30,20 @@ class Space:
     def __init__(self, size: int = 0) -> None:
         self._memory = np.empty(size, dtype=np.uint8)
         self._memory[::_PAGE] = 0
+        self._end = 0
+
+    def fits(self, size: int) -> bool:
+        """Whether it is memory for so many bytes, and not for far more."""
+        return size <= len(self._memory) <= _TOO_LARGE * size
+
+    def clear(self) -> None:
+        """Begin anew, once nobody reads the copies any more.
+
+        >>> space = Space(128)
+        >>> first, _ = space.copy(np.arange(3)), space.clear()
+        >>> np.shares_memory(first, space.copy(np.arange(2)))
+        True
+        """
         self._end = 0
 
     def copy(self, array: Any) -> Any:

@@ -41,6 +41,7 @@ from prequential.worker.process import (
 )
 from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshot_turn import SnapshotTurn
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Worker(Served):
         self._assigned: frozenset[int] | None = None
         self._closing = False
         self._turns = asyncio.Lock()
+        self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
@@ -156,6 +158,7 @@ class Worker(Served):
             rebuild=rebuild,
             on_lost=self._on_lost,
             turns=self._turns,
+            snapshot_turn=self._snapshot_turn,
         )
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())

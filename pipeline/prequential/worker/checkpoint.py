@@ -17,7 +17,6 @@ import msgspec
 from prequential.config import Config
 from prequential.core.merge import Cut
 from prequential.core.shard import Shard
-from prequential.core.space import Space
 from prequential.incident_text import sentence
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
@@ -38,6 +37,7 @@ from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
 from prequential.worker.rejected import rejected
+from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
 
@@ -67,7 +67,8 @@ _LOOK_SECONDS = 0.1
 class Checkpoint:
     """The checkpoints of one shard: one commit at a time, `commit_every` apart, and snapshots beside them.
 
-    `in_thread` makes a call that blocks in the shard's own thread, one after the other.
+    `in_thread` makes a call that blocks in the shard's own thread, one after the other. `turn` is that of all
+    shards of the process.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Checkpoint:
         statistics: ShardStatistics,
         publisher: Publisher,
         in_thread: Callable[..., Awaitable[Any]],
+        turn: SnapshotTurn,
     ) -> None:
         self.generation = 0  # of the newest snapshot
         self._config = config
@@ -92,6 +94,7 @@ class Checkpoint:
         self._statistics = statistics
         self._publisher = publisher
         self._in_thread = in_thread
+        self._turn = turn
         self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
         self._journal_number = 0
         self._journal_offset = 0
@@ -154,8 +157,11 @@ class Checkpoint:
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
         due = now >= self._due_at(self._timely) or (self._backlog and caught_up) or self.many_outputs
+        if self._committing is not None or not due:
+            return
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
-        if self._committing is None and due and (self._shard.cuts or snapshot):
+        snapshot = snapshot and self._turn.take(self, now)
+        if self._shard.cuts or snapshot:
             self._committed_at = now
             self._uncommitted = 0
             self._backlog &= not caught_up
@@ -201,6 +207,7 @@ class Checkpoint:
             self._committing = None
         await self._finish_snapshot()
         if last and self._changed:
+            self._turn.take(self, monotonic())  # if it is another shard's: the end waits for nobody
             await self.commit(with_snapshot=True)
             await self._finish_snapshot()
 
@@ -223,8 +230,15 @@ class Checkpoint:
         5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
         6. Commit the input offsets that the snapshot covers.
         """
+        try:
+            await self._commit(with_snapshot)
+        finally:
+            if self._snapshot is None:
+                self._turn.give(self)
+
+    async def _commit(self, with_snapshot: bool) -> None:
         if with_snapshot and not self.broken:  # step 0
-            space = await self._in_thread(Space, self._shard.snapshot_size)
+            space = await self._in_thread(self._turn.space, self, self._shard.snapshot_size)
         if self.broken:
             return
         outputs, cuts = self._shard.flush()  # step 1
@@ -303,10 +317,13 @@ class Checkpoint:
     ) -> None:
         """Steps 5 and 6 of `commit`."""
         started = monotonic()
-        writer, header, paused = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
-        manifest = self._manifest(writer, cut, number, journal_offset)
-        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
-        await self._in_thread(self._publisher.publish, [message])
+        try:
+            writer, header, paused = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
+            manifest = self._manifest(writer, cut, number, journal_offset)
+            message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+            await self._in_thread(self._publisher.publish, [message])
+        finally:
+            self._turn.give(self)
         cost = monotonic() - started - paused
         self._fetcher.commit(self._partition, cut)
         self._statistics.snapshots.observe(cost)
@@ -342,11 +359,15 @@ class Checkpoint:
         return writer, header, paused
 
     async def _pause(self, seconds: float) -> float:
-        """Let others work for so long, unless the shard's end waits for it; returns the seconds taken."""
-        began = monotonic()
-        while not self._ending and (rest := began + seconds - monotonic()) > 0:
-            await asyncio.sleep(min(rest, _LOOK_SECONDS))
-        return monotonic() - began
+        """Let others work for so long; returns the seconds taken.
+
+        Not if the shard's end waits for it, or another shard for its turn.
+        """
+        began = now = monotonic()
+        while not self._ending and not self._turn.awaited(now) and now < began + seconds:
+            await asyncio.sleep(min(began + seconds - now, _LOOK_SECONDS))
+            now = monotonic()
+        return now - began
 
     def _manifest(self, writer: ChunkWriter, cut: Cut, number: int, journal_offset: int) -> bytes:
         """What makes the chunks a snapshot."""

@@ -35,6 +35,7 @@ from prequential.worker.origin import Origin, present_origin
 from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
 from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.statistics import ShardStatistics
 
 #: Shards whose topics are read at the same time: it is mostly waiting.
@@ -236,7 +237,7 @@ class _Growth:
             shard.restore(split(parts, streams_of(number, before, after), moved=moved))
             checkpoint = Checkpoint(
                 self._config, number, shard, Originals(), self._plan.after, self._fetcher, ShardStatistics(),
-                publisher, self._in_thread,
+                publisher, self._in_thread, SnapshotTurn(),
             )  # fmt: skip
             checkpoint.resume(known)
             await checkpoint.grow(before)

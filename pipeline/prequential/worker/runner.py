@@ -32,6 +32,7 @@ from prequential.worker.lineage import made_anew
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
+from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import MANIFEST_KEY
 from prequential.worker.statistics import ShardStatistics
 
@@ -85,10 +86,11 @@ class ShardRunner:
         rebuild: bool,
         on_lost: Callable[[int, str], None],
         turns: asyncio.Lock | None = None,
+        snapshot_turn: SnapshotTurn | None = None,
     ) -> None:
         """`turns`: shards of a process that have one try what workers have died at one after the other.
 
-        So a worker that dies is in the middle of one attempt at most.
+        So a worker that dies is in the middle of one attempt at most. `snapshot_turn` is that of all, too.
         """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
@@ -124,7 +126,7 @@ class ShardRunner:
         self._begun = False  # whether the journal knows that this worker processes records
         self.checkpoint = Checkpoint(
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
-            self._publisher, lambda *call: self._in_thread(*call),
+            self._publisher, lambda *call: self._in_thread(*call), snapshot_turn or SnapshotTurn(),
         )  # fmt: skip
         self.checkpoint.on_committed = self._wake.set
 

@@ -1,0 +1,165 @@
+"""Shards of a worker write their snapshots one after the other, in the same memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from prequential.config import Config, WorkerConfig
+from prequential.core.merge import Batch
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import decode
+from prequential.topics.specs import JOURNAL, SNAPSHOTS
+from prequential.worker.origin import Origin
+from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshot_turn import SnapshotTurn
+from prequential.worker.snapshots import MANIFEST_KEY
+
+
+def test_one_has_the_turn_until_it_is_given_back() -> None:
+    turn = SnapshotTurn()
+    assert turn.take("a", 10.0)
+    assert not turn.awaited(10.0)
+    assert not turn.take("b", 10.5)
+    assert turn.awaited(11.0)
+    assert not turn.awaited(12.0)
+    turn.give("b")  # which hasn't got it
+    assert not turn.take("b", 12.0)
+    turn.give("a")
+    assert turn.take("b", 12.1)
+
+
+def test_the_memory_is_kept_while_it_fits() -> None:
+    turn = SnapshotTurn()
+    assert turn.take("a", 0.0)
+    first = turn.space("a", 1_000)
+    assert turn.space("a", 900) is first
+    assert turn.space("a", 1_001) is not first
+    assert turn.space("a", 1_000) is not first
+    large = turn.space("a", 100_000)
+    assert turn.space("a", 1_000) is not large
+    assert turn.space("b", 1_000) is not turn.space("a", 1_000), "without the turn, memory of one's own"
+
+
+def test_who_takes_too_long_keeps_its_copy() -> None:
+    """Its partition may have no leader: others go on, elsewhere in memory."""
+    turn = SnapshotTurn()
+    assert turn.take("a", 0.0)
+    copy = turn.space("a", 1_000).copy(np.arange(50))
+    assert not turn.take("b", 299.0)
+    assert turn.take("b", 300.0)
+    other = turn.space("b", 1_000).copy(np.zeros(50))
+    assert not np.shares_memory(copy, other)
+    turn.give("a")  # at last
+    assert not turn.take("c", 301.0)
+    turn.give("b")
+    assert turn.take("c", 302.0)
+
+
+class _Worker:
+    """Two shards of one process, with publishers that write down what they are given."""
+
+    def __init__(self) -> None:
+        self.turn = SnapshotTurn()
+        self.published: list[tuple[int, str]] = []
+        self.holds = asyncio.Event()  # what the first shard's chunks wait for
+        self.fails = False
+        self.shards = [self._shard(number) for number in range(2)]
+
+    def _shard(self, number: int) -> ShardRunner:
+        fetcher: Any = SimpleNamespace(commit=lambda *_: None, demand=lambda *_: None)
+        config = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(snapshot_every=1))
+        runner = ShardRunner(
+            config, number, fetcher, Origin(2), rebuild=False, on_lost=lambda *_: None,
+            snapshot_turn=self.turn,
+        )  # fmt: skip
+        publish = runner.checkpoint._publisher.publish
+
+        async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
+            if call != publish:
+                return call(*args)
+            messages = args[0]
+            about = [message.topic for message in messages]
+            if messages[-1].key == MANIFEST_KEY:
+                about = ["manifest"]
+            elif about[0] == SNAPSHOTS and number == 0:
+                if self.fails:
+                    raise RuntimeError("the broker is gone")
+                await self.holds.wait()
+            self.published.append((number, about[0]))
+            return {message.topic: len(self.published) for message in messages}
+
+        runner.checkpoint._in_thread = in_thread
+        text = b'{"stream":"s","instance_id":"1"}'
+        runner.shard.add(Batch(0, range(1), [1_000], decode(0, [text])))
+        runner.shard.advance([2_000] * 3, 10)
+        runner.checkpoint.processed(1)
+        runner.checkpoint._committed_at = runner.checkpoint._snapshot_at = -1.0
+        return runner
+
+    async def until(self, what: tuple[int, str]) -> None:
+        for _ in range(1_000):
+            if what in self.published:
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"{what} isn't among {self.published}")
+
+
+def test_a_snapshot_waits_for_that_of_another_shard() -> None:
+    async def run() -> None:
+        worker = _Worker()
+        first, second = (shard.checkpoint for shard in worker.shards)
+        first.begin_if_due()
+        await worker.until((0, JOURNAL))
+        second.begin_if_due()  # its commit doesn't wait
+        await worker.until((1, JOURNAL))
+        await asyncio.sleep(0.05)
+        assert worker.published == [(0, JOURNAL), (1, JOURNAL)]
+        assert second._snapshot is None
+        worker.holds.set()
+        await worker.until((0, "manifest"))
+        await asyncio.sleep(0)
+        second._committed_at = -1.0
+        second.begin_if_due()  # which has no cuts any more, but a snapshot to write
+        await worker.until((1, "manifest"))
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_shard_waits_for_no_other() -> None:
+    async def run() -> None:
+        worker = _Worker()
+        first, second = (shard.checkpoint for shard in worker.shards)
+        first.begin_if_due()
+        await worker.until((0, JOURNAL))
+        await second.end(last=True)
+        assert (1, "manifest") in worker.published
+        assert (0, "manifest") not in worker.published
+        worker.holds.set()
+        await worker.until((0, "manifest"))
+
+    asyncio.run(run())
+
+
+def test_a_snapshot_that_fails_gives_its_turn_back() -> None:
+    async def run() -> None:
+        worker = _Worker()
+        first, second = (shard.checkpoint for shard in worker.shards)
+        worker.fails = True
+        first.begin_if_due()
+        await worker.until((0, JOURNAL))
+        for _ in range(100):
+            await asyncio.sleep(0.005)
+            if first._snapshot is not None and first._snapshot.done():
+                break
+        assert first._snapshot is not None
+        with pytest.raises(RuntimeError, match="gone"):
+            first._snapshot.result()
+        second.begin_if_due()
+        await worker.until((1, "manifest"))
+
+    asyncio.run(run())
