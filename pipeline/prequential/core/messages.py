@@ -135,9 +135,8 @@ class Reporter:
             begin = 0
             for count, rest in self._rests(about, stream, lines.all, counts, coverages.get(row)):
                 end = begin + count
-                draft.add(
-                    stream.name, lines.who.part(begin, end), numbers, at[begin:end], outcomes, ts, columns, rest
-                )  # fmt: skip
+                whose, own = lines.who.part(begin, end), at[begin:end]
+                draft.add(stream.name, whose, numbers, own, outcomes, ts, columns, rest)
                 begin = end
         return self._writer.write(draft, states.rows)
 
