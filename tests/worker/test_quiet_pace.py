@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, Message
 from prequential.config import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
+from prequential.worker import checkpoint as module
 from prequential.worker.fetching import Fetcher
 from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
@@ -94,14 +95,51 @@ def test_messages_that_time_makes_due_wait_half_as_long(
         assert not runner._tick_has_come  # as long as there are no records
         runner.shard.next_tick, runner._newest = 1_000, list(newest)
         assert runner._next_round - 100.0 == pytest.approx(expected)
-        checkpoint = runner.checkpoint
-        checkpoint.processed(1, timely=runner._tick_has_come)
-        seconds = commit_every / 1_000
-        assert checkpoint._due_at(checkpoint._timely) == 100.0 + (
-            seconds / 2 if min(newest) >= 1_000 else seconds
-        )
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("timely", "until", "expected"),
+    [
+        (False, 500, 0.25),
+        (False, 126, 0.25),
+        (False, 125, 0.5),  # what comes then goes out with it
+        (False, 1, 0.5),
+        (True, 1_000, 0.125),
+    ],
+)
+def test_commits_fall_into_step_with_what_time_makes_due(
+    timely: bool, until: int, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun = [100.0], []
+
+    async def run() -> None:
+        config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))
+        fetcher: Any = SimpleNamespace()
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner.recovering = False
+        checkpoint: Any = runner.checkpoint
+        checkpoint._committed_at = clock[0]
+        checkpoint._snapshot_at = 1e9
+        checkpoint.processed(1, timely=timely)
+        runner.shard.cuts.append((1, 0, 0))
+        runner.shard.next_tick, runner._newest = 1_000, [1_000 - until] * 3
+        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+
+        async def commit(*, with_snapshot: bool) -> None:
+            begun.append(clock[0] - 100.0)
+
+        checkpoint.commit = commit
+        while not begun:
+            runner._commit_if_due()
+            await asyncio.sleep(0)
+            clock[0] += 1 / 64
+        runner._commit_if_due()
+        assert not checkpoint._timely
+
+    asyncio.run(run())
+    assert begun == [expected]
 
 
 def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(

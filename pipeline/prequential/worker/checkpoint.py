@@ -47,6 +47,11 @@ log = logging.getLogger(__name__)
 #: fewer, waiting for the next commit's time saves the broker many small transactions.
 _BACKLOG = 10_000
 
+#: Of `commit_every`, what lies at most between a commit and one with messages that time makes due; and what,
+#: if time is about to do so. So commits fall into step with these messages, which then wait for none, and
+#: there are no more commits for it.
+_TIMELY, _BEFORE_TICK = 0.5, 2.0
+
 #: Outputs that may wait for the commit before theirs.
 _MOST_OUTPUTS = 100_000
 
@@ -144,8 +149,11 @@ class Checkpoint:
 
     # ---- when
 
-    def begin_if_due(self) -> None:
-        """Begin a commit, with a snapshot now and then, when it is time and none is under way."""
+    def begin_if_due(self, *, before_tick: bool = False) -> None:
+        """Begin a commit, with a snapshot now and then, when it is time and none is under way.
+
+        `before_tick`: time is about to make messages due.
+        """
         if self._ending:
             return
         if self._committing is not None and self._committing.done():
@@ -156,7 +164,8 @@ class Checkpoint:
             self._snapshot = None
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
-        due = now >= self._due_at(self._timely) or (self._backlog and caught_up) or self.many_outputs
+        share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
+        due = now >= self._due_at(share) or (self._backlog and caught_up) or self.many_outputs
         if self._committing is not None or not due:
             return
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
@@ -177,14 +186,12 @@ class Checkpoint:
     def next_at(self, *, timely: bool = False) -> float:
         """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once.
 
-        Messages that time makes due (`timely`) wait half as long at most. So commits fall into step with
-        them, and there are hardly more for it.
+        `timely`: with messages that time makes due.
         """
-        return 0.0 if self._backlog else self._due_at(timely)
+        return 0.0 if self._backlog else self._due_at(_TIMELY if timely else 1.0)
 
-    def _due_at(self, timely: bool) -> float:
-        seconds = self._config.worker.commit_every / 1000
-        return self._committed_at + (seconds / 2 if timely else seconds)
+    def _due_at(self, share: float) -> float:
+        return self._committed_at + share * self._config.worker.commit_every / 1000
 
     @property
     def many_outputs(self) -> bool:

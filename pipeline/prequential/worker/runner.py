@@ -315,7 +315,7 @@ class ShardRunner:
 
     def _commit_if_due(self) -> None:
         if not self.recovering and self._caution is None:
-            self.checkpoint.begin_if_due()
+            self.checkpoint.begin_if_due(before_tick=self._tick_is_near)
 
     @property
     def _next_look(self) -> float:
@@ -339,6 +339,11 @@ class ShardRunner:
     def _tick_has_come(self) -> bool:
         """Whether all topics have records behind the time that makes messages due."""
         return min(self._newest) >= self.shard.next_tick
+
+    @property
+    def _tick_is_near(self) -> bool:
+        """Whether that time comes within half of `worker.commit_every`."""
+        return 0 < self.shard.next_tick - min(self._newest) <= self._config.worker.commit_every / 2
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something comes, or the time is over."""
