@@ -315,9 +315,8 @@ class Reporter:
         slots = stream.config.segments_per_key + 1
         found = {}
         for key, name in enumerate(stream.config.segments):
-            index = selection.segment_index(
-                self.selection, np.arange(start + key * slots, start + (key + 1) * slots, dtype=np.int32)
-            )
+            rows = slice(start + key * slots, start + (key + 1) * slots)
+            index = selection.segment_index(self.selection, rows)
             if index is not None:
                 found[name] = index
         return found

@@ -147,9 +147,9 @@ def indices(selection: Selection, models: Ints) -> list[float | None]:
     return [None if value != value else value for value in found.tolist()]
 
 
-def segment_index(selection: Selection, rows: Sequence[int] | Ints32) -> float | None:
+def segment_index(selection: Selection, rows: slice | list[int]) -> float | None:
     """Likewise of segments with one key, by their rows in the order in which they were first counted."""
-    return stability_index(selection.segments.counts[np.asarray(rows, dtype=np.int64)])
+    return stability_index(selection.segments.counts[rows])
 
 
 def stability_index(counts: Ints) -> float | None:
