@@ -186,9 +186,9 @@ def test_what_is_written_is_what_the_pipeline_takes(tmp_path: Path) -> None:
         {"s": "s", "id": 1.0, "m": "m", "y": 10**30, "t": None},
     ]
     translate = translator(tmp_path, source)
-    for topic, _, value, headers, _ in translate.translate(3, list(map(record, values)), Counts()):
-        if not headers:
-            assert decode(KINDS.index(topic), [value]).reasons == {}
+    for one in translate.translate(3, list(map(record, values)), Counts()):
+        if not one.headers:
+            assert decode(KINDS.index(one.topic), [one.value]).reasons == {}
 
 
 # ---- CloudEvents

@@ -41,7 +41,7 @@ def translator(folder: Path, source: Any, **kafka: Any) -> SourceTranslator:
 def become(translate: SourceTranslator, records: Sequence[Message]) -> list[tuple[str, bytes | None, Any]]:
     """Topic, key and content of each message; of a dead letter the reason."""
     found = []
-    for topic, key, value, headers, _ in translate.translate(3, records, Counts()):
-        content = json.loads(value) if not headers else dict(headers)["error"].decode()
-        found.append((topic, key, content))
+    for one in translate.translate(3, records, Counts()):
+        content = json.loads(one.value or b"") if not one.headers else dict(one.headers)["error"].decode()
+        found.append((one.topic, one.key, content))
     return found
