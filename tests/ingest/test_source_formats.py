@@ -154,11 +154,11 @@ def test_unfit_records(tmp_path: Path, value: bytes, reason: str) -> None:
         "labels", "labels", "dead-letters",
     ]  # fmt: skip
     letter = translate.translate(3, [record(value, b"k", offset=17)], Counts())[0]
-    assert letter[2] == value
-    assert dict(letter[3])["topic"] == b"source"
-    assert dict(letter[3])["partition"] == b"3"
-    assert dict(letter[3])["offset"] == b"17"
-    assert letter[4] == 1, "partitions of dead letters may be fewer"
+    assert letter.value == value
+    assert dict(letter.headers or [])["topic"] == b"source"
+    assert dict(letter.headers or [])["partition"] == b"3"
+    assert dict(letter.headers or [])["offset"] == b"17"
+    assert letter.partition == 1, "partitions of dead letters may be fewer"
 
 
 def test_a_message_that_is_too_large_is_a_dead_letter(tmp_path: Path) -> None:
