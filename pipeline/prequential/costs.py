@@ -54,7 +54,7 @@ class Costs:
     block_outcomes: float = 8.0
     segment_history_share: float = 0.16
     #: An instance that is remembered, and each prediction of it.
-    instance_bytes: float = 104.0
+    instance_bytes: float = 89.0
     prediction_bytes: float = 32.0
     segment_key_bytes: float = 45.0
     #: Resident bytes of a byte of state: tables that have grown, and the copies that snapshots are made of.

@@ -239,8 +239,8 @@ _PARTITIONS_EACH, _LEAST_PARTITIONS = 4, 4
 #: Commits of a busy shard are so much farther apart than `worker.commit_every` (s), as each takes its time.
 _BETWEEN_COMMITS: Final = 0.05
 
-#: Share of its time that a shard may spend on snapshots at most, megabytes that it writes a second, and those
-#: of a transaction (eight chunks of 900 kB): see `prequential.worker.checkpoint`.
+#: Share of its time that a worker may spend on snapshots at most, megabytes that it writes a second, and
+#: those of a transaction (eight chunks of 900 kB): see `prequential.worker.checkpoint`.
 _SNAPSHOT_SHARE, _SNAPSHOT_MB_PER_SECOND, _CHUNKS_MB = 0.05, 40.0, 7.2
 
 
@@ -289,19 +289,20 @@ def _with(
     with_outputs = min(commits, _moments(workload, config, active))
     bytes_of_state = state(workload, config, costs)
     each = bytes_of_state / active / _MB
-    interval = max(config.worker.snapshot_every / _SECOND, each / _SNAPSHOT_MB_PER_SECOND / _SNAPSHOT_SHARE)
+    of_worker = max(1.0, active / workers) * each / _SNAPSHOT_MB_PER_SECOND  # s, of all its shards
+    interval = max(config.worker.snapshot_every / _SECOND, of_worker / _SNAPSHOT_SHARE)
     snapshots = min(commits, 1 / interval)
     parts = each / _CHUNKS_MB + 1  # transactions of a snapshot, with the manifest's
     transactions = active * (commits + with_outputs + snapshots * parts)
     snapshot_mb = active * snapshots * each
 
     outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
+    following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
     cores = (
         workers * costs.worker_seconds
         + partitions * costs.shard_seconds
         + transactions * costs.transaction_seconds
-        + workload.rate * costs.record_seconds
-        + outcomes * costs.outcome_seconds
+        + following
         + metrics * costs.metrics_seconds
         + comparisons * costs.comparison_seconds
         + snapshot_mb * costs.snapshot_seconds_per_mb
@@ -326,8 +327,9 @@ def _with(
     )
     most = math.ceil(partitions / workers)
     away, share = config.worker.session_timeout / _SECOND, cores / workers
+    # Of what came since the last snapshot, on average half of the time between two, nothing is put out again.
     restoring = most * costs.restore_seconds_per_shard + (
-        most * each * costs.restore_seconds_per_mb
+        most * each * costs.restore_seconds_per_mb + interval / 2 * following / workers
     ) / speed
     return Sizing(
         workers, partitions, cores, workload.instances, metrics + comparisons, transactions, bytes_of_state,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from math import inf
 from typing import Any
 
 import msgspec
@@ -126,6 +127,20 @@ class TestOrder:
             (10, 1, 0), (10, 1, 1), (10, 2, 0), (11, 1, 2), (11, 1, 3), (11, 2, 1), (12, 1, 4),
             (99, 0, 0),
         ]  # fmt: skip
+
+    def test_how_far_all_topics_have_come(self) -> None:
+        """Whether their records were taken or not, and after a restore too."""
+        merge = Merge()
+        for kind, times, reached in ((0, [6, 5], -inf), (2, [4, 5], -inf), (1, [3], 3)):
+            merge.add(batch(kind, range(len(times)), times))
+            assert merge.reached == reached
+        merge.add(batch(1, range(1, 2), [9]))
+        assert merge.reached == 5
+        assert len(take_all(merge)) == 6
+        assert merge.reached == 5
+        again = Merge()
+        again.restore(merge.snapshot())
+        assert again.reached == 5
 
     def test_one_record_a_round_is_still_in_order(self) -> None:
         topics = ([1, 4, 4], [1, 2, 4], [0, 4, 4])

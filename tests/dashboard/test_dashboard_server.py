@@ -89,6 +89,15 @@ def test_another_hosts_name_is_refused_where_only_this_machine_connects(site: tu
     assert ask(site[0], "/api/overview", Host="[::1]:9465")[0].status == 200
 
 
+def test_a_target_that_is_none_is_a_bad_request(
+    site: tuple[str, Board], caplog: pytest.LogCaptureFixture
+) -> None:
+    answer, body = ask(site[0], "http://[", Host="localhost:9465")
+    assert answer.status == 400
+    assert b"'http://['" in body
+    assert not caplog.records
+
+
 def test_answers_are_compressed_where_that_is_accepted(site: tuple[str, Board]) -> None:
     plain = ask(site[0], "/static/main.js")[1]
     answer, packed = ask(site[0], "/static/main.js", **{"Accept-Encoding": "gzip"})

@@ -156,7 +156,8 @@ async def live(
             raise Killed
         return result
 
-    runner._in_thread = in_thread  # type: ignore[method-assign]
+    in_thread.close = runner._in_thread.close  # type: ignore[attr-defined]
+    runner._in_thread = runner.checkpoint._in_thread = in_thread  # type: ignore[assignment]
     task = asyncio.ensure_future(runner.run())
     totals = [len(rows) for rows in topics]
     while not task.done():

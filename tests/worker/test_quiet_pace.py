@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message
 from prequential.config import Config, WorkerConfig
+from prequential.core.merge import Batch
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.worker import checkpoint as module
 from prequential.worker.fetching import Fetcher
@@ -17,6 +20,19 @@ from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
 
 _NOBODY = KafkaConfig("127.0.0.1:1")
+
+
+def alone(config: Config) -> ShardRunner:
+    """A shard that gets no records but those it is given."""
+    fetcher: Any = SimpleNamespace()
+    return ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+
+
+def reach(runner: ShardRunner, times: Sequence[int], tick: int) -> None:
+    """Give one record of each topic, and make messages due at a time."""
+    for kind, time in enumerate(times):
+        runner.shard.merge.add(Batch(kind, [0], [time], Decoded([object()], {})))
+    runner.shard.next_tick = tick
 
 
 def message(partition: int, offset: int) -> Message:
@@ -61,8 +77,7 @@ def test_an_error_among_records_is_noticed() -> None:
 def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, expected: float) -> None:
     async def next_round() -> float:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
-        fetcher: Any = SimpleNamespace()
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = alone(config)
         runner._round_at = 100.0
         runner.checkpoint._committed_at = runner._round_at - ago
         found = runner._next_round - runner._round_at
@@ -80,6 +95,8 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
     ("commit_every", "newest", "expected"),
     [
         (250, (1_000, 1_000, 1_000), 0.125),
+        (1_000, (1_000, 1_000, 1_000), 0.25),  # no round waits longer
+        (400, (1_000, 1_000, 1_000), 0.2),
         (250, (5_000, 999, 5_000), 0.25),  # a topic may still have something before it
         (50, (1_000, 1_000, 1_000), 0.04),
     ],
@@ -89,12 +106,26 @@ def test_messages_that_time_makes_due_wait_half_as_long(
 ) -> None:
     async def run() -> None:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
-        fetcher: Any = SimpleNamespace()
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = alone(config)
         runner._round_at = runner.checkpoint._committed_at = 100.0
         assert not runner._tick_has_come  # as long as there are no records
-        runner.shard.next_tick, runner._newest = 1_000, list(newest)
+        reach(runner, newest, 1_000)
         assert runner._next_round - 100.0 == pytest.approx(expected)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("commit_every", "expected"), [(1_000, True), (1_001, False)])
+def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: bool) -> None:
+    """Messages of each second would make a commit of every half `commit_every`, or of two."""
+
+    async def run() -> None:
+        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every)))
+        assert list(runner.shard.ticks) == [1_000]
+        reach(runner, [1_000, 1_000, 1_000], 1_000)
+        assert runner._tick_has_come is expected
+        runner.shard.next_tick = 1_001
+        assert runner._tick_is_near is expected
 
     asyncio.run(run())
 
@@ -116,15 +147,14 @@ def test_commits_fall_into_step_with_what_time_makes_due(
 
     async def run() -> None:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))
-        fetcher: Any = SimpleNamespace()
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = alone(config)
         runner.recovering = False
         checkpoint: Any = runner.checkpoint
         checkpoint._committed_at = clock[0]
         checkpoint._snapshot_at = 1e9
         checkpoint.processed(1, timely=timely)
         runner.shard.cuts.append((1, 0, 0))
-        runner.shard.next_tick, runner._newest = 1_000, [1_000 - until] * 3
+        reach(runner, [1_000 - until] * 3, 1_000)
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
 
         async def commit(*, with_snapshot: bool) -> None:
@@ -156,9 +186,7 @@ def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
         return most
 
     async def rounds() -> None:
-        fetcher: Any = SimpleNamespace()
-        config = Config(kafka=_NOBODY)
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = alone(Config(kafka=_NOBODY))
         monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: clock[0])
         monkeypatch.setattr(runner.shard, "advance", advance)
         for _ in range(6):
@@ -178,9 +206,7 @@ def test_what_a_commit_that_is_over_held_is_published_at_once(end: str | None, p
     """Not only when the shard looks at it next, up to a quarter of a second later."""
 
     async def is_published() -> bool:
-        fetcher: Any = SimpleNamespace()
-        config = Config(kafka=_NOBODY)
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = alone(Config(kafka=_NOBODY))
         runner.recovering = False
         assert runner.published
         commit = runner.checkpoint._committing = asyncio.get_running_loop().create_future()
@@ -196,21 +222,20 @@ def test_what_a_commit_that_is_over_held_is_published_at_once(end: str | None, p
 
 
 @pytest.mark.parametrize(
-    ("backlog", "journal", "expected"),
+    ("backlog", "begun", "journal", "expected"),
     [
-        (True, False, 0.03),  # what a topic that was read to its end held back goes on when grace is over
-        (False, False, 0.05),
-        (True, True, 0.05),  # the journal says what is next, not the clock
+        (True, True, False, 0.03),  # what a topic that was read to its end held back goes on after grace
+        (False, True, False, 0.05),
+        (True, True, True, 0.05),  # the journal says what is next, not the clock
+        (True, False, False, 0.05),  # a former worker's records were followed, and none have come since
     ],
 )
 def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
-    backlog: bool, journal: bool, expected: float, monkeypatch: pytest.MonkeyPatch
+    backlog: bool, begun: bool, journal: bool, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def next_look() -> float:
-        fetcher: Any = SimpleNamespace()
-        config = Config(kafka=_NOBODY, worker=WorkerConfig(grace=100))
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
-        runner.checkpoint._backlog = backlog
+        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(grace=100)))
+        runner.checkpoint._backlog, runner._begun = backlog, begun
         if journal:
             runner._journal.append((1, 1, 1))
         monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)
@@ -225,10 +250,7 @@ def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: p
     """Neither for the pause before the next round nor for a look at the clock."""
 
     async def commits() -> None:
-        fetcher: Any = SimpleNamespace()
-        runner = ShardRunner(
-            Config(kafka=_NOBODY), 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None
-        )
+        runner = alone(Config(kafka=_NOBODY))
         monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)  # no pause is ever over
         runner._round_at, runner.recovering, runner._begun = 50.0, False, True
         checkpoint, begun = runner.checkpoint, []

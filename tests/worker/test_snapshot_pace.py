@@ -15,26 +15,24 @@ from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import CHUNK_BYTES
 
-_TAKES = 0.25
-
 
 @pytest.mark.parametrize(
-    ("pause", "ending", "expected"),
+    ("takes", "pause", "ending", "expected"),
     [
-        (2.0, False, 2 * _TAKES),
-        (2.0, True, 0.0),  # who ends the shard waits for it
-        (0.0, False, 0.0),
+        (0.25, 2.0, False, 0.5),
+        (0.25, 2.0, True, 0.0),  # who ends the shard waits for it
+        (0.25, 0.0, False, 0.0),
+        (600.0, 2.0, False, 20.0),  # there was no broker
     ],
 )
-@pytest.mark.parametrize("awaited", [False, True])
 def test_pauses_lie_between_batches_of_chunks(
-    pause: float, ending: bool, expected: float, awaited: bool, monkeypatch: pytest.MonkeyPatch
+    takes: float, pause: float, ending: bool, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, sleep = [100.0], asyncio.sleep
     published: list[int] = []
 
     async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
-        clock[0] += _TAKES
+        clock[0] += takes
         return call(*args)
 
     async def slept(seconds: float) -> None:
@@ -55,14 +53,11 @@ def test_pauses_lie_between_batches_of_chunks(
         checkpoint._publisher.publish = publish
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
         monkeypatch.setattr(asyncio, "sleep", slept)
-        turn = checkpoint._turn
-        assert turn.take(checkpoint, clock[0])
-        if awaited:  # by another shard, all the time
-            monkeypatch.setattr(turn, "awaited", lambda now: not turn.take("another", now))
-        writer, _, paused = await checkpoint._write_chunks(iter([b"x" * CHUNK_BYTES] * 16), pause)
-        return writer.chunks, paused
+        writer, _, cost = await checkpoint._write_chunks(iter([b"x" * CHUNK_BYTES] * 16), pause)
+        assert cost == pytest.approx(len(published) * min(takes, 10.0))
+        return writer.chunks, clock[0] - 100.0 - len(published) * takes
 
     chunks, paused = asyncio.run(write())
     assert chunks == sum(published) == 17
     assert published == [8, 8, 1]
-    assert paused == pytest.approx(0.0 if awaited else len(published) * expected)
+    assert paused == pytest.approx(len(published) * expected)

@@ -22,15 +22,43 @@ from prequential.worker.snapshots import MANIFEST_KEY
 
 def test_one_has_the_turn_until_it_is_given_back() -> None:
     turn = SnapshotTurn()
+    assert turn.ask("a", 10.0)
     assert turn.take("a", 10.0)
-    assert not turn.awaited(10.0)
+    assert not turn.ask("b", 10.5)
     assert not turn.take("b", 10.5)
-    assert turn.awaited(11.0)
-    assert not turn.awaited(12.0)
     turn.give("b")  # which hasn't got it
-    assert not turn.take("b", 12.0)
+    assert not turn.take("b", 16.0)
     turn.give("a")
-    assert turn.take("b", 12.1)
+    assert turn.take("b", 16.1)
+
+
+def test_who_asks_first_is_first() -> None:
+    turn = SnapshotTurn()
+    assert turn.take("a", 0.0)
+    for who in ("b", "c", "d", "a"):
+        assert not turn.ask(who, 1.0)
+    turn.give("b")  # which has committed without a snapshot, and keeps its place
+    turn.give("a")  # which hasn't begun to wait
+    assert not turn.ask("c", 2.0)
+    assert not turn.ask("a", 2.0)
+    assert turn.ask("b", 2.0)
+    assert not turn.ask("c", 6.5), "b has still 0.5 s to ask again"
+    assert turn.ask("c", 7.1)
+    assert turn.take("c", 7.1)
+    turn.give("c")
+    assert turn.ask("d", 7.2)
+    assert not turn.ask("c", 7.2)
+
+
+def test_between_turns_there_is_a_rest() -> None:
+    turn = SnapshotTurn()
+    assert turn.take("a", 0.0)
+    turn.rest(21.0)
+    turn.give("a")
+    assert not turn.ask("b", 20.9)
+    assert turn.take("b", 20.9), "who ends waits for nobody"
+    turn.give("b")
+    assert turn.ask("b", 21.0)
 
 
 def test_the_memory_is_kept_while_it_fits() -> None:
@@ -101,6 +129,11 @@ class _Worker:
         runner.checkpoint._committed_at = runner.checkpoint._snapshot_at = -1.0
         return runner
 
+    async def begin_first(self) -> None:
+        """Let the first shard commit, and begin to write its snapshot."""
+        self.shards[0].checkpoint.begin_if_due()
+        await self.until((0, JOURNAL))
+
     async def until(self, what: tuple[int, str]) -> None:
         for _ in range(1_000):
             if what in self.published:
@@ -112,9 +145,8 @@ class _Worker:
 def test_a_snapshot_waits_for_that_of_another_shard() -> None:
     async def run() -> None:
         worker = _Worker()
-        first, second = (shard.checkpoint for shard in worker.shards)
-        first.begin_if_due()
-        await worker.until((0, JOURNAL))
+        second = worker.shards[1].checkpoint
+        await worker.begin_first()
         second.begin_if_due()  # its commit doesn't wait
         await worker.until((1, JOURNAL))
         await asyncio.sleep(0.05)
@@ -124,6 +156,9 @@ def test_a_snapshot_waits_for_that_of_another_shard() -> None:
         await worker.until((0, "manifest"))
         await asyncio.sleep(0)
         second._committed_at = -1.0
+        second.begin_if_due()
+        assert second._committing is None, "between two snapshots there is a rest"
+        worker.turn.rest(0.0)
         second.begin_if_due()  # which has no cuts any more, but a snapshot to write
         await worker.until((1, "manifest"))
 
@@ -133,9 +168,8 @@ def test_a_snapshot_waits_for_that_of_another_shard() -> None:
 def test_the_end_of_a_shard_waits_for_no_other() -> None:
     async def run() -> None:
         worker = _Worker()
-        first, second = (shard.checkpoint for shard in worker.shards)
-        first.begin_if_due()
-        await worker.until((0, JOURNAL))
+        second = worker.shards[1].checkpoint
+        await worker.begin_first()
         await second.end(last=True)
         assert (1, "manifest") in worker.published
         assert (0, "manifest") not in worker.published
@@ -150,8 +184,7 @@ def test_a_snapshot_that_fails_gives_its_turn_back() -> None:
         worker = _Worker()
         first, second = (shard.checkpoint for shard in worker.shards)
         worker.fails = True
-        first.begin_if_due()
-        await worker.until((0, JOURNAL))
+        await worker.begin_first()
         for _ in range(100):
             await asyncio.sleep(0.005)
             if first._snapshot is not None and first._snapshot.done():

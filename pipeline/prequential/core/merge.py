@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -204,6 +205,12 @@ class Merge:
         self._latest = [_EARLIEST] * 3  # largest time added
         self._taken = [_EARLIEST] * 3  # largest time taken
         self._last = (_EARLIEST, 0)  # time and kind of the record taken last
+
+    @property
+    def reached(self) -> float:
+        """Record time that all three topics have come to; -inf while one of them hasn't had a record."""
+        least = min(self._latest)
+        return -inf if least == _EARLIEST else least
 
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many records are new (those below `added` are dropped)."""

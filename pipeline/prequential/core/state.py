@@ -30,17 +30,17 @@ def new_store() -> Store:
     """Nothing is known."""
     return Store(
         ids.new_ids(),
-        records(Instances, 16),
+        records(Instances, 16, packed=True),
         Marks(np.zeros((1, 0), np.uint16), np.zeros(1)),
-        records(Links, 16),
+        records(Links, 16, packed=True),
         Wheels(
             np.zeros((16, LEVELS * BUCKETS), np.int32), np.zeros((16, LEVELS), np.uint64), np.full(16, NEVER)
         ),
-        records(Predictions, 16),
+        records(Predictions, 16, packed=True),
         Values(np.zeros(1), np.zeros((1, 0), np.uint16), *(np.zeros((1, 0), np.int64) for _ in range(2))),
-        records(Labels, 16),
+        records(Labels, 16, packed=True),
         LabelValues(np.zeros((1, 0), np.int64)),
-        records(Probabilities, 16),
+        records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
     )
 

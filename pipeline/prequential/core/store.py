@@ -32,7 +32,6 @@ NO_CLASS = 0xFFFF
 MAX_CLASSES = NO_CLASS
 
 
-
 class Instances(NamedTuple):
     """By slot. Deadlines are in `prequential.core.calendar.Links`."""
 

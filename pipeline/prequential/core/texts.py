@@ -237,8 +237,6 @@ class Draft:
         return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
 
 
-
-
 class Writer:
     """Writes the messages of one topic."""
 

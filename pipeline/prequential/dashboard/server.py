@@ -127,7 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.access.allows(self.headers.get("Authorization")):
             self._fail(401, "expected http.token as the password, of whichever user")
             return
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError as error:
+            self._fail(400, f"the request's target is {self.path!r}: {error}")
+            return
         params = dict(parse_qsl(url.query, keep_blank_values=True))
         if url.path.startswith("/api/"):
             try:

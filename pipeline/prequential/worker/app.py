@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME
@@ -68,6 +69,8 @@ class Worker(Served):
         self._fetcher = Fetcher(config, self._on_partitions)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
+        #: Asks clients whether they reach the cluster: one that doesn't takes its time.
+        self._watchers = ThreadPoolExecutor(thread_name_prefix="watch")
         self._unseen: set[str] = set()  # topics whose settings may not be seen
         self.endpoint: Endpoint | None = None
         self.app = self._build_app()
@@ -297,7 +300,8 @@ class Worker(Served):
         """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
         runners = dict(self.runners)
         asked = [self._fetcher.stranded, *(runner.stranded for runner in runners.values())]
-        fetching, *publishing = await asyncio.gather(*map(asyncio.to_thread, asked))
+        answers = [self._loop.run_in_executor(self._watchers, ask) for ask in asked]
+        fetching, *publishing = await asyncio.gather(*answers)
         if fetching:
             log.warning("a fetching client has lost its brokers, though they answer: beginning anew")
             self._assign(frozenset())

@@ -55,7 +55,7 @@ _TIMELY, _BEFORE_TICK = 0.5, 2.0
 #: Outputs that may wait for the commit before theirs.
 _MOST_OUTPUTS = 100_000
 
-#: A snapshot may take this share of a worker's time: the interval grows with its cost.
+#: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
 _SNAPSHOT_SHARE = 0.05
 
 #: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
@@ -64,6 +64,9 @@ _SNAPSHOT_TRANSACTION = 8
 #: After each of these, a pause so many times as long: a large snapshot takes processors, broker and disk that
 #: outputs need, too, and nobody waits for it.
 _SNAPSHOT_PAUSE = 2.0
+
+#: Seconds that these cost at most: what lasts longer waits for a broker.
+_LONGEST_WRITING = 10.0
 
 #: Seconds between looks, in such a pause, whether the shard is to end.
 _LOOK_SECONDS = 0.1
@@ -100,6 +103,7 @@ class Checkpoint:
         self._publisher = publisher
         self._in_thread = in_thread
         self._turn = turn
+        self._who = object()  # in line for the turn: who waits there isn't kept for it
         self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
         self._journal_number = 0
         self._journal_offset = 0
@@ -166,11 +170,13 @@ class Checkpoint:
         caught_up = not any(self._shard.merge.buffered)
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
         due = now >= self._due_at(share) or (self._backlog and caught_up) or self.many_outputs
+        snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
+        snapshot = snapshot and self._turn.ask(self._who, now)
         if self._committing is not None or not due:
             return
-        snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
-        snapshot = snapshot and self._turn.take(self, now)
         if self._shard.cuts or snapshot:
+            if snapshot:
+                self._turn.take(self._who, now)
             self._committed_at = now
             self._uncommitted = 0
             self._backlog &= not caught_up
@@ -214,7 +220,7 @@ class Checkpoint:
             self._committing = None
         await self._finish_snapshot()
         if last and self._changed:
-            self._turn.take(self, monotonic())  # if it is another shard's: the end waits for nobody
+            self._turn.take(self._who, monotonic())  # if it is another shard's: the end waits for nobody
             await self.commit(with_snapshot=True)
             await self._finish_snapshot()
 
@@ -241,11 +247,11 @@ class Checkpoint:
             await self._commit(with_snapshot)
         finally:
             if self._snapshot is None:
-                self._turn.give(self)
+                self._turn.give(self._who)
 
     async def _commit(self, with_snapshot: bool) -> None:
         if with_snapshot and not self.broken:  # step 0
-            space = await self._in_thread(self._turn.space, self, self._shard.snapshot_size)
+            space = await self._in_thread(self._turn.space, self._who, self._shard.snapshot_size)
         if self.broken:
             return
         outputs, cuts = self._shard.flush()  # step 1
@@ -323,20 +329,19 @@ class Checkpoint:
         self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
     ) -> None:
         """Steps 5 and 6 of `commit`."""
-        started = monotonic()
         try:
-            writer, header, paused = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
+            writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
             manifest = self._manifest(writer, cut, number, journal_offset)
             message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
-            self._turn.give(self)
-        cost = monotonic() - started - paused
+            self._turn.give(self._who)
         self._fetcher.commit(self._partition, cut)
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
-        pause = max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
-        self._snapshot_at = monotonic() + pause
+        now = monotonic()
+        self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
+        self._turn.rest(now + cost / _SNAPSHOT_SHARE)
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0
@@ -344,7 +349,7 @@ class Checkpoint:
         """Write the chunks of the next generation, each batch followed by a `pause` so many times as long.
 
         Chunks are made in another thread than the shard's own, where outputs are published meanwhile. Returns
-        what is known of them, their headers, and the seconds of all pauses.
+        what is known of them, their headers, and the seconds that they have cost.
         """
         self.generation += 1
         generation = self.generation
@@ -352,7 +357,7 @@ class Checkpoint:
         header = [(GENERATION, b"%d" % generation)]
         writer = ChunkWriter()
         chunks = writer.chunks_of(parts)
-        place, paused = 0, 0.0
+        place, cost = 0, 0.0
         began = monotonic()
         while batch := await asyncio.to_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
@@ -361,20 +366,19 @@ class Checkpoint:
             ]
             place += len(batch)
             await self._in_thread(self._publisher.publish, messages)
-            paused += await self._pause(pause * (monotonic() - began))
+            took = min(monotonic() - began, _LONGEST_WRITING)
+            cost += took
+            await self._pause(pause * took)
             began = monotonic()
-        return writer, header, paused
+        return writer, header, cost
 
-    async def _pause(self, seconds: float) -> float:
-        """Let others work for so long; returns the seconds taken.
-
-        Not if the shard's end waits for it, or another shard for its turn.
-        """
-        began = now = monotonic()
-        while not self._ending and not self._turn.awaited(now) and now < began + seconds:
-            await asyncio.sleep(min(began + seconds - now, _LOOK_SECONDS))
+    async def _pause(self, seconds: float) -> None:
+        """Let others work for so long; not if the shard's end waits for it."""
+        now = monotonic()
+        until = now + seconds
+        while now < until and not (self._ending or self._publisher.stopping):
+            await asyncio.sleep(min(until - now, _LOOK_SECONDS))
             now = monotonic()
-        return now - began
 
     def _manifest(self, writer: ChunkWriter, cut: Cut, number: int, journal_offset: int) -> bytes:
         """What makes the chunks a snapshot."""

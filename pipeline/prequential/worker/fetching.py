@@ -11,14 +11,13 @@ of its own, so no call here waits for the broker, but for `stop`.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import is_stranded, resolved
+from prequential.topics.clients import is_stranded, let_go, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.complaints import COMPLAINING, complain
@@ -225,8 +224,7 @@ class Fetcher:
         """
         former = [self._member, *self._readers]
         self._connect()
-        # The last references: whatever librdkafka does to end these, it keeps nobody waiting.
-        threading.Thread(target=former.clear, daemon=True).start()
+        let_go(former)
         self.subscribe()
 
     def stop(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from prequential.config import Config
@@ -35,6 +35,7 @@ from prequential.worker.origin import Origin, present_origin
 from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
 from prequential.worker.runner import ShardRunner
+from prequential.worker.side_thread import SideThread
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.statistics import ShardStatistics
 
@@ -176,7 +177,7 @@ class _Growth:
     def __init__(self, config: Config, plan: _Plan, say: Callable[[str], None]) -> None:
         self._config, self._plan, self._say = config, plan, say
         self._fetcher = Fetcher(config, lambda partitions: None)
-        self._thread = ThreadPoolExecutor(1)
+        self._in_thread = SideThread("grow")
 
     async def run(self) -> None:
         before, after = self._plan.before.partitions, self._plan.after.partitions
@@ -191,7 +192,7 @@ class _Growth:
             raise WorkError(f"a worker has taken a shard ({why}): stop all workers, run it again") from why
         finally:
             self._fetcher.stop()
-            self._thread.shutdown(wait=False)
+            self._in_thread.close()
 
     async def _caught_up(self, parent: int) -> list[bytes]:
         """The state of a former shard after all that is in its inputs, as a snapshot has it."""
@@ -248,9 +249,6 @@ class _Growth:
             f"shard {number}: {count} stream{'' if count == 1 else 's'}"
             + (f" of shard {number % before}" if moved else "")
         )
-
-    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
 
 def _has_begun(known: Known) -> bool:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from time import monotonic
 from traceback import format_exception_only
@@ -32,6 +31,7 @@ from prequential.worker.lineage import made_anew
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
+from prequential.worker.side_thread import SideThread
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import MANIFEST_KEY
 from prequential.worker.statistics import ShardStatistics
@@ -57,9 +57,6 @@ _HOLD, _RESUME = 200_000, 50_000
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
-#: A record time before all others.
-_NEVER = -(1 << 63)
-
 #: The shortest wait for the clock.
 _LEAST_SECONDS = 0.001
 
@@ -74,7 +71,11 @@ _LAST_WORD_SECONDS = 5.0
 
 
 class ShardRunner:
-    """One shard of a worker, from taking it over until it is lost or closed."""
+    """One shard of a worker, from taking it over until it is lost or closed.
+
+    Nothing that it holds refers back to it: whoever drops it has freed its state, without the collector of
+    cyclic garbage, which hardly ever runs in a worker.
+    """
 
     def __init__(
         self,
@@ -105,14 +106,13 @@ class ShardRunner:
         self._rebuild = rebuild
         self._on_lost = on_lost
         self._publisher = Publisher(config, partition)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"shard-{partition}")
+        self._in_thread = SideThread(f"shard-{partition}")
         self._wake = asyncio.Event()
         self._stopping = False
         self._ends: list[int | None] = [None, None, None]
         self._arrivals: deque[tuple[float, int]] = deque()
         self._quiet_time: int | None = None  # record time of what arrived a grace period ago
         self._fed = 0  # records that came since the last round
-        self._newest = [_NEVER, _NEVER, _NEVER]  # record times of what came
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
@@ -126,7 +126,7 @@ class ShardRunner:
         self._begun = False  # whether the journal knows that this worker processes records
         self.checkpoint = Checkpoint(
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
-            self._publisher, lambda *call: self._in_thread(*call), snapshot_turn or SnapshotTurn(),
+            self._publisher, self._in_thread, snapshot_turn or SnapshotTurn(),
         )  # fmt: skip
         self.checkpoint.on_committed = self._wake.set
 
@@ -156,9 +156,7 @@ class ShardRunner:
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
-            newest = int(batch.times.max())
-            self._newest[kind] = max(newest, self._newest[kind])
-            self._arrivals.append((monotonic(), newest))
+            self._arrivals.append((monotonic(), int(batch.times.max())))
             self.statistics.records[kind] += len(messages)
             self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
@@ -320,7 +318,8 @@ class ShardRunner:
     @property
     def _next_look(self) -> float:
         """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
-        if not (self.checkpoint.ends_backlog and self._arrivals) or self._journal or self._caution:
+        waits = self._begun and self.checkpoint.ends_backlog and self._arrivals
+        if not waits or self._journal or self._caution:
             return _TICK_SECONDS
         rest = self._arrivals[0][0] + self._config.worker.grace / 1000 - monotonic()
         return min(_TICK_SECONDS, max(_LEAST_SECONDS, rest))
@@ -336,14 +335,20 @@ class ShardRunner:
         return min(max(least, self.checkpoint.next_at(timely=self._tick_has_come)), most)
 
     @property
+    def _ticks_are_rare(self) -> bool:
+        """Whether time makes messages due no more often than commits are wanted anyway."""
+        return self._config.worker.commit_every <= min(self.shard.ticks, default=0)
+
+    @property
     def _tick_has_come(self) -> bool:
         """Whether all topics have records behind the time that makes messages due."""
-        return min(self._newest) >= self.shard.next_tick
+        return self._ticks_are_rare and self.shard.merge.reached >= self.shard.next_tick
 
     @property
     def _tick_is_near(self) -> bool:
         """Whether that time comes within half of `worker.commit_every`."""
-        return 0 < self.shard.next_tick - min(self._newest) <= self._config.worker.commit_every / 2
+        left = self.shard.next_tick - self.shard.merge.reached
+        return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something comes, or the time is over."""
@@ -480,12 +485,7 @@ class ShardRunner:
         self._stopping = True
         self._publisher.stopping = True
         self._wake.set()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
-        if self._publisher.stopping:
-            raise ShardLost("the worker lets it go")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+        self._in_thread.close()
 
 
 def next_round(most: int, seconds: float) -> int:

@@ -34,6 +34,6 @@ class ShardStatistics:
         self.records = [0, 0, 0]  # fetched, by kind
         self.processing = Durations()  # a round
         self.transactions = Durations()
-        self.snapshots = Durations()  # from the copy until the manifest is committed
+        self.snapshots = Durations()  # what writing the chunks costs, without pauses and outages
         self.stall = Durations()  # the copy: what a snapshot holds processing up
         self.snapshot_bytes = 0

@@ -16,10 +16,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import ref
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from prequential.topics.clients import KafkaConfig, is_stranded
+from prequential.topics.clients import KafkaConfig, is_stranded, let_go
 from prequential.topics.errors import WorkError
 from prequential.worker.complaints import COMPLAINING, complain
 
@@ -92,19 +93,25 @@ class Transactions:
         self._producer = self._connected()
 
     def _connected(self) -> Producer:
+        # A producer holds what it calls: if that held the producer, nothing would ever end its threads.
+        this, mine = ref(self), object()
+        self._current = mine
+
         def note(error: KafkaError) -> None:
-            if producer is not self._producer:
+            owner = this()
+            if owner is None or owner._current is not mine:
                 return  # one that was given up is fenced, of course
             if error.fatal():
-                self._lost = error.str()
+                owner._lost = error.str()
             else:
                 complain(error)
 
         def broken() -> None:
-            if producer is self._producer:
-                self._doubtful = True
+            owner = this()
+            if owner is not None and owner._current is mine:
+                owner._doubtful = True
 
-        producer = Producer(
+        return Producer(
             self._kafka.client(
                 **{
                     "transactional.id": self._id,
@@ -121,7 +128,9 @@ class Transactions:
             ),
             logger=_Log(broken),
         )
-        return producer
+
+    def __del__(self) -> None:
+        let_go([vars(self).pop("_producer", None)])
 
     def stranded(self) -> bool:
         """Whether the client has lost its brokers for good; blocks, see `is_stranded`."""
@@ -170,9 +179,10 @@ class Transactions:
         return self._looked_up(messages)
 
     def _renew(self) -> None:
-        former, self._producer = self._producer, self._connected()
-        former.purge()
-        del former
+        former = [self._producer]
+        self._producer = self._connected()
+        former[0].purge()
+        let_go(former)
         self.take_over()
 
     def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Union
@@ -162,6 +164,17 @@ def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
     except KafkaException as error:
         return error.args[0].code() in NO_BROKER
     return False
+
+
+def let_go(clients: list[Any]) -> None:
+    """Drop the last references to clients, which are in the list.
+
+    Whatever librdkafka does to end them, and its threads, it keeps nobody waiting; but where the interpreter
+    itself ends: a thread that is started then never runs, and up to Python 3.11 that is waited for.
+    """
+    if not sys.is_finalizing():
+        with suppress(RuntimeError):  # how later ones say it
+            threading.Thread(target=clients.clear, daemon=True).start()
 
 
 @contextmanager

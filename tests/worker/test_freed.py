@@ -1,0 +1,123 @@
+"""A shard that is let go leaves nothing behind: neither its state nor a producer with its threads.
+
+A worker's collector of cyclic garbage hardly ever runs, so here it doesn't run at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from weakref import ref
+
+import pytest
+from confluent_kafka import Producer
+from prequential.config import Config, WorkerConfig
+from prequential.topics.clients import KafkaConfig
+from prequential.worker import runner as runner_module
+from prequential.worker import transactions
+from prequential.worker.fetching import Fetched
+from prequential.worker.origin import Origin
+from prequential.worker.publisher import Publisher
+from prequential.worker.recovery import Known
+from prequential.worker.runner import ShardRunner
+from prequential.worker.snapshots import MANIFEST_KEY
+from test_checkpoint import said
+
+_CONFIG = Config(
+    kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=0, commit_every=1, snapshot_every=1)
+)
+
+
+class _Producer(Producer):  # which can be referred to weakly
+    pass
+
+
+@pytest.fixture(autouse=True)
+def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(transactions, "Producer", _Producer)
+    monkeypatch.setattr(Publisher, "take_over", lambda self: None)
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def freed(left: list[ref[Any]]) -> list[bool]:
+    """Which of them are gone; librdkafka takes a moment to end a client."""
+    for _ in range(1_000):
+        if not any(one() for one in left):
+            break
+        time.sleep(0.01)
+    return [one() is None for one in left]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "read_known", lambda *_, **__: Known(None, iter(()), [], 0, 0))
+    monkeypatch.setattr(runner_module, "made_anew", lambda config, partition, origin, known, *_: known)
+    snapshots: list[bytes] = []
+
+    def publish(self: Publisher, messages: list[Any]) -> dict[str, int]:
+        snapshots.extend(message.value for message in messages if message.key == MANIFEST_KEY)
+        return {message.topic: 0 for message in messages}
+
+    monkeypatch.setattr(Publisher, "publish", publish)
+
+    async def life() -> list[ref[Any]]:
+        nothing = lambda *_: None  # noqa: E731
+        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
+        runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=nothing)
+        running = asyncio.ensure_future(runner.run())
+        while runner.recovering:
+            await asyncio.sleep(0.01)
+        for kind, messages in enumerate(said()):
+            runner.feed(Fetched(kind, 0, messages, len(messages)))
+        while not snapshots:
+            await asyncio.sleep(0.01)
+        assert runner.shard.remembered
+        shard, publisher = runner.shard, runner._publisher
+        left = [
+            ref(one) for one in (
+                runner, runner.checkpoint, shard, shard.catalog, shard.reporter, shard.store.predictions,
+                publisher, publisher._producer,
+            )
+        ]  # fmt: skip
+        if closed:
+            await runner.close()
+        runner.abandon()
+        await running
+        return left
+
+    left = asyncio.run(life())
+    assert freed(left) == [True] * len(left)
+
+
+def test_a_producer_that_is_there_when_the_interpreter_ends() -> None:
+    """It is ended last of all, and nothing waits for a thread that can't begin any more."""
+    program = (
+        "from prequential.config import Config\n"
+        "from prequential.topics.clients import KafkaConfig\n"
+        "from prequential.worker.publisher import Publisher\n"
+        "cycle = [Publisher(Config(kafka=KafkaConfig('127.0.0.1:1')), 0)]\n"
+        "cycle.append(cycle)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60.0)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_producer_that_is_given_up() -> None:
+    publisher = Publisher(_CONFIG, 0)
+    former, later = ref(publisher._producer), []
+    publisher._renew()
+    later.append(ref(publisher._producer))
+    assert freed([former]) == [True]
+    assert later[0]() is publisher._producer
+    later.append(ref(publisher))
+    del publisher
+    assert freed(later) == [True, True]
