@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.topics.admin import (
     Misfits,
     TopicFound,
     check,
     create,
+    find,
     misfits,
     partition_counts,
     partition_errors,
@@ -231,6 +236,52 @@ def test_replication_is_what_the_configuration_says_at_least() -> None:
         ),
         remarks=("topic 'metrics' has min.insync.replicas=1: expected at least 2",),
     )
+
+
+class Behind:
+    """Brokers of which some learn of a new topic later: each kind of request knows it from its n-th on."""
+
+    def __init__(self, described: int, configured: int) -> None:
+        self._from = {"describe_topics": described, "describe_configs": configured}
+        self._asked = {name: count(1) for name in self._from}
+        self.looks = 0
+
+    def _answer(self, request: str, value: object) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if next(self._asked[request]) >= self._from[request]:
+            answer.set_result(value)
+        else:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return answer
+
+    def describe_topics(self, topics: Any, **_: object) -> dict[str, Future[Any]]:
+        partition = SimpleNamespace(replicas=[1, 2, 3])
+        return {"new": self._answer("describe_topics", SimpleNamespace(partitions=[partition] * 4))}
+
+    def describe_configs(self, resources: Any, **_: object) -> dict[Any, Future[Any]]:
+        (resource,) = resources
+        entry = SimpleNamespace(value="delete")
+        return {resource: self._answer("describe_configs", {"cleanup.policy": entry})}
+
+    def poll(self, timeout: float) -> None:
+        self.looks += 1
+
+
+@pytest.mark.parametrize("as_far_as_possible", [False, True])
+def test_brokers_that_contradict_each_other_are_asked_again(as_far_as_possible: bool) -> None:
+    """A node that tells of a topic, and one that hasn't learned of it yet."""
+    brokers = Behind(described=1, configured=3)
+    found = find(
+        KafkaConfig(), cast(AdminClient, brokers), ["new"], as_far_as_possible=as_far_as_possible
+    )
+    assert found == {"new": TopicFound(4, {"cleanup.policy": "delete"}, 3, seen=True)}
+    assert brokers.looks == 2
+
+
+def test_a_topic_that_no_broker_knows_is_not_found() -> None:
+    brokers = Behind(described=100, configured=100)
+    assert find(KafkaConfig(), cast(AdminClient, brokers), ["new"]) == {}
+    assert brokers.looks == 0
 
 
 def test_an_unreachable_broker_is_named() -> None:

@@ -172,20 +172,13 @@ def find(
 
     `as_far_as_possible`: settings that can't be seen, for want of a permission as a rule, are left out.
     """
-    topics = _described(kafka, admin, names)
-    if not topics:
-        return {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-    configs: dict[str, dict[str, ConfigEntry]] = {}
-    with plain_errors(kafka):
-        answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
-        answers = admin.describe_configs(resources, request_timeout=_REQUEST_SECONDS)
-        for resource, answer in answers.items():
-            try:
-                configs[resource.name] = answer.result()
-            except KafkaException:
-                if not as_far_as_possible:
-                    raise
+    deadline = monotonic() + _REQUEST_SECONDS
+    while True:
+        topics = _described(kafka, admin, names)
+        configs, unknown = _configured(kafka, admin, list(topics), as_far_as_possible)
+        if not unknown or monotonic() >= deadline:
+            break
+        admin.poll(_LOOK_SECONDS)  # one broker knows a topic that another doesn't: new, or being deleted
     return {
         name: TopicFound(
             len(topic.partitions),
@@ -194,6 +187,7 @@ def find(
             seen=name in configs,
         )
         for name, topic in topics.items()
+        if name not in unknown
     }
 
 
@@ -412,6 +406,29 @@ def _described(
     return found
 
 
+def _configured(
+    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], as_far_as_possible: bool
+) -> tuple[dict[str, dict[str, ConfigEntry]], set[str]]:
+    """The settings of each topic, and those topics that the broker asked doesn't know."""
+    found: dict[str, dict[str, ConfigEntry]] = {}
+    unknown = set()
+    if names:
+        with plain_errors(kafka):
+            answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
+            answers = admin.describe_configs(
+                [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=_REQUEST_SECONDS
+            )
+            for resource, answer in answers.items():
+                try:
+                    found[resource.name] = answer.result()
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        unknown.add(resource.name)
+                    elif not as_far_as_possible:
+                        raise
+    return found, unknown
+
+
 def _id(topic_id: Uuid | None) -> str:
     if topic_id is None or not (
         topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
@@ -462,8 +479,8 @@ def _create(
 def _await_topics(
     kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]
 ) -> dict[str, TopicFound]:
-    """The topics, once the broker asked shows them all (it learns of new ones a bit later)."""
+    """The topics, once the brokers asked show them all (they learn of new ones a bit later)."""
     deadline = monotonic() + _REQUEST_SECONDS
-    while len(_described(kafka, admin, names)) < len(names) and monotonic() < deadline:
+    while len(found := find(kafka, admin, names)) < len(names) and monotonic() < deadline:
         admin.poll(_LOOK_SECONDS)
-    return find(kafka, admin, names)
+    return found
