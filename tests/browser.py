@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FETCH_SECONDS = 300
 
 #: Milliseconds in which a page shows what it is asked for: the machine may be busy.
-PATIENCE = 30_000
+PATIENCE = 90_000
 
 #: A browser for pages of this machine: no window, no calls home; root has no sandbox.
 _ARGUMENTS = (

@@ -24,7 +24,7 @@ PRODUCE, FETCH, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 0, 1, 22, 24,
 _CHUNK = 1 << 16
 
 #: Seconds within which the proxy's thread does what it is asked to.
-_HANGS = 30.0
+_HANGS = 90.0
 
 
 class Held:

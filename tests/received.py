@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prequential.topics.clients import KafkaConfig
 
 
@@ -31,9 +31,10 @@ def everything(kafka: KafkaConfig, topic: str, partitions: int) -> list[Received
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
         ended = 0
         while ended < partitions:
-            message = consumer.poll(10)
+            message = consumer.poll(60)
             assert message is not None, "the broker fell silent"
-            if message.error():
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
                 ended += 1
             else:
                 records.append(Received(message.partition(), message.key(), message.value()))

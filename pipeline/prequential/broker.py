@@ -136,13 +136,18 @@ class GuardedProcess:
         self._process.wait()
 
 
+#: Ports that this process has picked: whoever asked for them may not have bound them yet.
+_picked: set[int] = set()
+
+
 def pick_port() -> int:
-    """A port of the loopback interface that is free now.
+    """A port of the loopback interface that is free now, and another one at each call.
 
     Raises WorkError if none is found.
     """
     for port in random.sample(_PORTS, k=100):
-        if _refusal(port) is None:
+        if port not in _picked and _refusal(port) is None:
+            _picked.add(port)
             return port
     raise WorkError(f"found no free port between {_PORTS.start} and {_PORTS.stop - 1}")
 

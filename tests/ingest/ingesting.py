@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
+from prequential.topics.admin import present
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.producer import RecordProducer
 
-from tests.worker.processes import HANGS, WorkerProcess, read_topic
+from tests.worker.processes import HANGS, WorkerProcess, eventually, read_topic
 
 #: Milliseconds after which a process that was killed is missed, and its transaction aborted.
 SESSION = "3s"
@@ -26,18 +27,24 @@ def create_sources(kafka: KafkaConfig, **partitions: int) -> dict[str, str]:
     admin = connect(kafka)
     for created in admin.create_topics(topics).values():
         created.result(HANGS)
+    wanted = set(names.values())
+    eventually("the sources are there", lambda: present(kafka, sorted(wanted)) == wanted)
     return names
 
 
 def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], /, **sections: Any) -> Path:
-    """A configuration file for processes of one group, which is named after the topics' prefix."""
+    """A configuration file for processes of one group, which is named after the topics' prefix.
+
+    They may take long to stop: of a machine that does other things besides.
+    """
     cluster = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "prefix": kafka.prefix,
         "security": dict(kafka.security),
         **sections.pop("kafka", {}),
     }
-    content = {"kafka": cluster, "worker": {"session_timeout": SESSION}, "ingest": dict(ingest), **sections}
+    worker = {"session_timeout": SESSION, "stop_within": "90s"}
+    content = {"kafka": cluster, "worker": worker, "ingest": dict(ingest), **sections}
     path = folder / "ingest.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path

@@ -32,7 +32,7 @@ from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, 
 from tests.worker.processes import await_markers
 
 #: Seconds in which the screen must show what it is asked for: the machine may be busy.
-_PATIENCE = 60.0
+_PATIENCE = 150.0
 
 
 def run(*words: str) -> int:

@@ -17,9 +17,9 @@ SESSION_SECONDS = 6.0
 #: short that it still has them.
 _FROZEN_SECONDS = {FREEZE: 9.0, DOZE: 2.0}
 
-#: Seconds within which a worker that is told to stop must have stopped. After 40 it ends itself,
+#: Seconds within which a worker that is told to stop must have stopped. After 90 it ends itself,
 #: with status 1; that is excused where the broker was away meanwhile, or some seconds before.
-_STOP_SECONDS, _EXCUSED_SECONDS = 50.0, 15.0
+_STOP_SECONDS, _EXCUSED_SECONDS = 100.0, 15.0
 
 #: Seconds after an absence of the broker in which clients that it has stranded are found and replaced. A
 #: worker that is told to stop in between can't publish any more, says so, and ends with status 1.

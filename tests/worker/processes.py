@@ -22,13 +22,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from prequential.broker import pick_port
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.journal import decode_entry
 from prometheus_client.parser import text_string_to_metric_families
 
 #: Seconds after which something that should come soon is taken for hanging.
-HANGS = 60.0
+HANGS = 150.0
 
 #: Seconds between two looks at what other processes do.
 _LOOK_SECONDS = 0.05
@@ -41,10 +42,19 @@ Cut = tuple[int, int, int]
 
 
 def eventually(what: str, true: Callable[[], object], seconds: float = HANGS) -> None:
-    """Wait until something is true; AssertionError says what never was."""
+    """Wait until something is true; AssertionError says what never was.
+
+    A broker that doesn't answer in time, or can't yet, is asked again.
+    """
     deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+    while True:
+        why = ""
+        try:
+            if true():
+                return
+        except (WorkError, KafkaException) as error:
+            why = f" ({error})"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s{why}"
         time.sleep(_LOOK_SECONDS)
 
 
@@ -53,7 +63,7 @@ def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
 
     They may take long to stop: of a machine that does other things besides.
     """
-    worker = {"group": f"group-{kafka.prefix}", "stop_within": "40s", **sections.pop("worker", {})}
+    worker = {"group": f"group-{kafka.prefix}", "stop_within": "90s", **sections.pop("worker", {})}
     cluster = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "prefix": kafka.prefix,
@@ -74,6 +84,18 @@ def prequential(
         [*_PROGRAM, *map(str, words)],
         cwd=cwd, env=_environment(), capture_output=True, text=True, timeout=seconds, check=False,
     )  # fmt: skip
+
+
+def killed_at(text: str, *words: str | Path, cwd: Path) -> None:
+    """Run the program, and kill it as soon as it has written such a line to standard output."""
+    command = [*_PROGRAM, *map(str, words)]
+    with subprocess.Popen(
+        command, cwd=cwd, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        written = any(text in line for line in process.stdout)
+        process.kill()
+    assert written, f"it ended without {text!r}"
 
 
 class WorkerProcess:

@@ -122,7 +122,7 @@ def test_the_hazard(node: Cluster, kafka: KafkaConfig, thread: Callable[..., Fut
     """Guards the next test: without a new producer the late commit does end the open transaction."""
     late_commit(node, thread, Plain(kafka).publish)
     try:
-        assert seen(kafka) == [b"1", b"2"], "a delayed commit is refused: KIP-890 has been learnt"
+        sees(kafka, [b"1", b"2"])  # or a delayed commit is refused: KIP-890 has been learnt
     finally:
         node.proxy.let_go(node.proxy.held[1])
 
@@ -192,7 +192,7 @@ def test_a_commit_whose_answer_does_not_arrive(
 def test_whoever_took_over_meanwhile_is_not_fenced(
     node: Cluster, kafka: KafkaConfig, thread: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "ATTEMPT_SECONDS", 8.0)  # the other one needs time to take over
+    monkeypatch.setattr(transactions, "ATTEMPT_SECONDS", 20.0)  # the other one needs time to take over
     ours, proxy = Ours(kafka), node.proxy
     ours.publish(1)
     proxy.held.clear()
@@ -203,7 +203,7 @@ def test_whoever_took_over_meanwhile_is_not_fenced(
     other.publisher.journal_offset = ours.publisher.journal_offset
     other.publish(2)
     with pytest.raises(ShardLost):
-        published.result(60)
+        published.result(120)
     other.publish(3)
     sees(kafka, [b"1", b"2", b"3"])
     proxy.let_go(proxy.held[0])

@@ -50,7 +50,7 @@ def no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def freed(left: list[ref[Any]]) -> list[bool]:
     """Which of them are gone; librdkafka takes a moment to end a client."""
-    for _ in range(1_000):
+    for _ in range(6_000):
         if not any(one() for one in left):
             break
         time.sleep(0.01)

@@ -44,7 +44,7 @@ def test_a_broker_that_is_away_for_30_seconds(tmp_path: Path) -> None:
             broker.start_up()
             sender.send(everything[half:])
             sender.flush()
-            await_published(cluster, worker, seconds=90)
+            await_published(cluster, worker, seconds=180)
             await_ready(worker)
             assert worker.stop() == 0, worker.log
         assert repeated(outputs(cluster, "metrics")) == {}

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from prequential.topics.admin import check, create
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.specs import INPUTS, topic_specs
 from processes import (
     WorkerProcess,
@@ -40,7 +40,7 @@ from processes import (
 )
 from workload import Sender, records
 
-from tests.brokers import Broker, launch
+from tests.brokers import READY_SECONDS, Broker, launch
 from tests.skipping import or_skip
 
 pytestmark = pytest.mark.kafka
@@ -111,6 +111,8 @@ def guarded(pki: Path) -> Iterator[Broker]:
             },
         )
     with broker:
+        admin = config(broker, pki, **{"sasl.username": "admin", "sasl.password": SECRET})
+        connect(admin, timeout=READY_SECONDS)  # the first handshake takes its time
         yield broker
 
 

@@ -25,6 +25,9 @@ from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.
 _REQUEST_SECONDS = 30.0
 
+#: Seconds within which all brokers have learned of a topic that was just created, as a rule.
+_LEARN_SECONDS = 3.0
+
 #: Seconds between two looks whether brokers already show a topic that was just created.
 _LOOK_SECONDS = 0.05
 
@@ -143,10 +146,13 @@ class TopicIdentity(NamedTuple):
 def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdentity]:
     """Partitions and id of each topic, by full name.
 
-    Raises WorkError naming all topics that don't exist, or if the cluster can't be reached.
+    Raises WorkError naming all topics that don't exist (not even some seconds later: brokers learn of new
+    ones one after the other), or if the cluster can't be reached.
     """
     admin = connect(kafka)
-    found = _described(kafka, admin, names)
+    deadline = monotonic() + _LEARN_SECONDS
+    while len(found := _described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
+        admin.poll(_LOOK_SECONDS)
     if missing := [repr(name) for name in names if name not in found]:
         raise WorkError(
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
