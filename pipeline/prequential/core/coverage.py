@@ -317,11 +317,10 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     """
     table = coverage.models
     steps = clocks // (_STEPS * table.width[models])
-    for i in np.flatnonzero(steps != table.step[models]).tolist():
-        model, clock = int(models[i]), int(clocks[i])
-        table.step[model] = steps[i]
-        _fold(table, coverage.pool, coverage.cohorts.counts, model, clock)
-        table.shares[model] = _shares(coverage, model, clock)
+    moved = np.flatnonzero(steps != table.step[models])
+    if len(moved):
+        table.step[models[moved]] = steps[moved]
+        _make_anew(table, coverage.pool, coverage.cohorts.counts, models[moved], clocks[moved], _new_sums())
     return [_named(shares) for shares in table.shares[models].tolist()]
 
 
@@ -347,13 +346,14 @@ def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
 
 def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
     """The shares at this time: (len(SHARES),), NaN where there is none."""
-    models, pool = coverage.models, coverage.pool
-    shares = np.full(len(SHARES), np.nan)
-    _curve(
-        pool.key, pool.next, coverage.cohorts.counts, int(models.first[model]), models.folded[model],
-        int(models.width[model]), int(models.horizon[model]), clock, shares,
-    )  # fmt: skip
+    shares = np.empty(len(SHARES))
+    _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, _new_sums(), shares)
     return shares
+
+
+def _new_sums() -> Ints:
+    """Room for what `_curve` adds up: by share, predictions made, and those of them that met their label."""
+    return np.empty((len(SHARES), 2), dtype=np.int64)
 
 
 def part(coverage: Coverage, models: Ints) -> Coverage:
@@ -482,7 +482,7 @@ def _add(models: Models, pool: Pool, counts: Ints, model: int, number: int) -> i
     return row
 
 
-@kernel
+@inner
 def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> None:
     """Add up cohorts in which nothing happens any more, so that their number is bounded.
 
@@ -505,25 +505,47 @@ def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> N
 
 
 @kernel
+def _make_anew(
+    models: Models, pool: Pool, counts: Ints, which: Ints, clocks: Ints, sums: Ints
+) -> None:
+    """Fold the cohorts of these models, and make their shares anew, at these clocks."""
+    for i in range(len(which)):
+        model = which[i]
+        _fold(models, pool, counts, model, clocks[i])
+        _curve(models, pool, counts, model, clocks[i], sums, models.shares[model])
+
+
+@kernel
 def _curve(
-    key: Ints, following: Ints32, counts: Ints, first: int, folded: Ints, width: int, horizon: int,
-    clock: int, shares: Floats,
-) -> None:  # fmt: skip
-    """Put the shares into `shares`, from the model's first row on."""
+    models: Models, pool: Pool, counts: Ints, model: int, clock: int, sums: Ints, shares: Floats
+) -> None:
+    """Put a model's shares at this time into `shares`, NaN where there is none. (`sums`: see `_new_sums`.)"""
+    width, horizon = models.width[model], models.horizon[model]
     for age in range(len(shares)):
-        bound = horizon if age == HORIZON else BOUNDS_MS[age]
-        if age != HORIZON and bound >= horizon:
-            continue
-        stop = _SIZE if age == HORIZON else _MET + age + 1
-        made, met = folded[_MADE], np.int64(0)
-        for column in range(_MET, stop):
-            met += folded[column]
-        row = first
-        while row:
-            if (key[row] + 1) * width + bound <= clock:
-                made += counts[row, _MADE]
-                for column in range(_MET, stop):
-                    met += counts[row, column]
-            row = np.int64(following[row])
-        if made:
-            shares[age] = met / made
+        shares[age] = np.nan
+        sums[age, 0] = 0
+        sums[age, 1] = 0
+    _count(sums, models.folded[model], horizon, _NONE)
+    row = np.int64(models.first[model])
+    while row:
+        _count(sums, counts[row], horizon, clock - (pool.key[row] + 1) * width)
+        row = np.int64(pool.next[row])
+    for age in range(len(shares)):
+        if sums[age, 0]:
+            shares[age] = sums[age, 1] / sums[age, 0]
+
+
+@inner
+def _count(sums: Ints, cohort: Ints, horizon: int, least: int) -> None:
+    """Count a cohort, all of it at least so many ms old, for the ages that it has and for the horizon."""
+    met = np.int64(0)
+    for age in range(HORIZON):
+        if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:
+            break
+        met += cohort[_MET + age]
+        sums[age, 0] += cohort[_MADE]
+        sums[age, 1] += met
+    if horizon <= least:
+        sums[HORIZON, 0] += cohort[_MADE]
+        for column in range(_MET, _SIZE):
+            sums[HORIZON, 1] += cohort[column]

@@ -79,10 +79,15 @@ class Reporter:
 
     # ---- metrics
 
-    def is_new(self, row: int) -> bool:
-        """Whether a subject has outcomes or revisions that its last messages didn't know of."""
+    def new_among(self, rows: Sequence[int]) -> list[int]:
+        """Those of the subjects that have outcomes or revisions which their last messages didn't know of."""
+        known = self.reported
+        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
+
+    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """`outcomes` and `revisions` of subjects."""
         subjects = self._catalog.columns.subjects
-        return self.reported.get(row, (0, 0)) != (int(subjects.outcomes[row]), int(subjects.revisions[row]))
+        return zip(subjects.outcomes[rows].tolist(), subjects.revisions[rows].tolist())
 
     def metrics(
         self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
@@ -95,15 +100,17 @@ class Reporter:
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
         coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
+        self.reported.update(zip(rows, self._present(rows)))
+        subjects.changed[rows] = 0
+        if states is None:
+            return []
         for row in rows:
             about = catalog.subjects[row]
             assert about is not None
             stream = catalog.streams[about.stream]
-            self.reported[row] = int(subjects.outcomes[row]), int(subjects.revisions[row])
-            subjects.changed[row] = 0
-            if states is not None and "worse_than_baseline" in stream.config.details:
+            if "worse_than_baseline" in stream.config.details:
                 self._note_worse(row, about, stream, states)
-        if replaying or states is None:
+        if replaying:
             return []
         return self._written(rows, states, coverages)
 

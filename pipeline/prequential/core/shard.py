@@ -485,7 +485,7 @@ class Shard:
             for row in changed[order].tolist()
             if catalog.streams[subjects.stream[row]].config.emit_every in passed
         ]
-        new = [row for row in rows if reporter.is_new(row)]
+        new = reporter.new_among(rows)
         found = reporter.metrics(new, covered=True, replaying=self.replaying)
         subjects.changed[rows] = 0
         if self._periodic:
