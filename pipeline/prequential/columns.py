@@ -5,6 +5,7 @@ A column that has anything else in it is left to the functions there, value by v
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,8 @@ _NUMBERS = {int, float}
 #: Text of numbers as programs write most of them.
 _DIGITS = re.compile(r"[0-9.]*")
 
+#: Digits of a time in the smallest unit, and some more.
+_MOST_DIGITS = 32
 
 Column = list[Any]
 
@@ -60,13 +63,12 @@ def _targets(found: Column, types: set[type]) -> Column | None:
 
 def _numbers(found: Column, types: set[type]) -> Column | None:
     """Floats of numbers, and of text that is one without any doubt."""
-    if types == {str} and _DIGITS.fullmatch("".join(found)):
-        try:
-            return list(map(float, found))
-        except ValueError:
-            return None
-    if types and types <= _NUMBERS and not any(value - value != 0 for value in found):  # NaN or infinity
-        return found if types == {float} else list(map(float, found))
+    try:
+        if (types == {str} and _DIGITS.fullmatch("".join(found))) or (types and types <= _NUMBERS):
+            numbers = list(map(float, found))
+            return numbers if math.isfinite(sum(map(abs, numbers))) else None
+    except (ValueError, OverflowError):  # no number, or one beyond all floats
+        pass
     return None
 
 
@@ -86,6 +88,8 @@ def _times(found: Column, types: set[type], unit: str | None = None) -> Column |
     if unit not in (None, *UNITS):
         return None
     if types == {str} and _DIGITS.fullmatch(text := "".join(found)) and "." not in text and all(found):
+        if max(map(len, found)) > _MOST_DIGITS:  # Python reads some thousands of digits
+            return None
         found, types = list(map(int, found)), {int}
     if types != {int}:
         return None

@@ -49,6 +49,10 @@ _MOST_PERIODS = 10_000
 _DEEPEST = 5
 
 
+#: YAML 1.1's yes, no, on and off have it, too.
+_BOOLEAN = "tag:yaml.org,2002:bool"
+
+
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
 
@@ -200,17 +204,23 @@ class _Reader:
         """The Python value of a node; fills in the line of each part of it, by the keys to it."""
         lines.setdefault(keys, self._at(node))
         if not isinstance(node, yaml.MappingNode):
-            return self._plain(node, where)
+            return self._as_meant(node, where)
         if len(keys) > _DEEPEST:
             self._fail(node, f"{where} is nested too deeply")
         found: dict[Any, Any] = {}
         for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
-            plain = self._plain(key_node, where)
+            plain = self._as_meant(key_node, where)
             key = name if plain is None else plain
             below = (*keys, key)
             lines[below] = self._at(key_node)
             found[key] = self._tree(child, where, below, lines)
         return found
+
+    def _as_meant(self, node: yaml.Node, where: str) -> Any:
+        """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
+        if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
+            self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
+        return self._plain(node, where)
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from prequential.mapping import RFC3339, UNITS, Field, as_text
@@ -85,11 +86,14 @@ def target(path: str, value: Any) -> values.Class:
 
 def number(path: str, value: Any) -> float:
     """A finite number; text of one is one."""
-    if isinstance(value, Decimal) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0:
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    found = math.nan
+    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
+        with suppress(OverflowError):  # of an integer that is beyond all floats
+            found = float(value)
+    if found - found != 0:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
-    return float(value)
+    return found
 
 
 def integer(path: str, value: Any) -> int:
@@ -257,7 +261,10 @@ def _of_date(value: date) -> int:
 
 def _of_text(text: str, unit: str | None) -> int | None:
     if unit != RFC3339 and _NUMBER.fullmatch(text):
-        return _scaled(Decimal(text), unit)
+        try:
+            return _scaled(Decimal(text), unit)
+        except InvalidOperation:  # of an exponent beyond all bounds
+            return None
     if unit in (None, RFC3339):
         try:
             return milliseconds(text)

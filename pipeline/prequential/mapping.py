@@ -63,6 +63,9 @@ _REST = re.compile(r"1\s*-\s*(?=\D)")
 
 _CONDITION = re.compile(r"(.+?)\s*(!=|=)\s*(.*)")
 
+#: What no path has but in quotes.
+_COMPARISON, _QUOTED = re.compile("[<>=!]"), re.compile(r'"(?:[^"\\]|\\.)*"')
+
 #: What a probability is of, where one stands for two classes.
 _TWO = 2
 
@@ -391,8 +394,20 @@ class _Parser:
     def _condition(self, given: Any) -> Condition:
         found = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
         if found is None:
-            return Condition(self._path(given, ("when",)))
-        return Condition(self._path(found[1], ("when",)), found[3].strip("\"'"), found[2] == "=")
+            return Condition(self._path(self._compared(given, given, ""), ("when",)))
+        return Condition(
+            self._path(self._compared(given, found[1], found[3]), ("when",)), found[3].strip("\"'"),
+            found[2] == "=",
+        )  # fmt: skip
+
+    @staticmethod
+    def _compared(given: Any, path: Any, value: str) -> Any:
+        """The path; MappingError if there is a comparison that isn't known."""
+        if isinstance(path, str) and (_COMPARISON.search(_QUOTED.sub("", path)) or value.startswith("=")):
+            raise MappingError(
+                ("when",), f"when: {values.quoted(given)}: expected a path, PATH = VALUE or PATH != VALUE"
+            )
+        return path
 
     def _path(self, text: Any, keys: Sequence[Any]) -> Path:
         return self._value(lambda text: Path.parse(text, self._bare), text, keys)

@@ -106,12 +106,12 @@ def shape(workload: Workload, config: Config) -> Shape:
     keys = len(of.segments)
     models = workload.models
     more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
-    everyone = models * (models - 1) // 2
+    everyone = min(models * (models - 1) // 2, config.limits.pairs_per_stream)
     pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
     return Shape(
         models + more, keys * workload.segment_values, keys, stages, max(1, len(of.evaluated_stages)),
         len(estimators), round(sum(size for kind, size in estimators if kind == WINDOW)),
-        min(pairs, config.limits.pairs_per_stream), len(of.compare_losses), _shown(workload, config),
+        pairs, len(of.compare_losses), _shown(workload, config),
     )  # fmt: skip
 
 

@@ -314,4 +314,7 @@ def _converter(name: str, one: Field) -> Converter:
 def _holds(condition: Condition, value: Any) -> bool:
     if condition.value is None:
         return not conversion.is_absent(value)
-    return (as_text(value) == condition.value) is condition.equal
+    wanted = condition.value
+    if not isinstance(value, str):  # `1.0` and `True` as `as_text` has them
+        wanted = as_text(conversion.class_of_text(wanted))
+    return (as_text(value) == wanted) is condition.equal

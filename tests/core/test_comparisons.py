@@ -184,6 +184,14 @@ def test_pairs_beyond_the_limit_are_left_out_and_counted() -> None:
     assert lives.shard.pairing.left_out == {0: 1}
 
 
+def test_a_champion_is_compared_with_everybody() -> None:
+    lives = Lives(stages=("final",), limits=Limits(pairs_per_stream=2), compare="champion", champion="y")
+    assert pairs_of(go(lives, 1, v="a", w="b", x="a", y="b", z="a")) == [
+        ("y", "v"), ("y", "w"), ("y", "x"), ("y", "z"),
+    ]  # fmt: skip
+    assert lives.shard.pairing.left_out == {}
+
+
 def test_baselines_and_corrections_are_compared_with_models_only() -> None:
     lives = Lives(stages=("final",), baselines=("persistent", "majority"), temporal_correction=True)
     records = [

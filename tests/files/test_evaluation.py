@@ -110,6 +110,21 @@ class TestEvaluate:
         found = evaluate(str(tmp_path / "p.csv"), tmp_path / "l.parquet", **SETTINGS)
         assert found.messages == replayed
 
+    def test_paths_that_are_equal_are_one_file(self, tmp_path: Path) -> None:
+        """Rows without a label wait, rather than being labels that can't be used."""
+        rows = [{"instance_id": str(i), "y_pred": "a", "y_true": "a" if i < 5 else None} for i in range(9)]
+        pd.DataFrame(rows).to_csv(tmp_path / "both.csv", index=False)
+        once = str(tmp_path / "both.csv")
+        expected = evaluate(once, once, estimators=["all"])
+        again = evaluate(tmp_path / "both.csv", Path(once), estimators=["all"])
+        assert again.messages == expected.messages
+        assert again.summary.records["labels"].dropped == expected.summary.records["labels"].dropped == 0
+
+    def test_a_fading_estimators_n_has_a_fraction(self, tables: tuple[list[Row], list[Row]]) -> None:
+        result = evaluate(*tables, estimators=["fading:0.5"])
+        last = [one for one in result.messages if isinstance(one, Metrics)][-1]
+        assert result.metrics.column("n").to_pylist()[-1] == last.n == pytest.approx(2.0)
+
     def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Message]) -> None:
         """A row a message, with the very values."""
         result = evaluate(*tables, **SETTINGS)

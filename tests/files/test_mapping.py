@@ -88,6 +88,13 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
             "y_proba has the class 'UP' only: expected all classes; the other one of two is written as "
             "`1 - value.p`",
         ),
+        *(
+            (
+                {"as": "labels", "when": when}, ("when",),
+                f"when: {when!r}: expected a path, PATH = VALUE or PATH != VALUE",
+            )
+            for when in ("value.kind == score", "value.p >= 0.5", "value.p > 0.5", "value.p <0.5", "value.p!")
+        ),
         ({"as": "labels", "format": "csv"}, ("format",), "format 'csv': expected json"),
         ({"as": "predictions", "segments": 3}, ("segments",), "segments is 3: expected keys and their paths"),
     ],
@@ -201,6 +208,18 @@ def test_targets_of_text(value: str, target: Any) -> None:
         (LABEL, {"id": b"\xff", "y": 1}, r"value.id is b'\xff': expected text in UTF-8"),
         (LABEL, {"id": "ü" * 129, "y": 1}, "value.id 'üüü"), (LABEL, 7, "value.id is missing"),
         (LABEL, None, "value.id is missing"),
+        *(
+            ({**LABEL, "ts": {"path": "value.at", **unit}}, {"id": 1, "y": 1, "at": at}, "value.at is ")
+            for at in ("1e9999999999999999999", "9" * 5_000, "-1e400", 10**400, 1e300)
+            for unit in ({}, {"unit": "s"})
+        ),
+        *(
+            (
+                {**LABEL, "y_true": {"path": "value.y", "threshold": 0.5, "above": 1, "below": 0}},
+                {"id": 1, "y": y}, "value.y is ",
+            )
+            for y in (10**400, -(10**400), "9" * 400, "1e400", "nan", True)
+        ),
         (
             {**LABEL, "y_true": {"path": "value.y", "map": {1: "bad", "0": "ok"}}}, {"id": 1, "y": None},
             "value.y is missing",
@@ -233,6 +252,20 @@ def test_conditions() -> None:
     records, reasons, passed = translated(section, LABELS, *rows)
     assert [None if one is None else one.instance_id for one in records] == ["1", None, None, "2"]
     assert (reasons, passed) == ({}, {1, 2})
+
+
+@pytest.mark.parametrize(
+    ("when", "value", "meant"),
+    [
+        ("value.x = 1.0", 1.0, True), ("value.x = 1", 1.0, True), ("value.x = 1.0", 1, True),
+        ("value.x = True", True, True), ("value.x = true", True, True), ("value.x != false", True, True),
+        ("value.x = 1", True, False), ("value.x = 1.0", "1", False), ('value."a>b" = c', None, False),
+        ("value.x = a=b", "a=b", True), ("value.x = '='", "=", True),
+    ],
+)  # fmt: skip
+def test_a_condition_of_a_number_or_a_boolean(when: str, value: Any, meant: bool) -> None:
+    _, _, passed = translated({**LABEL, "when": when}, LABELS, {"id": 1, "y": 1, "x": value})
+    assert passed == (set() if meant else {0})
 
 
 def test_bare_names_and_same_names() -> None:

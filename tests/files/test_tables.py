@@ -7,9 +7,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import random
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -459,6 +461,46 @@ def test_standard_input(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(truth.read_bytes())))
     config = "files: {labels: {format: csv, ts: ts}}"
     assert digits(run(config, "--predictions", p, "--labels", "-")) == expected
+
+
+@pytest.mark.parametrize("write", [write_lines, write_parquet, write_csv])
+def test_pipes(tmp_path: Path, run: Callable[..., Replayed], write: Any) -> None:
+    """They can be opened once; of a file, a part is read to know its format."""
+    predictions, labels = records_of(*log(30))
+    for one in predictions:  # without what CSV can't have
+        del one["y_proba"], one["segments"]
+    p, truth = write(tmp_path / "p.x", predictions), write_csv(tmp_path / "l.csv", labels)
+    config = f"files: {{predictions: {{format: {'csv' if write is write_csv else 'jsonl'}, ts: ts}}}}"
+    config = "" if write is write_parquet else config
+    expected = digits(run(config, "--predictions", p, "--labels", truth))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(pipe.write_bytes, p.read_bytes())
+        assert digits(run(config, "--predictions", pipe, "--labels", truth)) == expected
+        written.result()
+
+
+def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    """They are dead letters that show them, with pandas or without."""
+    start = START * 1_000_000
+    table = pa.table(
+        {
+            "stream": ["s"] * 4, "model": ["m"] * 4, "instance_id": ["1", "2", "3", None],
+            "y_pred": ["a"] * 4, "y_true": ["a"] * 4,
+            "at": pa.array([start, start + 1, start + 2, start + 3], pa.timestamp("ns", "UTC")),
+            "seen": pa.array([{"ts": start}, {"ts": start + 1}, {"ts": start}, {"ts": start}],
+                pa.struct([("ts", pa.timestamp("ns", "UTC"))])),
+            "late": pa.array([0, 0, 10**15, 0], pa.timestamp("ms")),
+        }
+    )  # fmt: skip
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    rows = tmp_path / "rows.parquet"
+    config = "files: {predictions: {ts: at}, labels: {ts: seen.ts}}"
+    found = run(config, "--predictions", rows, "--labels", rows)
+    assert found.status == 0, found.said
+    assert {(one["topic"], one["offset"]) for one in found.letters} >= {("predictions", 3), ("labels", 3)}
+    assert all(json.loads(one["value"])["stream"] == "s" for one in found.letters)
 
 
 @pytest.mark.parametrize(

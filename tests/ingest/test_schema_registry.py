@@ -208,6 +208,18 @@ def test_protobuf(registry: RegistryServer, tmp_path: Path) -> None:
     assert made[2][2] == "value.request.id is missing"
 
 
+def test_a_protobuf_time_that_is_none(registry: RegistryServer, tmp_path: Path) -> None:
+    """Milliseconds where seconds belong: a dead letter that shows them, and the others are used."""
+    score = messages_of(registry)["shop.Score"]
+    messages = [
+        score(request={"id": "r"}, at={"seconds": seconds}) for seconds in (1_700_000_000_000, 1_700_000_000)
+    ]
+    translate = translator(tmp_path, PROTOBUF, schema_registry={"url": registry.url})
+    right, wrong = become(translate, [record(protobuf(registry, one)) for one in messages])
+    assert wrong[2].startswith("value.at is 'seconds: 1700000000000, nanos: 0': expected epoch milliseconds")
+    assert right[2]["ts"] == 1_700_000_000_000
+
+
 def test_a_nested_message(registry: RegistryServer, tmp_path: Path) -> None:
     """The record says which message of its schema it is."""
     kinds = messages_of(registry)

@@ -94,6 +94,8 @@ class TestConditions:
             ("accuracy << 1", "expected MEASURE"),
             ("accuracy[modl=nb] < 1", "'modl' is no selector; expected NAME=VALUE of stream, model"),
             ("accuracy[nb] < 1", "'nb' is no selector"),
+            ("alarms[segment=a] > 0", "alarms can't be chosen by segment; expected stream, model, stage"),
+            ("incidents[stage=final] > 0", "incidents can't be chosen by stage; expected stream, model"),
             ("", "expected MEASURE"),
         ],
     )
@@ -173,6 +175,11 @@ class TestCommand:
             (["wrong.jsonl", "--out", "x.html"], 1, "wrong.jsonl, line 2: "),
             (["empty.jsonl", "--out", "x.html"], 1, "no metrics message in empty.jsonl"),
             (["metrics.jsonl", "--fail-if", "accuracy"], 2, "--fail-if 'accuracy': expected MEASURE"),
+            (["metrics.jsonl", "--fail-if", "alarms > 0"], 2, "expected --alarms FILE, to count them"),
+            (["metrics.jsonl", "--fail-if", "incidents > 0"], 2, "expected --incidents FILE, to count them"),
+            (["metrics.jsonl", "--alarms", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
+            (["metrics.jsonl", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
+            (["metrics.jsonl", "--alarms", "empty.jsonl", "--fail-if", "alarms > 0"], 0, ""),
         ],
     )
     def test_what_is_wrong_is_a_sentence(

@@ -77,6 +77,18 @@ class TestSize:
         assert set(worst) == shown
         assert len(written) > 300_000
 
+    def test_names_that_are_long_in_the_file(self) -> None:
+        """Each `<` takes six bytes there; findings have the names of streams."""
+        report = Report("<" * 5_000)
+        report.findings += [f"{'<' * 200} {number}: ids never meet" for number in range(3_000)]
+        for number in range(600):
+            report.add(*metrics(model=f"{'<' * 250}{number}", stage="initial"))
+        written = report.html()
+        assert len(written) < MOST_BYTES
+        data = data_of(written)
+        assert len(data["models"]) > 50
+        assert data["board"]["findings"][-1] == "… and 2,900 more of the kind"
+
     def test_what_fits_is_whole(self) -> None:
         config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.9})))
         every = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A"), comparison(), alarm(),

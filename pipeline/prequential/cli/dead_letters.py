@@ -107,7 +107,7 @@ def _write(letters: Iterable[Letter], path: str) -> None:
 
 def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
     """Those that are there now, each partition in order; a bar on standard error, if that is a terminal."""
-    start = None if since is None else time.time_ns() // 1_000_000 - since
+    start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
     console = Console(stderr=True)
     reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
     with (

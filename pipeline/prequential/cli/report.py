@@ -8,9 +8,10 @@ import zlib
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, open_output
+from prequential.dashboard.history import History
 from prequential.dashboard.sources import records_of
 from prequential.files import lines_of
-from prequential.report import Report, markdown, parse_condition
+from prequential.report import Condition, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import printable
 
@@ -44,6 +45,15 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _check_counted(conditions: list[Condition], args: argparse.Namespace, history: History) -> None:
+    """Raise UsageError where alarms or incidents are to be counted, and none were given."""
+    alarms = any(past.alarm_counts for past in history.past.values())
+    read = {"alarms": alarms, "incidents": bool(history.incidents.all())}
+    for one in conditions:
+        if not read.get(one.measure, True) and getattr(args, one.measure) is None:
+            raise UsageError(f"--fail-if {one.text!r}: expected --{one.measure} FILE, to count them")
+
+
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for; 1 if a condition holds."""
     conditions = [parse_condition(text) for text in args.fail_if]
@@ -63,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     history = report.history
     if not any(model.sequences for model in history.models.values()):
         raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
+    _check_counted(conditions, args, history)
     if history.unreadable:
         print(f"prequential: {history.unreadable:,} messages can't be read", file=sys.stderr)
     with open_output(args.out) as out:

@@ -33,7 +33,7 @@ def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     topics = [name for name in TOPICS if name != INCIDENTS]
     if present(kafka, [kafka.topic(INCIDENTS)]):
         topics.append(INCIDENTS)
-    tail = Tail(kafka, topics, since=now() - window, most=MOST_RECORDS)
+    tail = Tail(kafka, topics, since=max(0, now() - window), most=MOST_RECORDS)
     board = Board(History(config, window=window), kafka.bootstrap_servers, now)
     board.to_read = tail.size
     return board, tail

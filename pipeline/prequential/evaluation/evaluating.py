@@ -77,7 +77,7 @@ def evaluate(
         tables[INSTANCES] = instances
     files: dict[int, RowFile] = {}
     for kind, table in tables.items():
-        same = next((other for other in files if tables[other] is table), None)
+        same = next((other for other in files if _is_same(tables[other], table)), None)
         files[kind] = files[same] if same is not None else rows_of(KINDS[kind], table)
     whole = replace(whole, files={**whole.files, **_mappings(columns or {}, files)})
     compile_once(whole)
@@ -86,6 +86,13 @@ def evaluate(
         files = _numbered(files)
     sources = in_order(table_sources(whole, files, defaults=defaults))
     return run(whole, sources)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether they are one table, or paths of one file."""
+    if isinstance(one, (str, os.PathLike)) and isinstance(other, (str, os.PathLike)):
+        return os.fspath(one) == os.fspath(other)
+    return one is other
 
 
 def run(config: Config, sources: list[Located]) -> Result:

@@ -51,5 +51,6 @@ def _column(pa: Any, name: str, values: list[Any], kind: Any) -> Any:
         text = [None if value is None else msgspec.json.encode(value).decode() for value in values]
         return pa.array(text, pa.string())
     types = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    name_of = str(kind).replace("<class '", "").partition("'")[0].partition(" ")[0]
-    return pa.array(values, types.get(name_of, pa.string()))
+    names = str(kind).replace("<class '", "").partition("'")[0].split(" | ")
+    # What may be a whole number or not, such as the `n` of a fading estimator, is a float.
+    return pa.array(values, types.get("float" if "float" in names else names[0], pa.string()))

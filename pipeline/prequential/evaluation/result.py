@@ -14,7 +14,7 @@ from prequential.evaluation.html import page_of
 from prequential.evaluation.messages import table_of
 from prequential.report import Report
 from prequential.summary import Summary
-from prequential.summary_text import show, shown_estimators
+from prequential.summary_text import finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from rich.console import Console
@@ -98,7 +98,7 @@ class Result:
         report = Report(title or streams, self._config)
         for message in self.messages:
             report.put(message)
-        report.findings += [one.sentence for one in self.summary.findings]
+        report.findings += [finding_in_words(one) for one in self.summary.findings]
         return Path(path).write_bytes(report.html())
 
     def __repr__(self) -> str:

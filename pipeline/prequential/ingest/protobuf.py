@@ -85,7 +85,10 @@ def _value(found: Any, field: Any) -> Any:
     if hasattr(found, "DESCRIPTOR"):
         kind = found.DESCRIPTOR
         if kind.full_name == _TIMESTAMP:
-            return found.ToDatetime(tzinfo=timezone.utc)
+            try:
+                return found.ToDatetime(tzinfo=timezone.utc)
+            except (ValueError, OverflowError):  # outside of the years 1 to 9999
+                return f"seconds: {found.seconds}, nanos: {found.nanos}"
         if kind.file.name == _WRAPPERS:
             return found.value
         return {one.name: follow(found, (one.name,)) for one in kind.fields}

@@ -21,6 +21,9 @@ _COUNTS = ("outcomes", "n", "alarms", "incidents")
 #: By what a condition can choose, and what stands for all.
 _SELECTORS = ("stream", "model", "stage", "estimator", "segment")
 
+#: … of those that are counted by models and not by sequences.
+_OF_COUNTS = {"alarms": ("stream", "model", "stage"), "incidents": ("stream", "model")}
+
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "<": operator.lt, ">": operator.gt,
@@ -62,7 +65,7 @@ class Condition(NamedTuple):
 
     def _of(self, history: History, row: Row) -> Iterator[Found]:
         key = row.model.key
-        if self.measure in ("alarms", "incidents"):
+        if self.measure in _OF_COUNTS:
             value = self._count(history, row)
             yield Found(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
             return
@@ -150,7 +153,11 @@ def parse_condition(text: str) -> Condition:
         bound = float("nan")
     if bound - bound != 0:  # not a finite number
         raise UsageError(f"--fail-if {text!r}: {match['bound']!r} is no number")
-    return Condition(text.strip(), name, _selectors(text, match["where"] or ""), match["sign"], bound)
+    selectors = _selectors(text, match["where"] or "")
+    if other := sorted(selectors.keys() - _OF_COUNTS.get(name, _SELECTORS)):
+        known = ", ".join(_OF_COUNTS[name])
+        raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {other[0]}; expected {known}")
+    return Condition(text.strip(), name, selectors, match["sign"], bound)
 
 
 def _selectors(text: str, where: str) -> dict[str, str]:

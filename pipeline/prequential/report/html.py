@@ -28,6 +28,12 @@ _ROWS_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.25, 0.1, 0.2
 #: Bytes kept back for names, numbers and brackets around the parts.
 _RESERVE = 20_000
 
+#: Bytes by which `_escaped` makes a character longer.
+_ESCAPE = len(r"\u003c") - 1
+
+#: Findings that are listed.
+_FINDINGS = 100
+
 #: Points of a course in an incident's and in a pair's page.
 _POINTS = 100
 
@@ -86,7 +92,9 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
     style = files["uPlot.min.css"] + files["style.css"]
     scripts = [files["uPlot.iife.min.js"], bundle(files)]
     shell = sum(len(text.encode()) for text in (style, *scripts))
-    data = _escaped(_data(history, title, list(findings), most - shell - _RESERVE))
+    said = _some(list(findings))
+    fixed = _bytes_of({"title": title, "findings": said}) + len(html.escape(title).encode())
+    data = _escaped(_data(history, title, said, most - shell - _RESERVE - fixed))
     policy = (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_source(style)}; script-src {' '.join(map(_source, scripts))}"
@@ -138,7 +146,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     of_incidents = (incident_page(history, one.id, courses) for one in history.incidents.all())
     incidents = fit(of_incidents, budget * _INCIDENTS_SHARE)
     pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
-    spent = sum(len(msgspec.json.encode(part)) for part in (table, incidents, pairs))
+    spent = sum(map(_bytes_of, (table, incidents, pairs)))
     models = _models(history, rows, budget - spent)
     shown = len({(one["stream"], one["model"], one["partition"]) for one in models})
     left_out = None
@@ -156,6 +164,18 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     )
 
 
+def _some(findings: list[str]) -> list[str]:
+    """The first ones, and how many more there are."""
+    more = len(findings) - _FINDINGS
+    return findings if more <= 0 else [*findings[:_FINDINGS], f"… and {more:,} more of the kind"]
+
+
+def _bytes_of(part: Any) -> int:
+    """Bytes that a part takes in the file, with a comma."""
+    text: bytes = msgspec.json.encode(part)
+    return len(text) + _ESCAPE * text.count(b"<") + 1
+
+
 def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     """As many, from the first on, as fit within so many bytes.
 
@@ -164,7 +184,7 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     """
     found = []
     for part in parts:
-        budget -= len(msgspec.json.encode(part)) + 1
+        budget -= _bytes_of(part)
         if budget < 0:
             break
         found.append(part)
@@ -185,7 +205,7 @@ def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, An
     detail = next((one for one in _DETAILS if _size(one, keys, made) <= budget), _DETAILS[-1])
     pages = fit((made(detail, key) for key in keys), budget)
     told = [ModelKey(one["stream"], one["model"], one["partition"]) for one in pages]
-    spent = sum(len(msgspec.json.encode(one)) + 1 for one in pages)
+    spent = sum(map(_bytes_of, pages))
     if len(pages) == len(rows):
         own = {key: one["estimator"] for key, one in zip(told, pages)}
         further = [(key, name, None) for key, one in zip(told, pages) for name in one["estimators"]]
@@ -205,7 +225,7 @@ def _where(told: dict[str, Any]) -> tuple[str, int]:
 def _size(detail: Detail, keys: list[ModelKey], made: Callable[[Detail, ModelKey], Any]) -> float:
     """About how many bytes all models would take."""
     tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
-    sizes = [len(msgspec.json.encode(made(detail, key))) for key in tried]
+    sizes = [_bytes_of(made(detail, key)) for key in tried]
     return max(sizes, default=0) * len(keys)
 
 

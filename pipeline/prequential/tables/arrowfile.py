@@ -45,7 +45,8 @@ class ArrowRows:
 
     def raw(self, place: int) -> bytes:
         """A row as JSON."""
-        [row] = self._batch.slice(place, 1).to_pylist()
+        columns = self._batch.slice(place, 1).columns
+        row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
     def has(self, path: Path) -> bool:
@@ -76,7 +77,22 @@ def _plain(column: Any) -> list[Any]:
         or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     ):  # fmt: skip
         return list(column.to_numpy(zero_copy_only=False).tolist())
-    return list(column.to_pylist())
+    return _values(column)
+
+
+def _values(column: Any) -> list[Any]:
+    """Python's values; text of those that Python can't have: times of nanoseconds, or after the year 9999."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return [_value(column.slice(place, 1)) for place in range(len(column))]
+
+
+def _value(column: Any) -> Any:
+    try:
+        return column.to_pylist()[0]
+    except (ValueError, OverflowError):
+        return column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")
 
 
 def _milliseconds(column: Any) -> list[int | None]:

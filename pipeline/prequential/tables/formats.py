@@ -28,12 +28,12 @@ _HEAD = 64
 
 
 class Stored:
-    """The bytes of a file, or of standard input (`-`), which is read to its end."""
+    """The bytes of a file, or of standard input (`-`) or a pipe, which are read to their ends."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = "standard input" if path == "-" else path
-        self._bytes = sys.stdin.buffer.read() if path == "-" else None
+        self._bytes = sys.stdin.buffer.read() if path == "-" else _read_once(path)
         with self._raw() as raw:
             head = raw.read(_HEAD)
         self.compressed = head.startswith(_GZIP) or path.endswith(".gz")
@@ -69,6 +69,15 @@ class Stored:
             return Path(self.path).open("rb")
         except OSError as error:
             raise UsageError(f"can't read {self.path!r}: {error.strerror}") from error
+
+
+def _read_once(path: str) -> bytes | None:
+    """The bytes of what can't be opened twice, such as a pipe; None of a file."""
+    where = Path(path)
+    try:
+        return where.read_bytes() if where.is_fifo() or where.is_char_device() else None
+    except OSError as error:
+        raise UsageError(f"can't read {path!r}: {error.strerror}") from error
 
 
 class _Gzip(gzip.GzipFile):

@@ -158,9 +158,9 @@ class Pairing:
         return None
 
     def _within_limit(self, stream: Stream) -> bool:
-        """Whether one more pair of models may be compared; if so it is counted."""
+        """Whether one more pair of models may be compared; if so it is counted. A champion's may, always."""
         known = self._of_models.get(stream.code, 0)
-        if known < self._catalog.config.limits.pairs_per_stream:
+        if stream.config.compare == "champion" or known < self._catalog.config.limits.pairs_per_stream:
             self._of_models[stream.code] = known + 1
             return True
         self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
