@@ -155,8 +155,8 @@ def parse_condition(text: str) -> Condition:
         raise UsageError(f"--fail-if {text!r}: {match['bound']!r} is no number")
     selectors = _selectors(text, match["where"] or "")
     if other := sorted(selectors.keys() - _OF_COUNTS.get(name, _SELECTORS)):
-        known = ", ".join(_OF_COUNTS[name])
-        raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {other[0]}; expected {known}")
+        expected = ", ".join(_OF_COUNTS[name])
+        raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {other[0]}; expected {expected}")
     return Condition(text.strip(), name, selectors, match["sign"], bound)
 
 
