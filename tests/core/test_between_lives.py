@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
-from prequential.config import Config, Limits, StreamConfig
+from prequential.config import Config, DetectorConfig, Limits, StreamConfig
 from prequential.core import coverage
 from prequential.core.shard import Shard
 from prequential.topics.decoding import KINDS
@@ -95,6 +95,41 @@ def test_coverage_survives_another_horizon_and_a_second_restart(horizon: int) ->
     if horizon > 1_000_000:
         lives.go(*(lab(i, 20_000, "a") for i in range(20)))
         assert waiting(lives.shard) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "horizons", [(100_000, 143_000), (143_000, 100_000), (100_000, 143_000, 90_000, 100_001)]
+)
+def test_what_waits_is_found_under_another_horizon(horizons: tuple[int, ...]) -> None:
+    """Cohorts whose widths are no multiples of each other: what meets its label is taken out where it is."""
+    lives = Lives(label_horizon=horizons[0])
+    lives.go(*(pred(i, 700 * i, "a") for i in range(100)))
+    lives.go(*(lab(i, 75_000, "a") for i in range(0, 100, 3)))
+    left = [i for i in range(100) if i % 3]
+    for horizon in horizons[1:]:
+        lives.next(label_horizon=horizon)
+        assert waiting(lives.shard)[0] == len(left)
+        assert 0 <= waiting(lives.shard)[1] - (75_000 - 700 * left[0]) <= horizon // 128
+    lives.go(*(lab(i, 76_000, "a") for i in left))
+    assert waiting(lives.shard) == (0, 0)
+    table = lives.shard.reporter.coverage
+    assert not table.cohorts.counts[:, 0].any()
+    assert (table.cohorts.counts[:, 1] >= table.cohorts.counts[:, 2:].sum(axis=1)).all()
+
+
+def test_another_loss_begins_with_signals_of_its_own() -> None:
+    """Sums of absolute errors say nothing of squared ones."""
+    signals = ("error", "scaled_error", "fading:0.9/fading:0.99", "mae")
+    detectors = tuple(DetectorConfig("page-hinkley", signal, {}) for signal in signals)
+    settings: dict[str, Any] = {"task": "regression", "detectors": detectors}
+    lives = Lives(**settings)
+    for i in range(40):
+        lives.go(pred(i, 10 * i, 10.0), lab(i, 10 * i + 5, 0.0))
+    empty = []
+    for loss in ("absolute", "squared", "squared"):
+        lives.next(loss=loss, **settings)
+        empty.append([signal for signal in signals if any(f" {signal}" in line for line in lives.missing)])
+    assert empty == [[], ["error", "scaled_error", "fading:0.9/fading:0.99"], []]
 
 
 def waiting(shard: Shard) -> tuple[int, int]:

@@ -21,7 +21,7 @@ import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.broker import pick_port
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
@@ -256,7 +256,7 @@ def read_topic(kafka: KafkaConfig, topic: str, isolation: str = "read_committed"
                     deadline = time.monotonic() + HANGS
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
-                elif not error.retriable():
+                elif not is_temporary(error):
                     raise KafkaException(error)
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
 

@@ -19,11 +19,12 @@ import pytest
 from confluent_kafka import Producer
 from prequential.config import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import SNAPSHOTS
 from prequential.worker import runner as runner_module
 from prequential.worker import transactions
 from prequential.worker.fetching import Fetched
 from prequential.worker.origin import Origin
-from prequential.worker.publisher import Publisher
+from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import MANIFEST_KEY
@@ -96,6 +97,83 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
 
     left = asyncio.run(life())
     assert freed(left) == [True] * len(left)
+
+
+@pytest.mark.parametrize("at", ["entry", "chunks", "manifest"])
+def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error that a commit or a snapshot has ended with keeps nothing."""
+    monkeypatch.setattr(runner_module, "read_known", lambda *_, **__: Known(None, iter(()), [], 0, 0))
+    monkeypatch.setattr(runner_module, "made_anew", lambda config, partition, origin, known, *_: known)
+    calls: list[None] = []
+
+    def publish(self: Publisher, messages: list[Any]) -> dict[str, int]:
+        calls.append(None)
+        last = messages[-1]
+        what = {
+            "entry": len(calls) > 1,  # the first one says that records are about to be processed
+            "chunks": last.topic == _CONFIG.kafka.topic(SNAPSHOTS) and last.key != MANIFEST_KEY,
+            "manifest": last.key == MANIFEST_KEY,
+        }
+        if what[at]:
+            raise ShardLost("another worker holds it")
+        return {message.topic: 0 for message in messages}
+
+    monkeypatch.setattr(Publisher, "publish", publish)
+
+    async def life() -> list[ref[Any]]:
+        nothing = lambda *_: None  # noqa: E731
+        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
+        runners: dict[int, ShardRunner] = {}
+
+        def lost(number: int, why: str) -> None:
+            runners.pop(number).abandon()
+
+        runners[0] = runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=lost)
+        running = asyncio.ensure_future(runner.run())
+        left = [ref(one) for one in (runner, runner.checkpoint, runner.shard, runner._publisher)]
+        del runner
+        while 0 in runners and runners[0].recovering:
+            await asyncio.sleep(0.01)
+        for kind, messages in enumerate(said()):
+            runners[0].feed(Fetched(kind, 0, messages, len(messages)))
+        await asyncio.wait_for(running, 60.0)
+        assert not runners
+        return left
+
+    left = asyncio.run(life())
+    assert freed(left) == [True] * len(left)
+
+
+def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the encoded state nor the journal stays while the shard runs."""
+    monkeypatch.setattr(runner_module, "made_anew", lambda config, partition, origin, known, *_: known)
+    monkeypatch.setattr(Publisher, "publish", lambda self, messages: {one.topic: 0 for one in messages})
+
+    class Entries(list[Any]):  # which can be referred to weakly
+        pass
+
+    known: list[ref[Any]] = []
+
+    def read(*_: object, **__: object) -> Known:
+        journal = Entries()
+        known.append(ref(journal))
+        return Known(None, iter(()), journal, 0, 0)
+
+    monkeypatch.setattr(runner_module, "read_known", read)
+
+    async def life() -> list[bool]:
+        nothing = lambda *_: None  # noqa: E731
+        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
+        runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=nothing)
+        running = asyncio.ensure_future(runner.run())
+        while runner.recovering:
+            await asyncio.sleep(0.01)
+        there = freed(known)
+        runner.abandon()
+        await running
+        return there
+
+    assert asyncio.run(life()) == [True]
 
 
 def test_a_producer_that_is_there_when_the_interpreter_ends() -> None:

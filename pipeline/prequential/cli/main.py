@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import zlib
 from typing import NoReturn
 
 from prequential.topics.errors import UsageError, WorkError
@@ -56,6 +57,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (EOFError, zlib.error, OSError) as error:  # a full disk, or what isn't what its name says
+        return _complain(error, 1)
 
 
 def _complain(error: Exception, status: int) -> int:

@@ -309,6 +309,11 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
         coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
 
 
+def take_out(coverage: Coverage, events: Events, stop: int) -> None:
+    """Predictions that wait, as if they hadn't been made: the first rows of a log, up to `stop`."""
+    _take_out(coverage.models, coverage.pool, coverage.cohorts.counts, events.model, events.ts, stop)
+
+
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
@@ -466,6 +471,18 @@ def _update(
         elif kind == LATE:  # made after its label: it isn't of those that may get one
             counts[row, _MADE] -= 1
     return stop
+
+
+@kernel
+def _take_out(models: Models, pool: Pool, counts: Ints, of: Ints32, times: Ints, stop: int) -> None:
+    """Undo what `_update` does of a prediction that waits."""
+    for i in range(stop):
+        model = np.int64(of[i])
+        row = find(pool, model, times[i] // models.width[model])
+        if row:
+            models.waiting[model] -= 1
+            counts[row, _WAITING] -= 1
+            counts[row, _MADE] -= 1
 
 
 @kernel

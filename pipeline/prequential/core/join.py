@@ -193,8 +193,10 @@ def _lacks_segment(
 
 @inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
+    if registry.subjects.retired[model]:  # whose segments have no rows any more
+        return False
     row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.subject[row] or registry.subjects.retired[model]:
+    if registry.segment_rows.subject[row]:
         return False
     logs.used[WANTED] = row
     return True

@@ -17,7 +17,7 @@ from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.comparisons import saving
 from prequential.core.coverage import tables_of, with_tables
-from prequential.core.events import WAITS, new_events
+from prequential.core.events import WAITS, Events, new_events
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.kernel import Ints, Ints32, as_records, columns_of, grown, kernel
 from prequential.core.label_dependence import LabelDependence
@@ -226,7 +226,10 @@ class _Restoring:
         self._store()
         for stream in self._catalog.streams:
             shard.encoder.know(stream)
+        events, waiting = self._waiting(self._with_another_horizon())
+        coverage.take_out(shard.reporter.coverage, events, waiting)
         shard.make_rows()
+        shard.reporter.coverage = coverage.update(shard.reporter.coverage, events, 0, waiting)
         self._pairs()
         self._incidents()
         self._periods()
@@ -672,18 +675,31 @@ class _Restoring:
                     begun.append(row)
                     self._missing.append(f"{stream.name}/{name}: periods")
                     self._note_empty(row, "periods")
-        if not begun:
-            return
-        store = shard.store
+        events, waiting = self._waiting(begun)
+        shard.reporter.periods = periods.update(shard.reporter.periods, events, 0, waiting)
+
+    def _with_another_horizon(self) -> list[int]:
+        """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""
+        horizons = self._shard.reporter.coverage.models.horizon
+        return [
+            row for stream in self._catalog.streams for row in stream.models.values()
+            if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
+        ]  # fmt: skip
+
+    def _waiting(self, models: list[int]) -> tuple[Events, int]:
+        """The predictions of these models that wait, as a log of events, and how many there are."""
+        store = self._shard.store
+        if not models:
+            return new_events(1), 0
         slots = np.flatnonzero(store.instances.state == WAITING)
         waiting = _waiting(store, slots.astype(np.int32))
-        waiting = waiting[np.isin(store.predictions.model[waiting], begun)]
+        waiting = waiting[np.isin(store.predictions.model[waiting], models)]
         model, ts = store.predictions.model[waiting], store.predictions.ts[waiting]
         order = np.lexsort((ts, model))
         events = new_events(max(1, len(waiting)))
         events.kind[:] = WAITS
         events.model[: len(waiting)], events.ts[: len(waiting)] = model[order], ts[order]
-        shard.reporter.periods = periods.update(shard.reporter.periods, events, 0, len(waiting))
+        return events, len(waiting)
 
 
 def _permute(column: Any, rows: Any, places: dict[int, int]) -> None:

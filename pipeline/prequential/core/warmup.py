@@ -153,6 +153,7 @@ def warm_consumers() -> None:
     change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
+    coverage.take_out(reporter.coverage, shard.logs.events, 0)
     reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
     reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
 

@@ -160,6 +160,7 @@ class Watch:
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0
     ) -> None:
         self.config = config
+        self._loss = loss
         detector = DETECTORS[config.detector]
         self._run = detector.run
         settings: Any = detector.configured(config.params)
@@ -186,8 +187,12 @@ class Watch:
 
     @property
     def key(self) -> str:
-        """What it is, for snapshots: the same for equal ones."""
-        return f"{self.config.detector} {self.config.signal} {self.changed}"
+        """What it is, for snapshots: the same for equal ones.
+
+        Of numbers, what is fed with the configured loss is another one with another loss.
+        """
+        squared = " squared" if self._loss == SQUARED and not parse_signal(self.config.signal).measure else ""
+        return f"{self.config.detector} {self.config.signal} {self.changed}{squared}"
 
     @property
     def changed(self) -> str:

@@ -15,7 +15,7 @@ from prequential.ingest.checking import check_topics
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS, plain_errors
+from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
@@ -84,7 +84,7 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
-                elif not error.retriable():
+                elif not is_temporary(error):
                     raise WorkError(f"{topic}: {error.str()}")
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import is_stranded
+from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
 from prequential.worker.complaints import COMPLAINING, complain
 from prequential.worker.fetching import FETCH_SETTINGS, run_end, session_settings
@@ -36,13 +36,6 @@ _COMMITTED_SECONDS = 5.0
 
 #: How librdkafka's serialised group metadata begin: these bytes, then the generation in 32 bits.
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
-
-#: What the group answers while it can't say: asked again.
-_NOT_YET = (
-    KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN,
-    KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)  # fmt: skip
 
 #: A partition of a source, by topic and number.
 Place = tuple[str, int]
@@ -132,12 +125,12 @@ class SourceFetcher:
         try:
             answers = self._member.committed(parts, timeout=_COMMITTED_SECONDS) if parts else []
         except KafkaException as error:
-            if _is_temporary(error.args[0]):
+            if is_temporary(error.args[0]):
                 return None
             raise WorkError(f"the group's offsets: {error.args[0].str()}") from error
         for answer in answers:
             if answer.error is not None:
-                if _is_temporary(answer.error):
+                if is_temporary(answer.error):
                     return None
                 raise WorkError(f"{answer.topic}/{answer.partition}: {answer.error.str()}")
         return {(answer.topic, answer.partition): max(answer.offset, -1) for answer in answers}
@@ -249,7 +242,7 @@ class SourceFetcher:
             self._resumed[place], self.positions[place] = self.positions[place], -1
             self._reader.incremental_unassign([TopicPartition(topic, partition)])
             self._reader.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        elif error.retriable():
+        elif is_temporary(error):
             log.warning("%s/%s: %s", topic, partition, error.str())
         else:
             where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
@@ -285,7 +278,3 @@ def generation_of(metadata: bytes) -> int:
         raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
     found = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
     return int.from_bytes(found, sys.byteorder, signed=True)
-
-
-def _is_temporary(error: KafkaError) -> bool:
-    return error.retriable() or error.code() in _NOT_YET

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.topics.admin import partition_counts, present
-from prequential.topics.clients import KafkaConfig, plain_errors
+from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import first_since, watermarks
 
@@ -168,7 +168,7 @@ class Tail:
             self._behind.pop((message.topic(), message.partition()), None)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             pass  # librdkafka looks for the group's coordinator, which nobody here needs
-        elif error.retriable():
+        elif is_temporary(error):
             self._note(error)
         else:
             raise WorkError(f"can't read {message.topic()!r}: {error.str()}")

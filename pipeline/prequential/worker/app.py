@@ -153,16 +153,20 @@ class Worker(Served):
     def _open(self, partition: int) -> None:
         rebuild = self._rebuild and partition not in self._rebuilt
         self._rebuilt.add(partition)  # what it holds from now on is good
-        runner = ShardRunner(
-            self.config,
-            partition,
-            self._fetcher,
-            self._origin,
-            rebuild=rebuild,
-            on_lost=self._on_lost,
-            turns=self._turns,
-            snapshot_turn=self._snapshot_turn,
-        )
+        try:
+            runner = ShardRunner(
+                self.config,
+                partition,
+                self._fetcher,
+                self._origin,
+                rebuild=rebuild,
+                on_lost=self._on_lost,
+                turns=self._turns,
+                snapshot_turn=self._snapshot_turn,
+            )
+        except Exception as error:  # asyncio calls us, and would go on without this shard
+            die(f"shard {partition}", error)
+            raise
         self.runners[partition] = runner
         task = asyncio.ensure_future(runner.run())
         self._tasks[partition] = task

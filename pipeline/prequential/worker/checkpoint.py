@@ -120,6 +120,7 @@ class Checkpoint:
         #: Called when a commit is over, so that the next one need not wait for a look at the clock.
         self.on_committed: Callable[[], None] = lambda: None
         self._entering = asyncio.Lock()  # an entry's number is taken once it is committed
+        self._forgotten = False  # a commit that was under way or had failed when the shard was given up
 
     @property
     def published(self) -> bool:
@@ -132,7 +133,7 @@ class Checkpoint:
         """Whether no commit is under way, and none has failed."""
         under_way = self._committing
         if under_way is None:
-            return True
+            return not self._forgotten
         return under_way.done() and not under_way.cancelled() and under_way.exception() is None
 
     def resume(self, known: Known) -> None:
@@ -171,7 +172,8 @@ class Checkpoint:
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
         due = now >= self._due_at(share) or (self._backlog and caught_up) or self.many_outputs
         snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
-        snapshot = snapshot and self._turn.ask(self._who, now)
+        # Whose commit is stuck doesn't wait in line: others would wait for it.
+        snapshot = snapshot and self._committing is None and self._turn.ask(self._who, now)
         if self._committing is not None or not due:
             return
         if self._shard.cuts or snapshot:
@@ -224,6 +226,16 @@ class Checkpoint:
             await self.commit(with_snapshot=True)
             await self._finish_snapshot()
 
+    def forget(self) -> None:
+        """Wait for nothing that is under way any more: the shard is given up.
+
+        An error that is kept would keep all frames that it came through, and so the shard.
+        """
+        self._forgotten |= not self._is_committed
+        for task in filter(None, (self._committing, self._snapshot)):
+            task.add_done_callback(_taken_note_of)
+        self._committing = self._snapshot = None
+
     async def _finish_snapshot(self) -> None:
         if self._snapshot is not None:
             await self._snapshot
@@ -267,7 +279,7 @@ class Checkpoint:
             await self._publish_entry(cuts, [])  # step 3
         if messages:
             await self._publish_entry([], messages)  # step 4
-        if parts is not None:
+        if parts is not None and not self._publisher.stopping:
             # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
             # has begun since step 1, so the journal ends with this one.
             self._snapshot = asyncio.ensure_future(
@@ -415,3 +427,9 @@ class Checkpoint:
         rejected.note(*origin, letter.reason)
         headers = headers_of(letter.reason, *origin)
         return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)
+
+
+def _taken_note_of(task: asyncio.Future[None]) -> None:
+    """Nobody else asks what became of it, and asyncio would say so."""
+    if not task.cancelled():
+        task.exception()

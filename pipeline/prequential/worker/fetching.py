@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import is_stranded, let_go, resolved
+from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.complaints import COMPLAINING, complain
@@ -40,6 +40,9 @@ FETCH_SETTINGS: Mapping[str, object] = {
 #: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
 _HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
 
+#: Milliseconds between two polls after which a member has left its group (librdkafka's default).
+_POLL_MS = 300_000
+
 #: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
 #: vanishes.
 _MOST = 8_000
@@ -52,13 +55,15 @@ def session_settings(timeout: int) -> dict[str, object]:
     """Settings of a member of a group that is thrown out after `timeout` ms without a heartbeat.
 
     librdkafka's heartbeats are 3 s apart however short the session is: shorter ones would end between two.
+    And it refuses sessions that are longer than the time between two polls.
 
     >>> session_settings(2_000)
-    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500}
+    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500, 'max.poll.interval.ms': 300000}
     """
     return {
         "session.timeout.ms": timeout,
         "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, timeout // _HEARTBEATS)),
+        "max.poll.interval.ms": max(_POLL_MS, timeout),
     }
 
 
@@ -161,9 +166,11 @@ class Fetcher:
     def demand(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
         """Of which topics a shard has plenty, and without more of which it can't go on.
 
-        A topic is left alone while a shard has plenty of it, unless another can't go on without it.
+        A topic is left alone while a shard has plenty of it, unless another can't go on without it. What a
+        shard says that isn't read any more counts for nothing.
         """
-        self._demands[partition] = plenty, blocked
+        if partition in self._open:
+            self._demands[partition] = plenty, blocked
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
         """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
@@ -276,7 +283,7 @@ class Fetcher:
                 "it, or the topic was made anew; `prequential worker --rebuild` begins anew if the topic "
                 "and the journal are there from their beginnings on"
             )
-        if error.retriable():
+        if is_temporary(error):
             log.warning("%s/%d: %s", topic, partition, error.str())
             return
         where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"

@@ -20,7 +20,7 @@ from prequential.core.shard import Shard
 from prequential.core.split import split, streams_of
 from prequential.emission import without_metrics
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import plain_errors
+from prequential.topics.clients import is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.reading import watermarks
@@ -204,7 +204,7 @@ class _ShardReplay:
                         self._ended[kind] = True  # it came after we began
                 elif error.code() == KafkaError._PARTITION_EOF:
                     self._ended[kind] = True
-                elif not error.retriable():
+                elif not is_temporary(error):
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
                 self._shard.add(to_batch(kind, good, self._parser))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import NO_BROKER, KafkaConfig, plain_errors
+from prequential.topics.clients import NO_BROKER, KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
@@ -97,7 +97,7 @@ def read_partition(
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
-            elif not error.retriable():
+            elif not is_temporary(error):
                 raise WorkError(f"{topic}/{partition}: {error.str()}")
     finally:
         consumer.close()

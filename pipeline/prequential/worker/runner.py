@@ -182,6 +182,7 @@ class ShardRunner:
             known = await self._in_thread(self._read)  # step 2
             if not self._stopping:
                 await self._restore(known)  # step 3
+            del known  # the encoded state, and the journal
             while not self._stopping:
                 await self._step()
         except ShardLost as why:
@@ -484,6 +485,7 @@ class ShardRunner:
         """Let the shard go at once; nothing more is published."""
         self._stopping = True
         self._publisher.stopping = True
+        self.checkpoint.forget()
         self._wake.set()
         self._in_thread.close()
 

@@ -26,6 +26,19 @@ _RECONNECT_SECONDS = 20.0
 #: What a client says that finds no broker.
 NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 
+#: What passes by itself: a leader, a coordinator or a broker is another one or isn't there yet, or hasn't
+#: answered in time.
+_TEMPORARY = frozenset(
+    {
+        *NO_BROKER, KafkaError._WAIT_COORD, KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT, KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION, KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)  # fmt: skip
+
 #: A security setting whose name contains one of these holds a secret: its value is never shown.
 _SECRET_WORDS = ("password", "secret", "token", "key", "user.info")
 
@@ -187,6 +200,14 @@ def plain_errors(kafka: KafkaConfig) -> Iterator[None]:
         if cause.code() == KafkaError._INVALID_ARG:
             raise UsageError(f"kafka.security: {cause.str()}") from error
         raise WorkError(f"Kafka at {kafka.bootstrap_servers}: {cause.str()}") from error
+
+
+def is_temporary(error: KafkaError) -> bool:
+    """Whether it may be gone when the same is asked again.
+
+    (`KafkaError.retriable` says so of transactions alone, and false of all else.)
+    """
+    return error.retriable() or error.code() in _TEMPORARY
 
 
 def without_credentials(url: str) -> str:

@@ -14,7 +14,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig, connect, plain_errors
+from prequential.topics.clients import KafkaConfig, connect, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 
 #: Seconds for one administrative request, and until brokers show what has come of it.
@@ -71,7 +71,7 @@ def _latest(
         try:
             return {(part.topic, part.partition): answer.result().offset for part, answer in answers.items()}
         except KafkaException as error:  # a partition may just have got another leader, or its first one
-            if not error.args[0].retriable() or monotonic() > deadline:
+            if not is_temporary(error.args[0]) or monotonic() > deadline:
                 raise
         admin.poll(_LOOK_SECONDS)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS, KafkaConfig, plain_errors
+from prequential.topics.clients import REACH_SECONDS, KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 
 #: Records taken at once, and seconds to wait for them.
@@ -20,7 +20,6 @@ _SILENCE_SECONDS = 30.0
 
 #: Seconds before a partition that has no leader for a moment (as when it is new) is asked again.
 _AGAIN_SECONDS = 0.2
-_NO_LEADER = KafkaError.NOT_LEADER_FOR_PARTITION
 
 _T = TypeVar("_T")
 
@@ -112,7 +111,7 @@ class TopicReader:
             return True
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False  # librdkafka looks for the group's coordinator, which nobody here needs
-        if not error.retriable():
+        if not is_temporary(error):
             raise WorkError(f"can't read {message.topic()!r}: {error.str()}")
         self._note(error)
         return False
@@ -141,8 +140,6 @@ def _patiently(ask: Callable[[], _T]) -> _T:
         try:
             return ask()
         except KafkaException as error:
-            if not error.args[0].retriable() and error.args[0].code() != _NO_LEADER:
-                raise
-            if monotonic() > until:
+            if not is_temporary(error.args[0]) or monotonic() > until:
                 raise
             sleep(_AGAIN_SECONDS)

@@ -406,7 +406,7 @@ class Incidents:
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])
-        if classes == MOST_CLASSES < len(stream.class_names):
+        if classes == MOST_CLASSES:  # whether others have come yet or not: names of this round are known
             names[-1] = OTHER
         segments = [""] * int(own.owners.slots[owner])
         for row in stream.subjects:
