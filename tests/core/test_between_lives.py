@@ -246,6 +246,32 @@ def test_a_revision_doesnt_reach_what_began_later(what: dict[str, Any]) -> None:
     assert min(added.measures["accuracy"], added.measures["error"]) == 0
 
 
+@pytest.mark.parametrize("estimator", ["all", "window:3"])
+@pytest.mark.parametrize("first", ["persistent", "majority"])
+def test_a_revision_where_a_baseline_began_later_than_the_other(first: str, estimator: str) -> None:
+    """At an age, each baseline's outcome moves, or none: numbers of their outcomes differ."""
+    settings: dict[str, Any] = {"stages": ("final", "after:1ms"), "estimators": (estimator,)}
+    lives = Lives(baselines=(first,), **settings)
+    for i in range(3):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.next(baselines=("persistent", "majority"), **settings)
+    lives.go(lab(2, 26, "b"))  # which the second baseline knows nothing of
+    for i in range(3, 6):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.go(lab(4, 56, "b"))
+    found = {
+        message.model: message
+        for message in metrics_of(lives.go(pred(6, 60, "a"), lab(6, 65, "a")))
+        if message.stage == "after:1ms"
+    }
+    of_both = (found["@persistent"], found["@majority"])
+    earlier, later = of_both if first == "persistent" else of_both[::-1]
+    assert (earlier.outcomes, later.outcomes) == (7, 4)
+    # The first of all outcomes is wrong, as there was no label; then the two that were revised.
+    assert earlier.measures["error"] == pytest.approx(3 / 7 if estimator == "all" else 1 / 3)
+    assert later.measures["error"] == pytest.approx(1 / 4 if estimator == "all" else 1 / 3)
+
+
 @pytest.mark.parametrize(
     "limits",
     [

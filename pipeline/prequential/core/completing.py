@@ -347,6 +347,23 @@ def _complete_ages(
 
 
 @inner
+def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
+    """Number of a baseline's outcome at an age; 0 or less where it had none, as it began later.
+
+    Kept is that of the baseline which began first; from then on both have the same outcomes.
+    """
+    number = store.label_values.after_numbers[label, stage]
+    if not number:
+        return 0
+    streams, subjects, most = registry.streams, registry.subjects, 0
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if subject:
+            most = max(most, subjects.outcomes[subjects.after[subject] + stage])
+    return number - (most - subjects.outcomes[aged])
+
+
+@inner
 def _complete_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
 ) -> None:
@@ -371,7 +388,8 @@ def _complete_baselines(
                 if chosen:
                     aged = subjects.after[subject] + stage
                     number = _count(registry, logs, stream, aged, t1)
-                    store.label_values.after_numbers[label, stage] = number
+                    known = store.label_values.after_numbers[label, stage]
+                    store.label_values.after_numbers[label, stage] = max(known, number)
                     put(
                         registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
                         PERSISTENT + which, y, y, OUTCOME,

@@ -13,6 +13,7 @@ from prequential.core.completing import (
     first_with_segments,
     is_first_of_model,
     latest_of,
+    number_at_age,
     put,
     put_stages,
     reference_of,
@@ -90,10 +91,11 @@ def _refer_to_baselines(
                 PERSISTENT + which, y, y, REFERENCE,
             )  # fmt: skip
         for stage in range(streams.age_count[stream]):
-            if store.label_values.after_numbers[label, stage]:
+            aged = subjects.after[subject] + stage
+            if number_at_age(registry, store, stream, label, aged, stage) > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age)
                 put(
-                    registry, store, logs, record, stream, slot, subjects.after[subject] + stage, 0, 0,
-                    chosen, False, PERSISTENT + which, y, y, REFERENCE,
+                    registry, store, logs, record, stream, slot, aged, 0, 0, chosen, False,
+                    PERSISTENT + which, y, y, REFERENCE,
                 )  # fmt: skip

@@ -14,6 +14,7 @@ from prequential.core.completing import (
     first_with_segments,
     is_first_of_model,
     latest_of,
+    number_at_age,
     put,
     put_stages,
     reference_of,
@@ -126,12 +127,13 @@ def _revise_baselines(
                 PERSISTENT + which, old, judged,
             )  # fmt: skip
         for stage in range(streams.age_count[stream]):
-            number = store.label_values.after_numbers[label, stage]
-            if number:
+            aged = subjects.after[subject] + stage
+            number = number_at_age(registry, store, stream, label, aged, stage)
+            if number > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
-                _touch(registry, subjects.after[subject] + stage)
+                _touch(registry, aged)
                 put(
-                    registry, store, logs, record, stream, slot, subjects.after[subject] + stage, 0, number,
-                    chosen, False, PERSISTENT + which, old, judged, REVISION,
+                    registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
+                    PERSISTENT + which, old, judged, REVISION,
                 )  # fmt: skip
