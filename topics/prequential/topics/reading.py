@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS, KafkaConfig, is_temporary, plain_errors
+from prequential.topics.clients import NO_BROKER, REACH_SECONDS, KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 
 #: Records taken at once, and seconds to wait for them.
@@ -140,6 +140,8 @@ def _patiently(ask: Callable[[], _T]) -> _T:
         try:
             return ask()
         except KafkaException as error:
-            if not is_temporary(error.args[0]) or monotonic() > until:
+            cause = error.args[0]
+            # Without a broker it has waited long enough already: who can wait longer says so.
+            if cause.code() in NO_BROKER or not is_temporary(cause) or monotonic() > until:
                 raise
             sleep(_AGAIN_SECONDS)
