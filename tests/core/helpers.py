@@ -23,8 +23,8 @@ from oracle_records import probabilities
 from prequential.config import Config, load_config
 from prequential.core import ids
 from prequential.core import shard as shard_module
-from prequential.core.coverage import tables_of
 from prequential.core.estimators.sums import WindowSums
+from prequential.core.kernel import tables_of
 from prequential.core.merge import Batch, Cut
 from prequential.core.outcomes import SCORED, WEIGHTED
 from prequential.core.plain import Parser

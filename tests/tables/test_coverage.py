@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from compiled import from_python
 from prequential.core import coverage as engine
-from prequential.core.coverage import Coverage, new_coverage, tables_of, with_model, with_tables
+from prequential.core.coverage import Coverage, new_coverage, with_model
 from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events, new_events
-
-insert, remove = from_python(engine.insert), from_python(engine.remove)
+from prequential.core.kernel import tables_of, with_tables
 
 HORIZONS = (100, 12_800, 3_600_000, 90 * 86_400_000)
 
@@ -196,32 +194,6 @@ def test_the_number_of_cohorts_is_bounded() -> None:
     assert len(coverage.pool.owner) <= 1_024
     assert labelled(coverage, 0, 100 * rows) == {"100ms": 0.0, "1s": 0.0, "10s": 0.0, "horizon": 0.0}
     assert coverage.models.cohorts[0] == 0
-
-
-def test_rows_that_are_freed_are_found_no_more_and_used_again() -> None:
-    """A pool against a dict, under keys that lie close together and far apart."""
-    rng = random.Random(5)
-    pool, first = engine.new_pool(), np.zeros(3, dtype=np.int32)
-    known: dict[tuple[int, int], int] = {}
-    keys = [rng.choice((rng.randrange(-40, 40), rng.randrange(-(1 << 45), 1 << 45))) for _ in range(150)]
-    for _ in range(6_000):
-        owner, key = rng.randrange(3), rng.choice(keys)
-        assert engine.find(pool, owner, key) == known.get((owner, key), 0)
-        if (owner, key) not in known:
-            pool = engine.with_free_row(pool)
-            known[owner, key] = insert(pool, first, owner, key)
-        elif rng.random() < 0.6:
-            previous, row = 0, int(first[owner])
-            while row != known[owner, key]:
-                previous, row = row, int(pool.next[row])
-            remove(pool, first, owner, previous, row)
-            del known[owner, key]
-        elif rng.random() < 0.01:
-            engine.remove_all(pool, int(first[owner]))
-            first[owner] = 0
-            known = {about: row for about, row in known.items() if about[0] != owner}
-    assert len(set(known.values())) == len(known)
-    assert len(pool.owner) <= 512
 
 
 def test_a_snapshot_is_its_arrays() -> None:

@@ -257,3 +257,23 @@ def of_rows(table: Table, rows: Ints) -> Table:
         some[rows] = column[rows]
         columns.append(some)
     return type(table)(*columns)
+
+
+def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
+    """All arrays of NamedTuples within NamedTuples, by names such as `pool.key`: what snapshots write."""
+    found: dict[str, npt.NDArray[Any]] = {}
+    for name, value in zip(tables._fields, tables):  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            found |= tables_of(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str = "") -> Table:
+    """The same NamedTuples with these arrays instead, by the names of `tables_of`."""
+    values = [
+        with_tables(value, arrays, f"{prefix}{name}.") if isinstance(value, tuple) else arrays[prefix + name]
+        for name, value in zip(tables._fields, tables)  # type: ignore[attr-defined]
+    ]
+    return type(tables)(*values)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.coverage import Pool, find, insert, new_pool, remove, remove_all, with_free_row
 from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.core.outcomes import SCORED as HAS_SCORE
 from prequential.core.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.outcomes import cell_of
+from prequential.core.pool import Pool, find, insert, is_full, new_pool, remove, remove_all, with_free_row
 from prequential.core.scores import (
     ABSOLUTE,
     BIAS,
@@ -306,7 +306,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         number = events.ts[i] // width
         if number < models.begin[model]:
             continue
-        if cell_pool.counters[1] == 0 and cell_pool.counters[0] == len(cell_pool.owner):
+        if is_full(cell_pool):
             return i
         if used[1] == 0 and used[0] == len(sums.next):
             return i

@@ -16,10 +16,18 @@ from prequential.core import coverage, ids, latency, periods, selection
 from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
 from prequential.core.comparisons import saving
-from prequential.core.coverage import tables_of, with_tables
 from prequential.core.events import WAITS, Events, new_events
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints, Ints32, as_records, columns_of, grown, kernel
+from prequential.core.kernel import (
+    Ints,
+    Ints32,
+    as_records,
+    columns_of,
+    grown,
+    kernel,
+    tables_of,
+    with_tables,
+)
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan

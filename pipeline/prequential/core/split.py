@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 from prequential.core import coverage, latency, periods, selection, snapshot
-from prequential.core.coverage import tables_of, with_tables
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints
+from prequential.core.kernel import Ints, tables_of, with_tables
 from prequential.core.store import UNKNOWN, WAITING
 from prequential.topics.partitioning import partition_of
 
