@@ -159,6 +159,27 @@ class TestOrder:
         assert keys_of(taken) == [(1, 0, 3), (2, 0, 4), (3, 0, 9), (4, 0, 12)]
         assert merge.cut == [13, 0, 0]
 
+    def test_what_is_read_to_its_end_has_nothing_left_below_it(self) -> None:
+        """The offsets behind its last record are markers of transactions, or what was aborted."""
+        merge = Merge()
+        merge.add(batch(0, [3, 4], [1, 2]))
+        merge.reach(0, 7)
+        merge.reach(1, 5)
+        assert (merge.added, merge.cut) == ([7, 5, 0], [0, 5, 0])
+        assert merge.covers((7, 5, 0))
+        assert len(take_all(merge, most=1)) == 2
+        assert merge.cut == [7, 5, 0]
+        merge.reach(0, 6)  # of a moment ago
+        assert merge.add(batch(0, [7, 8], [3, 3])) == 2
+        assert (merge.added, merge.cut) == ([9, 5, 0], [7, 5, 0])
+        merge.reach(0, 9)
+        again = Merge()
+        again.add(batch(0, [3, 4, 7, 8], [1, 2, 3, 3]))
+        assert len(again.take_until((7, 5, 0)) or ()) == 2
+        assert (again.added, again.cut) == ([9, 5, 0], [7, 5, 0])
+        assert take_all(merge) == take_all(again) == [(3, 0, 7), (3, 0, 8)]
+        assert merge.snapshot() == again.snapshot()
+
 
 class TestHoldingBack:
     """A topic of which nothing is known holds the others back."""

@@ -28,7 +28,7 @@ from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import MANIFEST_KEY
-from test_checkpoint import said
+from test_checkpoint import end_of, said
 
 _CONFIG = Config(
     kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=0, commit_every=1, snapshot_every=1)
@@ -78,7 +78,7 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
         while runner.recovering:
             await asyncio.sleep(0.01)
         for kind, messages in enumerate(said()):
-            runner.feed(Fetched(kind, 0, messages, len(messages)))
+            runner.feed(Fetched(kind, 0, messages, end_of(messages)))
         while not snapshots:
             await asyncio.sleep(0.01)
         assert runner.shard.remembered
@@ -135,7 +135,7 @@ def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
         while 0 in runners and runners[0].recovering:
             await asyncio.sleep(0.01)
         for kind, messages in enumerate(said()):
-            runners[0].feed(Fetched(kind, 0, messages, len(messages)))
+            runners[0].feed(Fetched(kind, 0, messages, end_of(messages)))
         await asyncio.wait_for(running, 60.0)
         assert not runners
         return left

@@ -34,7 +34,7 @@ from prequential.worker.journal import (
 )
 from prequential.worker.origin import Origin
 from processes import WorkerProcess, await_published, eventually, write_config
-from test_checkpoint import Killed, Log, assert_whole_and_once, lives, said
+from test_checkpoint import Killed, Log, assert_whole_and_once, lives, place_of, said
 from workload import Record, Sender, records
 
 __all__ = ["lives"]  # a fixture
@@ -142,7 +142,10 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
     merge = Merge()
     merge.add(Batch(0, [7], [1], Decoded([object()], {})))
     caution = Caution(Standing([], [(5, 4, 0), (8, 4, 0)], [], Suspicion(1, 9)))
-    assert caution.next(merge, [None] * 3, lambda _: True) == ((8, 4, 0), Attempt(1, 1, (0, 7)))
+    assert caution.next(merge, [None] * 3) is None
+    merge.reach(1, 4)
+    merge.reach(2, 3)  # further than what was planned knew of
+    assert caution.next(merge, [None] * 3) == ((8, 4, 0), Attempt(1, 1, (0, 7)))
 
 
 # ---- lives
@@ -156,8 +159,8 @@ def poison(
     monkeypatch.setattr(caution_module, "_PART", _PART)
     monkeypatch.setattr(runner_module, "_TURN", 3)
     encode, parse, publish, known = Encoder.encode, Parser.parse, Log.publish, Log.known
-    kind, offset = _POISON
-    id = said()[kind][offset].value()
+    kind, _ = _POISON
+    id = _poisonous()
     crashed = [False]
 
     def set_to(failure: BaseException | None) -> None:
@@ -196,6 +199,15 @@ def poison(
     return set_to
 
 
+def _poisonous() -> bytes:
+    """The value of the poisoned record."""
+    kind, offset = _POISON
+    rows = said()[kind]
+    message = rows[place_of(rows, offset)]
+    assert message.offset() == offset
+    return message.value()  # type: ignore[return-value]
+
+
 def _is(record: Any, value: bytes) -> bool:
     """Whether it is the record of the poisoned kind with that value."""
     return _POISON[0] == record.KIND and all(
@@ -230,7 +242,7 @@ def assert_passed_over(log: Log, error: str) -> None:
     assert [value.decode() for _, value in letter.headers] == [
         record.reason, INPUTS[_POISON[0]], "0", str(_POISON[1])
     ]  # fmt: skip
-    assert letter.value == said()[_POISON[0]][_POISON[1]].value()
+    assert letter.value == _poisonous()
     assert_whole_and_once(log, said())
 
 

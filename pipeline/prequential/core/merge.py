@@ -196,7 +196,7 @@ class Merge:
     def __init__(self) -> None:
         #: Next offset to take, by kind.
         self.cut: list[int] = [0, 0, 0]
-        #: Next offset to be added, by kind.
+        #: Next offset that may be added, by kind.
         self.added: list[int] = [0, 0, 0]
         #: Records buffered, by kind.
         self.buffered: list[int] = [0, 0, 0]
@@ -230,6 +230,16 @@ class Merge:
         self.buffered[kind] += len(batch.offsets)
         self._latest[kind] = int(times[-1])
         return len(batch.offsets)
+
+    def reach(self, kind: int, end: int) -> None:
+        """A topic has been read up to `end`: what lies between there and its last record isn't records.
+
+        Such as the marker that ends a producer's transaction. Once retention has emptied a topic there is
+        nothing below it, so a cut before it could be read from no more.
+        """
+        self.added[kind] = max(self.added[kind], end)
+        if not self.buffered[kind]:
+            self.cut[kind] = self.added[kind]
 
     def take(self, watermarks: Sequence[int | None], most: int) -> Round | None:
         """Records whose turn has come, at most `most` of each topic; None if there are none.
@@ -276,13 +286,15 @@ class Merge:
                 sources.append(_decoded(batch, start, stop))
                 self._advance(kind, batch, stop)
         self.cut = list(map(max, self.cut, cut))
+        self.added = list(map(max, self.added, cut))
         return Round(sources) if sources else None
 
     def ahead(self, watermarks: Sequence[int | None], most: int, until: Cut | None = None) -> tuple[Cut, int]:
         """The cut behind the next records whose turn has come, and how many they are, at most `most`.
 
         Nothing is taken. With `until` they are records below that cut, all of which must have been added, and
-        watermarks don't matter: it may be any part of what `take_until` would take, from its beginning.
+        watermarks don't matter: it may be any part of what `take_until` would take, from its beginning. Its
+        cut isn't beyond `until`, wherever the topics have been read to since (see `reach`).
         """
         ends = (_LATEST,) * 3 if until is None else until
         # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
@@ -296,7 +308,7 @@ class Merge:
             ahead[kind] += 1
             taken += 1
             heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
-        return tuple(cut), taken
+        return tuple(map(min, cut, ends)), taken
 
     def _head(
         self, kind: int, place: int, end: int, watermark: int | None, until: Cut | None
@@ -330,7 +342,7 @@ class Merge:
 
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]
-        self.cut[kind] = batch.offsets[stop - 1] + 1
+        self.cut[kind] = batch.offsets[stop - 1] + 1 if self.buffered[kind] else self.added[kind]
         self._taken[kind] = int(batch.times[stop - 1])
         if stop == len(batch.times):
             self._queues[kind].popleft()

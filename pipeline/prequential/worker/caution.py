@@ -10,7 +10,7 @@ died is passed over from then on (`Quarantine`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from prequential.core.merge import Cut, Merge
 from prequential.worker.journal import Attempt, Quarantine, Standing, Suspicion
@@ -46,15 +46,10 @@ class Caution:
         """Whether the shard may go on as ever."""
         return not self.planned and self._left <= 0
 
-    def next(
-        self, merge: Merge, watermarks: Sequence[int | None], here: Callable[[Cut], bool]
-    ) -> tuple[Cut, Attempt] | None:
-        """The next part, as the cut behind it; None while there is none, or it isn't known yet.
-
-        `here`: whether all records below a cut have been added.
-        """
+    def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[Cut, Attempt] | None:
+        """The next part, as the cut behind it; None while there is none, or it isn't known yet."""
         until = self.planned[0] if self.planned else None
-        if until is not None and not here(until):
+        if until is not None and not merge.covers(until):
             return None
         cut, records = merge.ahead(watermarks, self.most, until)
         if not records:
@@ -62,10 +57,10 @@ class Caution:
                 return None
             merge.take_until(until)  # what is left of it is gone for good
             self.taken(until, 0)
-            return self.next(merge, watermarks, here)
+            return self.next(merge, watermarks)
         record = None
         if records == 1:
-            [kind] = [kind for kind, before in enumerate(merge.cut) if cut[kind] != before]
+            [kind] = [kind for kind, before in enumerate(merge.cut) if cut[kind] > before]
             record = kind, cut[kind] - 1
         return cut, Attempt(self.deaths, records, record)
 

@@ -114,7 +114,8 @@ class Checkpoint:
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
-        self._changed = False  # processed anything since the last snapshot
+        self._kept: Cut | None = None  # where the shard stood at the last snapshot
+        self._changed = False  # stands elsewhere since then
         self.broken = False  # the shard is in the middle of a round that failed: nothing of it may get out
         self._ending = False  # whoever ends it commits what is left: nobody else begins
         #: Called when a commit is over, so that the next one need not wait for a look at the clock.
@@ -140,6 +141,7 @@ class Checkpoint:
         """Go on from what a former holder of the shard has committed."""
         if known.manifest is not None:
             self.generation = known.manifest.generation
+            self._kept = known.manifest.cut
         self._journal_number = known.journal_number
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
@@ -167,6 +169,8 @@ class Checkpoint:
         if self._snapshot is not None and self._snapshot.done():
             self._snapshot.result()
             self._snapshot = None
+        # What isn't records counts, too, once it has been read: see `Merge.reach`.
+        self._changed |= self._kept is not None and self._kept != tuple(self._shard.merge.cut)
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
@@ -272,7 +276,7 @@ class Checkpoint:
         if with_snapshot:  # step 2
             started = monotonic()
             self._changed = False
-            cut: Cut = tuple(self._shard.merge.cut)
+            self._kept = cut = tuple(self._shard.merge.cut)
             parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
         if cuts:

@@ -194,21 +194,24 @@ class _ShardReplay:
     def _add(self, messages: list[Message], ends: list[int]) -> None:
         for topic, group in groupby(messages, key=Message.topic):
             kind = self._kinds[topic]
-            good = []
+            good, end = [], None
             for message in group:
                 error = message.error()
                 if error is None:
                     if message.offset() < ends[kind]:
                         good.append(message)
                     else:
-                        self._ended[kind] = True  # it came after we began
+                        end = ends[kind]  # it came after we began
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    self._ended[kind] = True
+                    end = message.offset()
                 elif not is_temporary(error):
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
                 self._shard.add(to_batch(kind, good, self._parser))
                 self._originals.add(kind, good)
+            if end is not None:
+                self._ended[kind] = True
+                self._shard.merge.reach(kind, end)
 
     def _process(self) -> int:
         processed = 0

@@ -162,6 +162,8 @@ class ShardRunner:
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
                 self._held[kind] = True
                 self._fetcher.hold(kind, self.partition, True)
+        if fetched.end is not None:
+            self.shard.merge.reach(kind, fetched.end)
         self._wake.set()
 
     # ---- the shard's life
@@ -360,7 +362,7 @@ class ShardRunner:
     def _follow(self) -> int:
         """Step 4: process up to the journal's next cut, if all of it is here."""
         cut = self._journal[0]
-        if not self._here(cut):
+        if not self.shard.merge.covers(cut):
             self._release_for(cut)
             return 0
         self._journal.popleft()
@@ -368,13 +370,6 @@ class ShardRunner:
         self._speak_if_due()
         self.progress = f"following the journal: {len(self._journal)} cuts to go"
         return max(1, processed)
-
-    def _here(self, cut: Cut) -> bool:
-        """Whether all records below a cut have been added (or are gone for good)."""
-        return all(
-            added >= wanted or (end is not None and end >= wanted)
-            for added, wanted, end in zip(self.shard.merge.added, cut, self._ends)
-        )
 
     async def _go_on(self) -> int:
         """Step 5: process what is in turn, once the journal knows that this worker does."""
@@ -392,7 +387,7 @@ class ShardRunner:
         assert caution is not None
         async with self._turns, self._trying:
             for _ in range(_TURN):
-                part = caution.next(shard.merge, self._watermarks(), self._here)
+                part = caution.next(shard.merge, self._watermarks())
                 if part is None or self._stopping:
                     break
                 cut, attempt = part
