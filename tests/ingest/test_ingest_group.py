@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
 from prequential.config import Config, load_config
 from prequential.ingest.reading import Assignment, SourceFetcher, generation_of
@@ -98,3 +98,31 @@ def test_records_that_are_gone(cluster: KafkaConfig, tmp_path: Path) -> None:
         assert "offset 10 isn't there (any more)" in process.log
         assert process.stop() == 0
     assert [int(value["instance_id"]) for _, _, value in written(cluster, "labels")] == list(range(50, 100))
+
+
+def test_a_source_at_rest_has_no_lag(cluster: KafkaConfig, tmp_path: Path) -> None:
+    """Neither by markers of transactions nor by what retention removed before anybody came."""
+    topics = create_sources(cluster, log=2)
+    topic = topics["log"]
+    path = write_config(tmp_path, cluster, {topic: SOURCE})
+    about = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"{cluster.prefix}upstream"}
+    producer = Producer(about)
+    producer.init_transactions(HANGS)
+    for partition in (0, 0, 1):
+        producer.begin_transaction()
+        producer.produce(topic, b'{"id": 1, "truth": true}', partition=partition)
+        producer.commit_transaction(HANGS)
+    admin = connect(cluster)
+    for deleted in admin.delete_records([TopicPartition(topic, 1, OFFSET_END)]).values():
+        deleted.result(HANGS)
+    with IngestProcess(path) as process:
+        eventually("ready", process.ready)
+
+        def at_rest() -> bool:
+            samples = process.metrics()
+            lags = samples.get("prequential_ingest_lag", {})
+            records = sum(samples["prequential_ingest_records_total"].values())
+            return records == 2 and sorted(lags.values()) == [0, 0]
+
+        eventually("all is read", at_rest)
+        assert process.stop() == 0

@@ -104,6 +104,7 @@ class SourceFetcher:
                     "group.id": f"{config.ingest_group}-fetch",
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
+                    "enable.partition.eof": True,
                     # An offset that is gone must be noticed, not skipped.
                     "auto.offset.reset": "error",
                     **COMPLAINING,
@@ -113,6 +114,8 @@ class SourceFetcher:
         #: Next offsets of what is read, and high watermarks.
         self.positions: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}
+        #: Where partitions ended when they were read to their ends: behind the last transaction's marker.
+        self._reached: dict[Place, int] = {}
         #: Where reading stood at partitions that go on with the first record there is.
         self._resumed: dict[Place, int] = {}
         self._ends_at = 0.0
@@ -149,13 +152,13 @@ class SourceFetcher:
     def close(self) -> None:
         """Read nothing; what is still on its way is of a former opening."""
         self.opening += 1
-        self.positions, self.ends, self._resumed = {}, {}, {}
+        self.positions, self.ends, self._reached, self._resumed = {}, {}, {}, {}
         self._reader.assign([])
 
     def lag(self) -> dict[Place, int]:
         """Records of each partition that are there and not read yet, as far as it is known."""
         return {
-            place: max(self.ends[place] - max(position, 0), 0)
+            place: max(self.ends[place] - max(position, self._reached.get(place, 0)), 0)
             for place, position in self.positions.items()
             if place in self.ends
         }
@@ -210,7 +213,7 @@ class SourceFetcher:
         if failed:
             messages = [message for message in messages if message.error() is None]
             for message in failed:
-                self._note_error(message)
+                self._note_event(message)
         places = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
         batches = []
         start = 0
@@ -227,10 +230,12 @@ class SourceFetcher:
             batches.append(Fetched(self._kinds[topic], partition, run, self.opening))
         return batches
 
-    def _note_error(self, message: Message) -> None:
+    def _note_event(self, message: Message) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached[topic, partition] = offset
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             place = (topic, partition)
             if place not in self.positions:
                 return
