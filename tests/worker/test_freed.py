@@ -10,7 +10,7 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
@@ -58,6 +58,17 @@ def freed(left: list[ref[Any]]) -> list[bool]:
     return [one() is None for one in left]
 
 
+def _nothing(*_: object) -> None:
+    pass
+
+
+def runner_of(on_lost: Callable[[int, str], None] = _nothing) -> ShardRunner:
+    """A shard of a worker that fetches nothing."""
+    calls = dict.fromkeys(("open", "hold", "demand", "commit"), _nothing)
+    fetcher: Any = SimpleNamespace(**calls)
+    return ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=on_lost)
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_module, "read_known", lambda *_, **__: Known(None, iter(()), [], 0, 0))
@@ -71,9 +82,7 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Publisher, "publish", publish)
 
     async def life() -> list[ref[Any]]:
-        nothing = lambda *_: None  # noqa: E731
-        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
-        runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=nothing)
+        runner = runner_of()
         running = asyncio.ensure_future(runner.run())
         while runner.recovering:
             await asyncio.sleep(0.01)
@@ -121,14 +130,12 @@ def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Publisher, "publish", publish)
 
     async def life() -> list[ref[Any]]:
-        nothing = lambda *_: None  # noqa: E731
-        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
         runners: dict[int, ShardRunner] = {}
 
         def lost(number: int, why: str) -> None:
             runners.pop(number).abandon()
 
-        runners[0] = runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=lost)
+        runners[0] = runner = runner_of(lost)
         running = asyncio.ensure_future(runner.run())
         left = [ref(one) for one in (runner, runner.checkpoint, runner.shard, runner._publisher)]
         del runner
@@ -162,9 +169,7 @@ def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(runner_module, "read_known", read)
 
     async def life() -> list[bool]:
-        nothing = lambda *_: None  # noqa: E731
-        fetcher: Any = SimpleNamespace(open=nothing, hold=nothing, demand=nothing, commit=nothing)
-        runner = ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=nothing)
+        runner = runner_of()
         running = asyncio.ensure_future(runner.run())
         while runner.recovering:
             await asyncio.sleep(0.01)

@@ -75,7 +75,8 @@ def find(
     before, after = phase(blocks, first, at), phase(blocks, at, last)
     share = before.n / entries
     wide = share * widening(before, binary) + (1 - share) * widening(after, binary)
-    return _refined(blocks, binary, now, first, at, 2 * best / wide)
+    # Uncompiled, the loop gives numpy's number, which no snapshot takes.
+    return _refined(blocks, binary, now, first, at, float(2 * best / wide))
 
 
 def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -> Change:
