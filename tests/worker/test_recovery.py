@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from prequential.broker import pick_port
 from prequential.config import Config
 from prequential.core.merge import Cut
+from prequential.topics import reading
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
@@ -123,15 +124,21 @@ class TestBeginnings:
             read(journal, lows=(0, 4, 0), rebuild=True)
 
     def test_a_broker_that_says_nothing_of_beginnings_is_waited_for_by_who_can(
-        self, read: Callable[..., Known]
+        self, read: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said: list[str | None] = []
-        nobody = tuple(KafkaException(KafkaError(KafkaError._TRANSPORT)) for _ in range(2))
+        codes = KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION
+        nobody = tuple(KafkaException(KafkaError(code)) for code in codes)
         journal = entries(1, [(2, 3, 4)])
         assert len(read(journal, refusals=nobody, rebuild=True, waiting=said.append).journal) == 1
-        assert said == ["instances/0: Local: Broker transport failure"] * 2
+        assert said == ["instances/0: Local: Broker transport failure"]  # the other is asked again at once
         with pytest.raises(WorkError, match="Kafka at localhost:9092: Local: Broker transport failure"):
             read(journal, refusals=nobody, rebuild=True)
+        monkeypatch.setattr(reading, "REACH_SECONDS", 0.0)
+        read(journal, refusals=nobody, rebuild=True, waiting=said.append)
+        assert said[1:] == [
+            "instances/0: Local: Broker transport failure", "instances/0: Local: Unknown partition"
+        ]  # fmt: skip
         denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
         with pytest.raises(WorkError, match="authorization failed"):
             read(journal, refusals=(denied,), rebuild=True, waiting=said.append)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.config import Config
-from prequential.topics.clients import NO_BROKER, KafkaConfig, is_temporary, plain_errors
+from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
@@ -225,7 +225,7 @@ def _beginning(
         try:
             low, _ = watermarks(consumer, part)
         except KafkaException as error:
-            if waiting is None or stopped() or error.args[0].code() not in NO_BROKER:
+            if waiting is None or stopped() or not is_temporary(error.args[0]):
                 raise
             waiting(f"{part.topic}/{part.partition}: {error.args[0].str()}")
             sleep(_POLL_SECONDS)

@@ -30,7 +30,8 @@ NO_BROKER = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKE
 #: answered in time.
 _TEMPORARY = frozenset(
     {
-        *NO_BROKER, KafkaError._WAIT_COORD, KafkaError.LEADER_NOT_AVAILABLE,
+        # A broker that has just started may not know its partitions yet.
+        *NO_BROKER, KafkaError._WAIT_COORD, KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT, KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION, KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
