@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Any
 
 import msgspec
@@ -138,6 +139,8 @@ class FakePublisher:
 
 
 class FakeFetcher:
+    read_at = (inf, inf, inf)
+
     def __init__(self) -> None:
         self.position: list[int] | None = None
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
@@ -65,7 +66,7 @@ def _nothing(*_: object) -> None:
 def runner_of(on_lost: Callable[[int, str], None] = _nothing) -> ShardRunner:
     """A shard of a worker that fetches nothing."""
     calls = dict.fromkeys(("open", "hold", "demand", "commit"), _nothing)
-    fetcher: Any = SimpleNamespace(**calls)
+    fetcher: Any = SimpleNamespace(read_at=(inf, inf, inf), **calls)
     return ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=on_lost)
 
 

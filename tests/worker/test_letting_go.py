@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from processes import HANGS
 
 class FakeFetcher:
     """Remembers what a shard asked for."""
+
+    read_at = (inf, inf, inf)
 
     def __init__(self) -> None:
         self.opened: list[int] = []

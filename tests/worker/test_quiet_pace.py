@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ _NOBODY = KafkaConfig("127.0.0.1:1")
 
 def alone(config: Config) -> ShardRunner:
     """A shard that gets no records but those it is given."""
-    fetcher: Any = SimpleNamespace()
+    fetcher: Any = SimpleNamespace(read_at=[inf, inf, inf])
     return ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
 
 
@@ -240,7 +241,7 @@ def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
             runner._journal.append((1, 1, 1))
         monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)
         assert runner._next_look == 0.05  # nothing has come
-        runner._arrivals += [(49.93, 7), (49.95, 8)]
+        runner._arrivals[1] += [(49.93, 7), (49.95, 8)]
         return runner._next_look
 
     assert asyncio.run(next_look()) == pytest.approx(expected)

@@ -107,6 +107,7 @@ class Worker(Served):
     def _feed_all(self, batches: list[Fetched]) -> None:
         for batch in batches:
             self._feed(batch)
+        self._fetcher.fed(batches)
 
     def _feed(self, batch: Fetched) -> None:
         if self._unseen:

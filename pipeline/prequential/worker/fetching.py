@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -50,6 +52,9 @@ _MOST = 8_000
 #: Seconds between looks at the ends of the partitions (they come with fetches: no request).
 _LAG_SECONDS = 1.0
 
+#: Seconds without getting on after which a shard is stuck: such as one whose outputs nobody takes.
+_STUCK_SECONDS = 5.0
+
 
 def session_settings(timeout: int) -> dict[str, object]:
     """Settings of a member of a group that is thrown out after `timeout` ms without a heartbeat.
@@ -75,6 +80,20 @@ class Fetched(NamedTuple):
     messages: list[Message]
     #: Where the partition ended when it was read to its end; None: there may be more at once.
     end: int | None
+    #: When it was looked for (monotonic seconds), and whether nothing of its topic was left behind it.
+    at: float = 0.0
+    whole: bool = False
+
+
+class Demand(NamedTuple):
+    """What a shard has use for, by topic."""
+
+    plenty: Sequence[bool]
+    #: Whether it can't go on without more.
+    blocked: Sequence[bool]
+    #: Next offsets that it takes, and since when it stands there (monotonic seconds).
+    cut: Sequence[int]
+    since: float
 
 
 class Fetcher:
@@ -126,9 +145,14 @@ class Fetcher:
             for _ in INPUTS
         ]
         self._open: set[int] = set()  # shards that are read
+        #: Partitions, by kind and number, that shards hold, and those that are held for stuck ones.
         self._held: set[tuple[int, int]] = set()
-        #: Which topics a shard has plenty of, and which it can't go on without.
-        self._demands: dict[int, tuple[Sequence[bool], Sequence[bool]]] = {}
+        self._held_back: set[tuple[int, int]] = set()
+        self._demands: dict[int, Demand] = {}
+        #: When each topic was last looked at and nothing of it was left that shards haven't got by now
+        #: (monotonic seconds): while another one has plenty of it, it isn't.
+        self.read_at = [-inf for _ in INPUTS]
+        self._on_their_way = [0 for _ in INPUTS]  # looks whose batches shards haven't got yet
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
@@ -149,28 +173,41 @@ class Fetcher:
         self._open.discard(partition)
         for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
             self._held.discard((kind, partition))
+            self._held_back.discard((kind, partition))
             reader.incremental_unassign([TopicPartition(topic, partition)])
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
         """Back-pressure: hold a partition while its shard has enough of it."""
-        if partition not in self._open or on == ((kind, partition) in self._held):
-            return
-        parts = [TopicPartition(self._topics[kind], partition)]
-        if on:
-            self._readers[kind].pause(parts)
-            self._held.add((kind, partition))
-        else:
-            self._readers[kind].resume(parts)
-            self._held.discard((kind, partition))
-
-    def demand(self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool]) -> None:
-        """Of which topics a shard has plenty, and without more of which it can't go on.
-
-        A topic is left alone while a shard has plenty of it, unless another can't go on without it. What a
-        shard says that isn't read any more counts for nothing.
-        """
         if partition in self._open:
-            self._demands[partition] = plenty, blocked
+            self._pause(self._held, kind, partition, on)
+
+    def _pause(self, why: set[tuple[int, int]], kind: int, partition: int, on: bool) -> None:
+        """Pause a partition for one of two reasons, or no longer: it is paused while there is any."""
+        place = kind, partition
+        before = place in self._held or place in self._held_back
+        (why.add if on else why.discard)(place)
+        after = place in self._held or place in self._held_back
+        if after != before:
+            reader = self._readers[kind]
+            (reader.pause if after else reader.resume)([TopicPartition(self._topics[kind], partition)])
+
+    def demand(
+        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], cut: Sequence[int]
+    ) -> None:
+        """Of which topics a shard has plenty, without more of which it can't go on, and where it stands.
+
+        A topic is left alone while a shard has plenty of it, unless another can't go on without it, or the
+        one with plenty doesn't get on. What a shard says that isn't read any more counts for nothing.
+        """
+        if partition not in self._open:
+            return
+        former = self._demands.get(partition)
+        stays = former is not None and former.cut == cut
+        since = former.since if former is not None and stays else monotonic()
+        self._demands[partition] = Demand(plenty, blocked, cut, since)
+        for kind, _ in [place for place in self._held_back if place[1] == partition]:
+            if not stays or blocked[kind]:
+                self._pause(self._held_back, kind, partition, False)
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
         """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
@@ -204,21 +241,39 @@ class Fetcher:
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        found = (
-            self._batches(kind, self._readers[kind].consume(_MOST, 0)) for kind in self._wanted_kinds()
-        )
-        return list(filter(None, found))
+        return list(filter(None, (self._look(kind, now) for kind in self._wanted_kinds(now))))
 
-    def _wanted_kinds(self) -> list[int]:
+    def _look(self, kind: int, now: float) -> list[Fetched]:
+        """What has come of one topic."""
+        messages = self._readers[kind].consume(_MOST, 0)
+        whole = len(messages) < _MOST
+        if batches := self._batches(kind, messages, now, whole=whole):
+            self._on_their_way[kind] += 1
+        elif whole and not self._on_their_way[kind]:
+            self.read_at[kind] = now
+        return batches
+
+    def fed(self, batches: list[Fetched]) -> None:
+        """The shards have got these batches, all that a look has brought of a topic."""
+        last = batches[-1]
+        self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of a former client
+        if last.whole:
+            self.read_at[last.kind] = last.at
+
+    def _wanted_kinds(self, now: float) -> list[int]:
         """The topics to read now: first those that a shard can't go on without."""
-        demands = self._demands.values()
         kinds = range(len(INPUTS))
-        missing = [kind for kind in kinds if any(blocked[kind] for _, blocked in demands)]
-        return missing + [
-            kind
-            for kind in kinds
-            if kind not in missing and not any(plenty[kind] for plenty, _ in demands)
-        ]
+        missing, plenty = set[int](), set[int]()
+        for partition, demand in self._demands.items():
+            stuck = now - demand.since > _STUCK_SECONDS
+            for kind in kinds:
+                if demand.blocked[kind]:
+                    missing.add(kind)
+                elif demand.plenty[kind] and stuck:
+                    self._pause(self._held_back, kind, partition, True)
+                elif demand.plenty[kind]:
+                    plenty.add(kind)
+        return sorted(missing) + [kind for kind in kinds if kind not in missing and kind not in plenty]
 
     def stranded(self) -> bool:
         """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
@@ -243,7 +298,9 @@ class Fetcher:
         for reader in self._readers:
             reader.close()
 
-    def _batches(self, kind: int, messages: list[Message]) -> list[Fetched]:
+    def _batches(
+        self, kind: int, messages: list[Message], at: float = 0.0, *, whole: bool = False
+    ) -> list[Fetched]:
         """Messages of one topic, those of each partition together, as they came.
 
         At a quiet pace each of a partition's few records is followed by the news that this was the last one.
@@ -259,7 +316,7 @@ class Fetcher:
             end = None
             if any(map(Message.error, of)):
                 of, end = self._without_events(of)
-            batches.append(Fetched(kind, partition, of, end))
+            batches.append(Fetched(kind, partition, of, end, at, whole))
         return batches
 
     def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:

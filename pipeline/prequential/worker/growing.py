@@ -207,6 +207,7 @@ class _Growth:
                 for batches in self._fetcher.fetch(monotonic()):
                     for batch in batches:
                         runner.feed(batch)
+                    self._fetcher.fed(batches)
                 await asyncio.wait([running], timeout=_FETCH_SECONDS)
                 if running.done():
                     running.result()

@@ -57,8 +57,12 @@ _HOLD, _RESUME = 200_000, 50_000
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
-#: The shortest wait for the clock.
-_LEAST_SECONDS = 0.001
+#: The shortest wait for the clock: records are looked for no more often.
+_LEAST_SECONDS = 0.005
+
+#: Seconds for which a topic wasn't read, since another shard has plenty of it, after which a shard that has
+#: nothing of it wants it read: it can't know whether there is something.
+_UNREAD_SECONDS = 0.25
 
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
@@ -110,8 +114,10 @@ class ShardRunner:
         self._wake = asyncio.Event()
         self._stopping = False
         self._ends: list[int | None] = [None, None, None]
-        self._arrivals: deque[tuple[float, int]] = deque()
-        self._quiet_time: int | None = None  # record time of what arrived a grace period ago
+        #: By topic that may hold others back: when records came, of any topic, and their record times.
+        self._arrivals: list[deque[tuple[float, int]]] = [deque(), deque(), deque()]
+        #: By topic: record time of what had come a grace period before it was last read.
+        self._quiet_times: list[int | None] = [None, None, None]
         self._fed = 0  # records that came since the last round
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
@@ -156,7 +162,8 @@ class ShardRunner:
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
-            self._arrivals.append((monotonic(), int(batch.times.max())))
+            for arrivals in self._arrivals:
+                arrivals.append((fetched.at, int(batch.times.max())))
             self.statistics.records[kind] += len(messages)
             self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
@@ -321,10 +328,11 @@ class ShardRunner:
     @property
     def _next_look(self) -> float:
         """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
-        waits = self._begun and self.checkpoint.ends_backlog and self._arrivals
-        if not waits or self._journal or self._caution:
+        waits = self._begun and self.checkpoint.ends_backlog
+        came = [arrivals[0][0] for arrivals in self._arrivals if arrivals]
+        if not waits or not came or self._journal or self._caution:
             return _TICK_SECONDS
-        rest = self._arrivals[0][0] + self._config.worker.grace / 1000 - monotonic()
+        rest = min(came) + self._config.worker.grace / 1000 - monotonic()
         return min(_TICK_SECONDS, max(_LEAST_SECONDS, rest))
 
     @property
@@ -408,15 +416,16 @@ class ShardRunner:
         return processed
 
     def _watermarks(self) -> list[int | None]:
-        """A topic that was read to its end has nothing more of what the clock says is long past."""
-        grace = self._config.worker.grace / 1000
-        while self._arrivals and self._arrivals[0][0] <= monotonic() - grace:
-            _, time = self._arrivals.popleft()
-            self._quiet_time = time if self._quiet_time is None else max(time, self._quiet_time)
-        quiet = None if self._quiet_time is None else self._quiet_time + 1
+        """A topic has nothing more of what came a grace period before the topic was read to its end."""
+        grace, read_at = self._config.worker.grace / 1000, self._fetcher.read_at
+        for kind, arrivals in enumerate(self._arrivals):
+            while arrivals and arrivals[0][0] <= read_at[kind] - grace:
+                _, time = arrivals.popleft()
+                quiet = self._quiet_times[kind]
+                self._quiet_times[kind] = time if quiet is None else max(time, quiet)
         return [
-            quiet if end is not None and added <= end else None
-            for end, added in zip(self._ends, self.shard.merge.added)
+            quiet + 1 if quiet is not None and end is not None and added <= end else None
+            for quiet, end, added in zip(self._quiet_times, self._ends, self.shard.merge.added)
         ]
 
     def _advance(self) -> int:
@@ -436,12 +445,15 @@ class ShardRunner:
         if settled:
             blocked = [added < wanted for added, wanted in zip(merge.added, settled[0])]
         else:
-            some = any(merge.buffered)
+            some, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
             blocked = [
-                some and not buffered and (end is None or added > end)
-                for buffered, end, added in zip(merge.buffered, self._ends, merge.added)
+                some and not buffered and (end is None or added > end or read_at < unread)
+                for buffered, end, added, read_at in zip(
+                    merge.buffered, self._ends, merge.added, self._fetcher.read_at
+                )
             ]
-        self._fetcher.demand(self.partition, [n >= _PLENTY for n in merge.buffered], blocked)
+        plenty = [buffered >= _PLENTY for buffered in merge.buffered]
+        self._fetcher.demand(self.partition, plenty, blocked, list(merge.cut))
 
     def _resume_fetching(self) -> None:
         for kind, held in enumerate(self._held):

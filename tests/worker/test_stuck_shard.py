@@ -1,0 +1,218 @@
+"""A shard that can't get on and has more than enough to do keeps no record from others of its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import processes
+import pytest
+from comparison import assert_as_replayed
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
+from prequential.config import Config, WorkerConfig
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.partitioning import partition_of
+from prequential.topics.specs import INPUTS
+from prequential.worker import fetching
+from prequential.worker.fetching import Fetched, Fetcher
+from prequential.worker.origin import Origin
+from prequential.worker.runner import ShardRunner
+from processes import WorkerProcess, await_published, eventually, outputs, write_config
+from workload import Record, Sender
+
+_NOBODY = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=100))
+
+_STUCK = Path(__file__).with_name("stuck.py")
+
+
+#: What else records say.
+_REST: dict[str, dict[str, str]] = {
+    "instances": {}, "predictions": {"model": "m", "y_pred": "UP"}, "labels": {"y_true": "UP"}
+}  # fmt: skip
+
+
+class FakeReader:
+    """The client of one topic: what is paused, and what is there."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.paused: set[int] = set()
+        self.there: list[Message] = []
+        self.looks = 0
+
+    def pause(self, parts: list[TopicPartition]) -> None:
+        self.paused |= {part.partition for part in parts}
+
+    def resume(self, parts: list[TopicPartition]) -> None:
+        self.paused -= {part.partition for part in parts}
+
+    def consume(self, most: int, seconds: float) -> list[Message]:
+        self.looks += 1
+        found, self.there = self.there[:most], self.there[most:]
+        return found
+
+    def incremental_assign(self, parts: list[TopicPartition]) -> None: ...
+
+    def incremental_unassign(self, parts: list[TopicPartition]) -> None: ...
+
+
+@pytest.fixture
+def fetcher(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Reads two shards, at the time that `clock` says."""
+    found: Any = Fetcher(_NOBODY, lambda _: None)
+    found.clock = 100.0
+    monkeypatch.setattr(fetching, "monotonic", lambda: found.clock)
+    monkeypatch.setattr(found, "_readers", [FakeReader(topic) for topic in INPUTS])
+    monkeypatch.setattr(found, "_look_at_ends", lambda: None)
+    for partition in range(2):
+        found.open(partition, (0, 0, 0))
+    return found
+
+
+def look(fetcher: Any) -> list[int]:
+    """How often each topic is looked at in one fetch."""
+    before = [reader.looks for reader in fetcher._readers]
+    for batches in fetcher.fetch(fetcher.clock):
+        fetcher.fed(batches)
+    return [reader.looks - looks for reader, looks in zip(fetcher._readers, before)]
+
+
+def paused(fetcher: Any) -> list[set[int]]:
+    return [reader.paused for reader in fetcher._readers]
+
+
+_NO, _ALL = (False, False, False), (True, True, True)
+
+
+class TestDemand:
+    def test_a_topic_with_plenty_waits_until_another_shard_wants_it(self, fetcher: Any) -> None:
+        fetcher.demand(0, (False, True, False), _NO, [0, 0, 0])
+        fetcher.demand(1, _NO, _NO, [0, 0, 0])
+        assert look(fetcher) == [1, 0, 1]
+        fetcher.demand(1, _NO, (False, True, False), [0, 0, 0])
+        assert look(fetcher) == [1, 1, 1]
+        assert paused(fetcher) == [set(), set(), set()]
+
+    def test_a_shard_that_does_not_get_on_keeps_nothing_from_others(self, fetcher: Any) -> None:
+        for seconds in (0.0, 4.0, 1.5):  # that it says the same again, as when records come, doesn't count
+            fetcher.clock += seconds
+            fetcher.demand(0, (True, True, False), _NO, [5, 5, 5])
+        assert look(fetcher) == [1, 1, 1]
+        assert paused(fetcher) == [{0}, {0}, set()]
+        fetcher.demand(0, _ALL, _NO, [5, 5, 5])
+        look(fetcher)
+        assert paused(fetcher) == [{0}, {0}, {0}]
+        fetcher.demand(0, _ALL, (True, False, False), [5, 5, 5])  # what it needs it gets
+        look(fetcher)
+        assert paused(fetcher) == [set(), {0}, {0}]
+        fetcher.demand(0, _ALL, _NO, [5, 6, 5])
+        assert paused(fetcher) == [set(), set(), set()]
+        assert look(fetcher) == [0, 0, 0]
+
+    def test_what_a_shard_holds_stays_so(self, fetcher: Any) -> None:
+        fetcher.demand(0, _ALL, _NO, [5, 5, 5])
+        fetcher.hold(1, 0, True)
+        fetcher.clock += 6.0
+        look(fetcher)
+        assert paused(fetcher) == [{0}, {0}, {0}]
+        fetcher.demand(0, _ALL, _NO, [6, 5, 5])
+        assert paused(fetcher) == [set(), {0}, set()]
+        fetcher.hold(1, 0, False)
+        assert paused(fetcher) == [set(), set(), set()]
+        fetcher.clock += 6.0
+        look(fetcher)
+        fetcher.close(0)
+        fetcher.open(0, (0, 0, 0))
+        assert look(fetcher) == [1, 1, 1]
+
+
+class TestReadAt:
+    def test_a_topic_was_read_when_all_of_it_has_come_to_the_shards(
+        self, fetcher: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fetching, "_MOST", 2)
+        assert fetcher.read_at == [-inf, -inf, -inf]
+        fetcher._readers[1].there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
+        [[first]] = fetcher.fetch(100.0)
+        assert fetcher.read_at == [100.0, -inf, 100.0]  # of the second one there may be more
+        [[second]] = fetcher.fetch(101.0)
+        assert (first.at, first.whole, second.at, second.whole) == (100.0, False, 101.0, True)
+        fetcher.fed([first])
+        assert fetcher.fetch(102.0) == []
+        assert fetcher.read_at == [102.0, -inf, 102.0]  # it is still on its way
+        fetcher.fed([second])
+        assert fetcher.read_at == [102.0, 101.0, 102.0]
+        fetcher.demand(0, (True, False, False), _NO, [0, 0, 0])
+        fetcher.fetch(103.0)
+        assert fetcher.read_at == [102.0, 103.0, 103.0]
+
+    def test_what_others_kept_from_being_read_holds_back_what_came(self) -> None:
+        """A label isn't taken before predictions that were there first but weren't looked at."""
+
+        async def run() -> list[tuple[float, int]]:
+            fetcher: Any = SimpleNamespace(read_at=[100.0, 100.0, 100.0])
+            runner = ShardRunner(_NOBODY, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+            demands: list[Any] = []
+            fetcher.demand = lambda *demand: demands.append(demand)
+            fetcher.hold = lambda *_: None
+            for kind in range(3):
+                runner.feed(Fetched(kind, 0, [], 0, 100.0, True))
+            value = b'{"stream":"s","instance_id":"1","y_true":"a"}'
+            about: dict[str, Any] = {"value": value, "timestamp": (TIMESTAMP_LOG_APPEND_TIME, 7)}
+            label = Message(topic="labels", partition=0, offset=0, **about)
+            runner.feed(Fetched(2, 0, [label], 1, 100.0, True))
+            found = []
+            for predictions in (100.0, 100.0625, 100.125):
+                fetcher.read_at[:2] = 100.25, predictions
+                found.append((predictions, runner._advance()))
+            _, _, blocked, _ = demands[-1]
+            assert blocked == [True, True, False]  # long ago by the real clock
+            return found
+
+        assert asyncio.run(run()) == [(100.0, 0), (100.0625, 0), (100.125, 1)]
+
+
+def send(sender: Sender, stream: str, instances: range) -> None:
+    """Predictions and labels of a stream, one of each for an instance; all labels come last."""
+    for part in (("instances", "predictions"), ("labels",)):
+        for number in instances:
+            for topic in part:
+                fields = {"stream": stream, "instance_id": str(number), **_REST[topic]}
+                sender.send([Record(topic, stream.encode(), json.dumps(fields).encode())])
+        sender.flush()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [2], indirect=True)
+def test_the_others_go_on(
+    cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backlog of one shard, whose outputs nobody takes, and then records of the other one."""
+    released = tmp_path / "released"
+    names = {partition_of(name, 2): name for name in ("a", "b", "c", "d", "e", "f")}
+    config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 100, "every": None}})
+    sender = Sender(cluster)
+    send(sender, names[0], range(60_000))
+    send(sender, names[1], range(300))
+    monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(_STUCK), "0", str(released)))
+
+    def published() -> int:
+        assert worker.status is None, worker.log
+        found = (message for message in outputs(cluster, "metrics") if message["stream"] == names[1])
+        return max((message["outcomes"] for message in found), default=0)
+
+    with WorkerProcess(config) as worker:
+        eventually("the other shard has published what was there", lambda: published() == 300)
+        send(sender, names[1], range(300, 600))
+        eventually("and what came then", lambda: published() == 600)
+        released.touch()
+        await_published(cluster, worker)
+        assert worker.stop() == 0, worker.log
+    monkeypatch.undo()
+    assert_as_replayed(cluster, config)
