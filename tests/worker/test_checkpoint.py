@@ -151,8 +151,6 @@ class FakePublisher:
 
 
 class FakeFetcher:
-    read_at = (inf, inf, inf)
-
     def __init__(self) -> None:
         self.position: list[int] | None = None
 
@@ -164,6 +162,9 @@ class FakeFetcher:
     def commit(self, *_: Any) -> None: ...
 
     def demand(self, *_: Any) -> None: ...
+
+    def read_at(self, *_: Any) -> float:
+        return inf
 
 
 async def live(

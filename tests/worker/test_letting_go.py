@@ -21,8 +21,6 @@ from processes import HANGS
 class FakeFetcher:
     """Remembers what a shard asked for."""
 
-    read_at = (inf, inf, inf)
-
     def __init__(self) -> None:
         self.opened: list[int] = []
 
@@ -32,6 +30,9 @@ class FakeFetcher:
     def hold(self, *_: Any) -> None: ...
 
     def demand(self, *_: Any) -> None: ...
+
+    def read_at(self, *_: Any) -> float:
+        return inf
 
     def commit(self, *_: Any) -> None: ...
 

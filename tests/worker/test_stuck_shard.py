@@ -86,6 +86,11 @@ def paused(fetcher: Any) -> list[set[int]]:
     return [reader.paused for reader in fetcher._readers]
 
 
+def read_at(fetcher: Any) -> list[float]:
+    """By topic: when shard 0 has got all."""
+    return [fetcher.read_at(kind, 0) for kind in range(len(INPUTS))]
+
+
 _NO, _ALL = (False, False, False), (True, True, True)
 
 
@@ -136,26 +141,42 @@ class TestReadAt:
         self, fetcher: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fetching, "_MOST", 2)
-        assert fetcher.read_at == [-inf, -inf, -inf]
+        assert read_at(fetcher) == [-inf, -inf, -inf]
         fetcher._readers[1].there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
         [[first]] = fetcher.fetch(100.0)
-        assert fetcher.read_at == [100.0, -inf, 100.0]  # of the second one there may be more
+        assert read_at(fetcher) == [100.0, -inf, 100.0]  # of the second one there may be more
         [[second]] = fetcher.fetch(101.0)
         assert (first.at, first.whole, second.at, second.whole) == (100.0, False, 101.0, True)
         fetcher.fed([first])
         assert fetcher.fetch(102.0) == []
-        assert fetcher.read_at == [102.0, -inf, 102.0]  # it is still on its way
+        assert read_at(fetcher) == [102.0, -inf, 102.0]  # it is still on its way
         fetcher.fed([second])
-        assert fetcher.read_at == [102.0, 101.0, 102.0]
+        assert read_at(fetcher) == [102.0, 101.0, 102.0]
         fetcher.demand(0, (True, False, False), _NO, [0, 0, 0])
         fetcher.fetch(103.0)
-        assert fetcher.read_at == [102.0, 103.0, 103.0]
+        assert read_at(fetcher) == [102.0, 103.0, 103.0]
+
+    def test_a_paused_partition_is_not_read_with_its_topic(self, fetcher: Any) -> None:
+        look(fetcher)
+        fetcher.hold(1, 0, True)
+        fetcher.clock += 1.0
+        look(fetcher)
+        assert read_at(fetcher) == [101.0, -inf, 101.0]
+        assert fetcher.read_at(1, 1) == 101.0
+        fetcher.hold(1, 0, False)
+        fetcher.clock += 0.0625
+        look(fetcher)
+        assert read_at(fetcher) == [101.0625, -inf, 101.0625]  # it may still be on its way here
+        fetcher.clock += 0.0625
+        look(fetcher)
+        assert read_at(fetcher) == [101.125, 101.125, 101.125]
 
     def test_what_others_kept_from_being_read_holds_back_what_came(self) -> None:
         """A label isn't taken before predictions that were there first but weren't looked at."""
 
         async def run() -> list[tuple[float, int]]:
-            fetcher: Any = SimpleNamespace(read_at=[100.0, 100.0, 100.0])
+            read = [100.0, 100.0, 100.0]
+            fetcher: Any = SimpleNamespace(read_at=lambda kind, _: read[kind])
             runner = ShardRunner(_NOBODY, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
             demands: list[Any] = []
             fetcher.demand = lambda *demand: demands.append(demand)
@@ -168,7 +189,7 @@ class TestReadAt:
             runner.feed(Fetched(2, 0, [label], 1, 100.0, True))
             found = []
             for predictions in (100.0, 100.0625, 100.125):
-                fetcher.read_at[:2] = 100.25, predictions
+                read[:2] = 100.25, predictions
                 found.append((predictions, runner._advance()))
             _, _, blocked, _ = demands[-1]
             assert blocked == [True, True, False]  # long ago by the real clock

@@ -148,10 +148,11 @@ class Fetcher:
         #: Partitions, by kind and number, that shards hold, and those that are held for stuck ones.
         self._held: set[tuple[int, int]] = set()
         self._held_back: set[tuple[int, int]] = set()
+        #: From when on looks at a topic say something of a partition that was paused (inf: it is).
+        self._readable_at: dict[tuple[int, int], float] = {}
         self._demands: dict[int, Demand] = {}
-        #: When each topic was last looked at and nothing of it was left that shards haven't got by now
-        #: (monotonic seconds): while another one has plenty of it, it isn't.
-        self.read_at = [-inf for _ in INPUTS]
+        #: When each topic was last looked at and nothing was left that shards haven't got by now.
+        self._read_at = [-inf for _ in INPUTS]
         self._on_their_way = [0 for _ in INPUTS]  # looks whose batches shards haven't got yet
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
@@ -174,6 +175,7 @@ class Fetcher:
         for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
             self._held.discard((kind, partition))
             self._held_back.discard((kind, partition))
+            self._readable_at.pop((kind, partition), None)
             reader.incremental_unassign([TopicPartition(topic, partition)])
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
@@ -190,6 +192,17 @@ class Fetcher:
         if after != before:
             reader = self._readers[kind]
             (reader.pause if after else reader.resume)([TopicPartition(self._topics[kind], partition)])
+            # librdkafka fetches it anew: that takes a moment.
+            self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
+
+    def read_at(self, kind: int, partition: int) -> float:
+        """When all that a partition had was last read, and had come to its shard (monotonic seconds).
+
+        It isn't while another shard has plenty of the topic, so that nobody looks at it; -inf while the
+        partition itself is paused, and shortly after.
+        """
+        at = self._read_at[kind]
+        return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
         self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], cut: Sequence[int]
@@ -250,7 +263,7 @@ class Fetcher:
         if batches := self._batches(kind, messages, now, whole=whole):
             self._on_their_way[kind] += 1
         elif whole and not self._on_their_way[kind]:
-            self.read_at[kind] = now
+            self._read_at[kind] = now
         return batches
 
     def fed(self, batches: list[Fetched]) -> None:
@@ -258,7 +271,7 @@ class Fetcher:
         last = batches[-1]
         self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of a former client
         if last.whole:
-            self.read_at[last.kind] = last.at
+            self._read_at[last.kind] = last.at
 
     def _wanted_kinds(self, now: float) -> list[int]:
         """The topics to read now: first those that a shard can't go on without."""

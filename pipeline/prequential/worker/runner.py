@@ -417,9 +417,10 @@ class ShardRunner:
 
     def _watermarks(self) -> list[int | None]:
         """A topic has nothing more of what came a grace period before the topic was read to its end."""
-        grace, read_at = self._config.worker.grace / 1000, self._fetcher.read_at
+        grace = self._config.worker.grace / 1000
         for kind, arrivals in enumerate(self._arrivals):
-            while arrivals and arrivals[0][0] <= read_at[kind] - grace:
+            read_at = self._fetcher.read_at(kind, self.partition)
+            while arrivals and arrivals[0][0] <= read_at - grace:
                 _, time = arrivals.popleft()
                 quiet = self._quiet_times[kind]
                 self._quiet_times[kind] = time if quiet is None else max(time, quiet)
@@ -446,11 +447,10 @@ class ShardRunner:
             blocked = [added < wanted for added, wanted in zip(merge.added, settled[0])]
         else:
             some, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
+            read_at = [self._fetcher.read_at(kind, self.partition) for kind in range(len(INPUTS))]
             blocked = [
-                some and not buffered and (end is None or added > end or read_at < unread)
-                for buffered, end, added, read_at in zip(
-                    merge.buffered, self._ends, merge.added, self._fetcher.read_at
-                )
+                some and not buffered and (end is None or added > end or at < unread)
+                for buffered, end, added, at in zip(merge.buffered, self._ends, merge.added, read_at)
             ]
         plenty = [buffered >= _PLENTY for buffered in merge.buffered]
         self._fetcher.demand(self.partition, plenty, blocked, list(merge.cut))
