@@ -202,7 +202,7 @@ def test_who_may_not_join_the_group_is_told(caplog: pytest.LogCaptureFixture) ->
 
 def test_an_error_that_is_of_no_partition_is_a_whole_sentence() -> None:
     worker, ingest = fetchers()
-    for fail in (lambda message: worker._fail(message, DENIED), ingest._note_error):
+    for fail in (lambda message: worker._fail(message, DENIED), ingest._note_event):
         with pytest.raises(WorkError, match=r"^fetching: FindCoordinator: Group authorization failed\.$"):
             fail(Message(error=DENIED))
 
