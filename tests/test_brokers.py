@@ -268,10 +268,13 @@ def test_command_serves_until_a_signal_comes(number: signal.Signals) -> None:
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
-        assert accepts(address)
-        process.send_signal(number)
-        assert process.wait(HANGS) == 0
+        try:
+            address = process.stdout.readline().split()[-1]
+            assert accepts(address)
+            process.send_signal(number)
+            assert process.wait(HANGS) == 0
+        finally:
+            process.kill()
     assert not accepts(address)
 
 

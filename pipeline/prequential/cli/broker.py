@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from prequential.broker import EmbeddedBroker
+from prequential.stopping import stop_signals
 from prequential.topics.errors import WorkError
 
 #: Kafka's own port, which is also where the other commands look unless told otherwise.
@@ -43,22 +40,9 @@ def run(args: argparse.Namespace) -> int:
 
     Raises WorkError if the broker doesn't start or ends by itself.
     """
-    with _signals() as wanted, EmbeddedBroker(args.port) as broker:
+    with stop_signals() as stop, EmbeddedBroker(args.port) as broker:
         print(f"{broker.name}: {broker.bootstrap_servers}", flush=True)
-        while not wanted.wait(_LOOK_SECONDS):
+        while not stop.wait(_LOOK_SECONDS):
             if not broker.running:
                 raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} ended by itself")
     return 0
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, instead of what they do otherwise."""
-    wanted = threading.Event()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    former = [signal.signal(number, lambda *_: wanted.set()) for number in signals]
-    try:
-        yield wanted
-    finally:
-        for number, handler in zip(signals, former):
-            signal.signal(number, handler)

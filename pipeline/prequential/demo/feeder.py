@@ -9,9 +9,7 @@ that know nothing of it. So dashboards and alerts have something to show; nothin
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import count
@@ -21,6 +19,7 @@ from prequential.demo.feed import Feed
 from prequential.demo.models import Model, build_models
 from prequential.demo.server import ModelServer, Said
 from prequential.demo.stream import Plan
+from prequential.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 
@@ -57,7 +56,7 @@ class Round(ModelServer):
             yield said._replace(fields=fields)
 
 
-def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: threading.Event) -> None:
+def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: Stop) -> None:
     """Feed round after round until `stop` is set. Raises what ended a round before its time."""
     for seed in count():
         plan = Plan(seconds, seed, rate)
@@ -84,12 +83,10 @@ def main(argv: list[str] | None = None) -> int:
         "--minutes", type=float, default=_MINUTES, help=f"of a round (default: {_MINUTES:g})"
     )
     args = parser.parse_args(argv)
-    stop = threading.Event()
     try:
         kafka = load_config(args.config).kafka
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: stop.set())
-        feed(kafka, args.rate, 60 * args.minutes, stop)
+        with stop_signals() as stop:
+            feed(kafka, args.rate, 60 * args.minutes, stop)
     except (UsageError, WorkError) as error:
         print(f"prequential: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
