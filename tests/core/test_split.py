@@ -27,7 +27,7 @@ from prequential.core.split import split, streams_of
 from prequential.core.store import WAITING
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
-from worlds import extreme_world, random_world
+from worlds import drifting_world, extreme_world, random_world
 
 #: Streams that one stream of a world becomes: enough for each shard to have some.
 NAMES = 6
@@ -238,13 +238,8 @@ def test_a_stream_in_a_partition_that_was_not_its_own_stays() -> None:
 
 def test_an_open_incident_keeps_its_id() -> None:
     """Its messages go on, in another partition."""
-    topics: Topics = ([], [], [])
-    for n in range(600):
-        about = {"stream": "s", "instance_id": n, "ts": n}
-        topics[1].append((n, about | {"model": "m", "y_pred": str(int(n >= 300))}))
-        topics[2].append((n, about | {"y_true": "0"}))
     incidents = {"quiet": "50ms", "quiet_outcomes": 10, "accept": "50ms"}
-    world = World({"defaults": {"incidents": incidents}}, topics)
+    world = drifting_world(600, incidents=incidents)
     number = partition_of("s", 64)
     assert number
     same, grown = lives(world, 0.65, (1, 64))

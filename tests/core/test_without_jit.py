@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from helpers import Topics, World, catch_up, live, small_logs, state_of
+from helpers import World, catch_up, live, small_logs, state_of
 from prequential.topics.outputs import Message
 from test_shard_against_oracle import assert_same
-from worlds import extreme_world, paced_world, random_world
+from worlds import drifting_world, extreme_world, paced_world, random_world
 
 try:
     from numpy._core._multiarray_umath import __cpu_dispatch__
@@ -33,18 +33,8 @@ def worlds() -> list[tuple[World, bool]]:
     """A few small worlds of every sort, and whether the oracle knows all that they ask for."""
     found = [(random_world(random.Random(seed), 120, 2 + 5 * (seed % 2)), True) for seed in range(4)]
     found += [(paced_world(random.Random(seed), 100), True) for seed in range(2)]
-    found.append((drifting_world(), True))
+    found.append((drifting_world(400), True))
     return found + [(extreme_world(random.Random(seed), 60), False) for seed in range(4)]
-
-
-def drifting_world() -> World:
-    """A model that is wrong from some outcome on: what is kept and said has an open incident in it."""
-    topics: Topics = ([], [], [])
-    for n in range(400):
-        about = {"stream": "s", "instance_id": n, "ts": n}
-        topics[1].append((n, about | {"model": "m", "y_pred": str(int(n >= 200))}))
-        topics[2].append((n, about | {"y_true": "0"}))
-    return World({}, topics)
 
 
 def written(output: Message) -> str:

@@ -367,6 +367,16 @@ def paced_world(rng: random.Random, size: int) -> World:
     return World(settings, _by_topic(rows))
 
 
+def drifting_world(size: int, **defaults: Any) -> World:
+    """A model that is right up to half of the instances and wrong from then on: there is an incident."""
+    topics: Topics = ([], [], [])
+    for n in range(size):
+        about = {"stream": "s", "instance_id": n, "ts": n}
+        topics[1].append((n, about | {"model": "m", "y_pred": str(int(2 * n >= size))}))
+        topics[2].append((n, about | {"y_true": "0"}))
+    return World({"defaults": defaults}, topics)
+
+
 def _by_topic(rows: Sequence[tuple[int, int, Any]]) -> Topics:
     topics: Topics = ([], [], [])
     for time, kind, obj in sorted(rows, key=lambda row: row[0]):

@@ -162,8 +162,9 @@ class ShardRunner:
             self.shard.add(batch)
             self._originals.add(kind, messages)
             self._fed += len(messages)
+            arrival = fetched.at, int(batch.times.max())
             for arrivals in self._arrivals:
-                arrivals.append((fetched.at, int(batch.times.max())))
+                arrivals.append(arrival)
             self.statistics.records[kind] += len(messages)
             self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
