@@ -31,6 +31,7 @@ class Log(NamedTuple):
     revised: Ints32  # of a revision: the label now
     prediction: Ints32  # class code
     bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    known: Bytes  # whether baselines had a label to predict by
     record: Ints32  # row of the record that completed it
     t1: Ints  # label time, ms
     ts: Ints  # time of the prediction, ms

@@ -11,6 +11,7 @@ from prequential.core.kernel import Floats, Ints, inner, kernel
 from prequential.core.mathematics import product, total
 from prequential.core.measures import (
     EMPTY,
+    NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
@@ -187,6 +188,13 @@ def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> N
 
 
 @inner
+def _refuse_baselines(values: Floats, reasons: Ints) -> None:
+    """Baselines that had no label to predict by say nothing; nor does what is made of them."""
+    for at in (column.P_PER, column.KAPPA_PER, column.P_MAJ, column.KAPPA_MAJ, column.KAPPA_PLUS):
+        values[at], reasons[at] = 0.0, NO_LABEL_KNOWN
+
+
+@inner
 def _put_measures(
     t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
@@ -209,13 +217,14 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
 
 @kernel
 def measure_cells(
-    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, sums: Floats, scored: bool,
-    values: Floats, reasons: Ints,
+    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, known: bool, sums: Floats,
+    scored: bool, values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
     """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
 
     The positive class is the configured one or what the sequence's labels in memory say. The `auc` of a
-    window is the caller's to fill in (see `area`).
+    window is the caller's to fill in (see `area`). `known`: whether baselines had a label to predict by at
+    any of the outcomes.
 
     With `chance`, those of random predictions with the model's own distribution, which have no probabilities.
     In closed form: measures of the expected matrix. Nothing random is done.
@@ -226,6 +235,8 @@ def measure_cells(
         _put_expected(t, c, positive, values, reasons)
     else:
         _put_measures(t, c, positive, sums, scored, values, reasons)
+    if t.n > 0.0 and not known:
+        _refuse_baselines(values, reasons)
 
 
 @kernel
