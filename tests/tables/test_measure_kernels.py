@@ -288,6 +288,28 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
     assert {name: chance[1][name] for name in others} == {name: unscored[1][name] for name in others}
 
 
+@pytest.mark.parametrize("factor", [1e-3, 1e-6, 1e-9])
+def test_kappa_keeps_its_digits_where_little_is_right(factor: float) -> None:
+    """Of a tiny fading factor: the last outcome is wrong, and what is right has next to no weight."""
+    for places in ([0, 3, 1], [3, 0, 2], [0, 1, 2, 1], [3, 3, 0, 1], [2, 0, 1]):
+        cells = cells_of(f"fading:{factor}", 2, [4 * place for place in places])
+        exact = measures(memory_of(cells, "ab"), None)[0]
+        found = measured(cells)[0]
+        for name in ("kappa", "kappa_z"):
+            assert found[name] == pytest.approx(exact[name], rel=1e-9, abs=0), (name, places)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_measures_of_baselines_without_a_label(known: bool) -> None:
+    given = np.arange(1.0, 17.0), new_classes(2), positives_of(2, 0), 0
+    for chance in (False, True):
+        undefined = table(measure_cells, *given, chance, known, NO_SUMS, False)[1]
+        without = {name for name, why in undefined.items() if why == "no_label_known"}
+        assert without == (set() if known else {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"})
+    nothing = table(measure_cells, np.zeros(16), *given[1:], False, known, NO_SUMS, False)[1]
+    assert set(nothing.values()) == {"empty"}
+
+
 def test_geometric_mean_of_many_small_recalls() -> None:
     """Their product is smaller than any float."""
     matrix = np.full((256, 256, 4), 0.0)

@@ -12,7 +12,7 @@ from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
 from prequential.core.kernel import Floats, Ints, allocating, inner, inner_allocating
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE
+from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, NO_POSITIVE_CLASS
 from prequential.core.measures.auc import area
 from prequential.core.measures.per_class import Classes, new_classes
 from prequential.core.measures.positive import Positives, positive_of
@@ -119,7 +119,9 @@ def measure_window(
             and positive_of(positives, q, of.classes.labels) != NO_POSITIVE
         ):
             n = sums.sides(summed, q, of.p, of.is_positive)
-            if n:
+            if n < 0:
+                into.values[i, _AUC], into.reasons[i, _AUC] = 0.0, NO_POSITIVE_CLASS
+            elif n:
                 into.values[i, _AUC], into.reasons[i, _AUC] = area(of.p, of.is_positive, n, of.sorted)
 
 

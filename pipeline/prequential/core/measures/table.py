@@ -99,6 +99,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
     return Totals(
         right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
         chance, beyond, low, label_pairs, prediction_pairs, together - apart,
+        together + apart,
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def expect(t: Totals, c: Classes) -> Totals:
     return Totals(
         n, t.chance, t.beyond_chance,
         t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,
-        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0,
+        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0, 0.0,
     )  # fmt: skip
 
 
