@@ -337,6 +337,7 @@ class Stream:
             prediction.outcome = Outcome(
                 instance_id, label.t1, label.y, prediction.y_pred,
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
+                own[0] is not None,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -373,8 +374,7 @@ class Stream:
         label_was_first: bool,
     ) -> Outcome:
         """The outcome of a stage's prediction."""
-        early = stage != "final" and not label_was_first
-        persistent, majority = chosen.baselines if early else label.baselines
+        persistent, majority = label.baselines if label_was_first else chosen.baselines
         if stage in told_stages(evaluated.settings):
             self.result.outcomes.append({
                 "stream": self.name, "model": evaluated.name, "stage": stage,
@@ -386,6 +386,7 @@ class Stream:
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
+            persistent is not None,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

@@ -34,6 +34,7 @@ class Outcome:
     majority_right: bool
     proba: Mapping[str, float]
     propensity: float | None = None
+    label_known: bool = True  # whether the baselines had seen any label
     first_truth: Target = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +43,9 @@ class Outcome:
     def kind(self, *, revised: bool) -> Kind:
         """Its place in the confusion matrix, with the label as it is now or as it was at first."""
         truth = self.truth if revised else self.first_truth
-        return Kind(str(truth), str(self.y_pred), self.persistent_right, self.majority_right)
+        return Kind(
+            str(truth), str(self.y_pred), self.persistent_right, self.majority_right, self.label_known
+        )
 
     def probable(self) -> Probable:
         """What the measures of probabilities need; revisions never reach it."""

@@ -31,6 +31,7 @@ class Kind(NamedTuple):
     y_pred: str
     persistent_right: bool
     majority_right: bool
+    label_known: bool = True  # whether the baselines had seen any label
 
 
 def measures(memory: Mapping[Kind, float], positive_class: str | None = None) -> Measured:
@@ -71,12 +72,18 @@ def _agreement_measures(
     p_ran = Fraction(agreement, total**2)
 
     exact = {"error": 1 - p, "accuracy": p, "p_per": p_per, "p_maj": p_maj}
+    never_known = not any(k.label_known for k in weights)
+    if never_known:
+        del exact["p_per"], exact["p_maj"]
+        undefined["p_per"] = undefined["p_maj"] = "no_label_known"
     for name, chance, reason in (
         ("kappa", p_ran, "p_ran_one"),
         ("kappa_per", p_per, "p_per_one"),
         ("kappa_maj", p_maj, "p_maj_one"),
     ):
-        if chance == 1:
+        if never_known and name != "kappa":
+            undefined[name] = "no_label_known"
+        elif chance == 1:
             undefined[name] = reason
         else:
             exact[name] = (p - chance) / (1 - chance)
@@ -85,6 +92,8 @@ def _agreement_measures(
     if "kappa" in exact and "kappa_per" in exact:
         square = max(ZERO, exact["kappa"]) * max(ZERO, exact["kappa_per"])
         values["kappa_plus"] = math.sqrt(square)
+    elif never_known:
+        undefined["kappa_plus"] = "no_label_known"
     else:
         undefined["kappa_plus"] = undefined.get("kappa") or undefined["kappa_per"]
     if p_ran == 1:

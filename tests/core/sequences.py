@@ -15,7 +15,7 @@ from prequential.core.details import details_of
 from prequential.core.kernel import Ints32
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS
 from prequential.core.measures.positive import Positives, positive_of
-from prequential.core.measuring import cells_of, measured, pairs_of
+from prequential.core.measuring import cells_of, knows_labels, measured, pairs_of
 from prequential.core.naming import FADING
 from prequential.core.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
 from prequential.core.plans import Plan
@@ -150,6 +150,7 @@ class Outcomes:
                 self.plan.config.details, cells, capacity,
                 estimator.parameter if estimator.kind == FADING else None,
                 self.pairs(name) if self.plan.paired else [], code, self.names,
+                knows_labels(estimator, 0),
             )  # fmt: skip
         return Measured(float(found.n[0]), values, undefined, details)
 
@@ -162,6 +163,7 @@ def log_of(outcomes: Sequence[Codes], scores: Mapping[int, Score] | None = None)
         label, prediction, persistent, majority = np.array(outcomes, dtype=np.int64).T
         log.label[:], log.prediction[:] = label, prediction
         log.bits[:] = 2 * (persistent == label) + (majority == label)
+        log.known[:] = 1
     for row, score in (scores or {}).items():
         for column, value in score.items():
             getattr(log, column)[row] = value

@@ -192,6 +192,38 @@ def test_a_champion_is_compared_with_everybody() -> None:
     assert lives.shard.pairing.left_out == {}
 
 
+@pytest.mark.parametrize("stages", [("after:1ms",), ("after:3ms", "after:1ms")])
+def test_stages_at_an_age_alone_are_compared(stages: tuple[str, ...]) -> None:
+    """With the pairs, the limit and the level that they have beside another stage."""
+
+    def found(lives: Lives, start: int) -> list[Comparison]:
+        records = []
+        for i in range(start, start + 40):
+            records += [pred(10 * i, 10 * i, "ab"[j % 2], model=name) for j, name in enumerate("xyz")]
+            records.append(lab(10 * i, 10 * i + 5, "a"))
+        return [m for m in comparisons_of(lives.go(*records)) if m.stage in stages]
+
+    def said(messages: list[Comparison]) -> list[Any]:
+        return [
+            (m.model, m.against, m.stage, m.estimator, m.outcomes, m.measures, m.interval, m.verdict, m.pairs)
+            for m in messages
+        ]
+
+    limits = Limits(pairs_per_stream=2)
+    alone = Lives(stages=stages, limits=limits, baselines=("majority",))
+    beside = Lives(stages=("final", *stages), limits=limits, baselines=("majority",))
+    expected = found(beside, 0)
+    assert set(pairs_of(expected)) == {
+        ("x", "y"), ("x", "z"), ("x", "@majority"), ("y", "@majority"), ("z", "@majority"),
+    }  # fmt: skip
+    assert {m.pairs for m in expected} == {5}
+    assert said(found(alone, 0)) == said(expected)
+    assert alone.shard.pairing.left_out == {0: 1}
+    alone.next(stages=stages, limits=limits, baselines=("majority",))
+    assert alone.missing == []
+    assert said(found(alone, 40)) == said(found(beside, 40))
+
+
 def test_baselines_and_corrections_are_compared_with_models_only() -> None:
     lives = Lives(stages=("final",), baselines=("persistent", "majority"), temporal_correction=True)
     records = [

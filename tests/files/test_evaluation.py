@@ -363,3 +363,18 @@ class TestEvaluator:
         assert [type(one) for one in result.messages] == [DeadLetter]
         assert "limits.models_per_stream is 1" in result.dead_letters[0]["reason"]
         assert result.summary.records[KINDS[1]].dropped == 1
+
+
+@pytest.mark.parametrize("form", ["columns", "pandas", "arrow"])
+def test_rows_of_two_tables_without_ids_and_times_belong_together(form: str) -> None:
+    """Each label follows its prediction, as in one table: a baseline knows the labels before."""
+    rng = random.Random(3)
+    truth = [rng.choice("aab") for _ in range(200)]
+    guesses = [y if rng.random() < 0.8 else "b" for y in truth]
+    rows = [{"y_pred": guess, "y_true": y} for guess, y in zip(guesses, truth)]
+    one = TABLES[form](rows)
+    predictions = TABLES[form]([{"y_pred": guess} for guess in guesses])
+    labels = TABLES[form]([{"y_true": y} for y in truth])
+    expected = evaluate(one, one, estimators=["all"]).measures("kappa_per")
+    assert evaluate(predictions, labels, estimators=["all"]).measures("kappa_per") == expected
+    assert expected["model"] != 0

@@ -163,6 +163,7 @@ def test_units_of_time(value: Any, unit: str | None, ms: int) -> None:
     ("value", "unit", "expected"),
     [
         ("soon", None, "epoch milliseconds or an RFC 3339 time with offset"),
+        ("2024-05-01T12:00:00+0100", None, "epoch milliseconds or an RFC 3339 time with offset"),
         (5, "rfc3339", "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z"),
         ("2024-05-01T12:00:00Z", "s", "a time since 1970 in s"), (True, None, "epoch milliseconds or an RFC"),
         (1 << 70, "ms", "a time since 1970 in ms"), ("1" * 30, "ns", "a time since 1970 in ns"),

@@ -67,6 +67,7 @@ def random_log(seed: int, rows: int = 1200, sequences: int = 3, *, numbers: bool
             log.prediction[row] = random.integers(classes)
             log.label[row] = (log.prediction[row] + wrong * random.integers(1, classes)) % classes
             log.bits[row] = random.integers(4)
+            log.known[row] = random.integers(2)
             # There are times in which nothing is scored.
             log.scored[row] = 0 if row % 300 < 100 else random.integers(4)
             log.log_loss[row], log.brier[row], log.confidence[row], log.positive[row] = random.random(4)

@@ -61,7 +61,7 @@ def measured(cells: Floats, positive: int = 0) -> Table:
     """The table of a matrix in joint cells; its class with this code is the positive one."""
     capacity = math.isqrt(len(cells) // 4)
     classes, positives = new_classes(capacity), positives_of(capacity, positive)
-    return table(measure_cells, cells, classes, positives, 0, False, NO_SUMS, False)
+    return table(measure_cells, cells, classes, positives, 0, False, True, NO_SUMS, False)
 
 
 def cells_of(estimator: str, capacity: int, places: list[int]) -> Floats:
@@ -242,6 +242,7 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     estimator = Estimator("all", 5, 4, regression, False)
     estimator.score()
     estimator.cells.cells[:], estimator.cells.n[:] = cells, cells.sum(axis=1)
+    estimator.cells.known[:] = 1
     estimator.sums.sums[:], estimator.sums.labels[:, 3] = sums * scored[:, None], spreads
     sequences = np.array([2, 0, 4, 3, 1, 2])
     found = measured_by(estimator, sequences, positives)
@@ -251,8 +252,8 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
         if regression:
             measure_numbers(sums[q], bool(scored[q]), spreads[q], value, reason)
         else:
-            given = (cells[q], new_classes(4), positives_of(4, codes[q]), 0, False, sums[q], bool(scored[q]))
-            measure_cells(*given, value, reason)
+            given = (cells[q], new_classes(4), positives_of(4, codes[q]), 0, False, True)
+            measure_cells(*given, sums[q], bool(scored[q]), value, reason)
         assert (found.values[row].tobytes(), found.reasons[row].tobytes()) == (
             value.tobytes(), reason.tobytes(),
         )  # fmt: skip
@@ -266,12 +267,12 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
     cells, classes = np.arange(16.0), new_classes(2)
     memory = memory_of(cells, "ab")
     given = (cells, classes, positives_of(2, 0, code), 1)
-    found = table(measure_cells, *given, False, NO_SUMS, True)
+    found = table(measure_cells, *given, False, True, NO_SUMS, True)
     assert_of_matrix(found, measures(memory, positive))
-    unscored = table(measure_cells, *given, False, NO_SUMS, False)
+    unscored = table(measure_cells, *given, False, True, NO_SUMS, False)
     assert unscored[1]["auc"] == ("no_positive_class" if positive is None else "no_probabilities")
     assert found == unscored  # of no outcome there are probabilities
-    some = table(measure_cells, *given, False, scores.sums_of({scores.SCORED: 1}), True)
+    some = table(measure_cells, *given, False, True, scores.sums_of({scores.SCORED: 1}), True)
     assert some[1]["auc"] == ("no_positive_class" if positive is None else "not_a_window")
 
     # By chance: each label with each prediction, while the baselines stay as they are.
@@ -280,11 +281,33 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
         pairs[one._replace(y_pred=other.y_pred)] += weight * times
     values, reasons = measures(pairs, positive)
     values["kappa_se"] *= math.sqrt(cells.sum())  # of as many outcomes as there are, not of all pairs
-    chance = table(measure_cells, *given, True, NO_SUMS, True)
+    chance = table(measure_cells, *given, True, True, NO_SUMS, True)
     assert_of_matrix(chance, (values, reasons))
-    assert chance == table(measure_cells, *given, True, NO_SUMS, False)
+    assert chance == table(measure_cells, *given, True, True, NO_SUMS, False)
     others = unscored[1].keys() - set(OF_MATRIX)
     assert {name: chance[1][name] for name in others} == {name: unscored[1][name] for name in others}
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e-6, 1e-9])
+def test_kappa_keeps_its_digits_where_little_is_right(factor: float) -> None:
+    """Of a tiny fading factor: the last outcome is wrong, and what is right has next to no weight."""
+    for places in ([0, 3, 1], [3, 0, 2], [0, 1, 2, 1], [3, 3, 0, 1], [2, 0, 1]):
+        cells = cells_of(f"fading:{factor}", 2, [4 * place for place in places])
+        exact = measures(memory_of(cells, "ab"), None)[0]
+        found = measured(cells)[0]
+        for name in ("kappa", "kappa_z"):
+            assert found[name] == pytest.approx(exact[name], rel=1e-9, abs=0), (name, places)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_measures_of_baselines_without_a_label(known: bool) -> None:
+    given = np.arange(1.0, 17.0), new_classes(2), positives_of(2, 0), 0
+    for chance in (False, True):
+        undefined = table(measure_cells, *given, chance, known, NO_SUMS, False)[1]
+        without = {name for name, why in undefined.items() if why == "no_label_known"}
+        assert without == (set() if known else {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"})
+    nothing = table(measure_cells, np.zeros(16), *given[1:], False, known, NO_SUMS, False)[1]
+    assert set(nothing.values()) == {"empty"}
 
 
 def test_geometric_mean_of_many_small_recalls() -> None:
@@ -352,7 +375,8 @@ def fixed() -> str:
             classes, sums = new_classes(k), generator.random(scores.SIZE)
             positives = positives_of(k, row % 4 - 2)
             for chance in (False, True):
-                measure_cells(cells, classes, positives, 0, chance, sums, row % 3 > 0, values, reasons)
+                given = (cells, classes, positives, 0, chance, row % 4 > 0, sums, row % 3 > 0)
+                measure_cells(*given, values, reasons)
                 bits += [values.tobytes().hex(), reasons.tobytes().hex()]
             measure_numbers(sums, row % 3 > 0, float(row % 2), values, reasons)
             bits += [values.tobytes().hex(), reasons.tobytes().hex()]

@@ -97,36 +97,37 @@ def reference_of(predictions: Predictions, first: int) -> int:
 
 @inner
 def _class_of(
-    registry: Registry, store: Store, stream: int, prediction: int, final: bool, slot: int, whose: int
+    registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
 ) -> int:
-    """The class that an outcome has of a prediction."""
-    predictions, labels = store.predictions, store.labels
+    """The class that an outcome has of a prediction; baselines predict when it was made."""
     if whose == OWN:
         return predictions.label[prediction]
     if whose == CORRECTED:
         return predictions.corrected[prediction] - 1
-    label = store.instances.label[slot]
     if whose == PERSISTENT:
-        code = labels.persistent[label] if final else predictions.persistent[prediction]
+        code = predictions.persistent[prediction]
     else:
-        code = labels.majority[label] if final else predictions.majority[prediction]
+        code = predictions.majority[prediction]
     return registry.streams.nothing[stream] if code == NO_CLASS else code
 
 
 @inner
-def bits_of(store: Store, prediction: int, final: bool, slot: int, judged: int) -> int:
+def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
     """Which baselines were right, by the label as it was when it met the prediction."""
-    predictions, labels = store.predictions, store.labels
-    label = store.instances.label[slot]
-    persistent = labels.persistent[label] if final else predictions.persistent[prediction]
-    majority = labels.majority[label] if final else predictions.majority[prediction]
+    persistent, majority = predictions.persistent[prediction], predictions.majority[prediction]
     return 2 * (persistent == judged) + (majority == judged)
+
+
+@inner
+def knows(predictions: Predictions, prediction: int) -> bool:
+    """Whether there was a label that baselines could predict by when a prediction was made."""
+    return predictions.persistent[prediction] != NO_CLASS
 
 
 @inlined
 def put(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
-    position: int, number: int, prediction: int, final: bool, whose: int, old: int, judged: int, kind: int,
+    position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
     """One row: an outcome of a subject's stage at `position`, or its revision from the label `old`."""
     log, labels = logs.outcomes, store.labels
@@ -140,8 +141,9 @@ def put(
     log.number[row] = number
     log.label[row] = old
     log.revised[row] = labels.label[label]
-    log.prediction[row] = _class_of(registry, store, stream, prediction, final, slot, whose)
-    log.bits[row] = bits_of(store, prediction, final, slot, judged)
+    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
+    log.bits[row] = bits_of(store.predictions, prediction, judged)
+    log.known[row] = knows(store.predictions, prediction)
     log.record[row] = record
     log.t1[row] = labels.t1[label]
     log.ts[row] = store.predictions.ts[prediction]
@@ -173,14 +175,14 @@ def put_stages(
     position = 0
     if streams.initial[stream]:
         put(
-            registry, store, logs, record, stream, slot, subject, position, number, initial, False, whose,
-            old, judged, kind,
+            registry, store, logs, record, stream, slot, subject, position, number, initial, whose, old,
+            judged, kind,
         )  # fmt: skip
         position += 1
     if streams.final[stream]:
         latest = latest_of(predictions, first, model, _EVER)
         put(
-            registry, store, logs, record, stream, slot, subject, position, number, latest, True, whose, old,
+            registry, store, logs, record, stream, slot, subject, position, number, latest, whose, old,
             judged, kind,
         )  # fmt: skip
         position += 1
@@ -189,7 +191,7 @@ def put_stages(
     for b in range(1, bins + 1):
         chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
         put(
-            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial, False,
+            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial,
             whose, old, judged, kind,
         )  # fmt: skip
         position += 1
@@ -341,8 +343,7 @@ def _complete_ages(
             number = _count(registry, logs, stream, subject, t1)
             store.values.after_numbers[head, stage] = number
             put(
-                registry, store, logs, record, stream, slot, subject, 0, number, chosen, False, OWN, y, y,
-                OUTCOME,
+                registry, store, logs, record, stream, slot, subject, 0, number, chosen, OWN, y, y, OUTCOME,
             )  # fmt: skip
 
 
@@ -391,7 +392,7 @@ def _complete_baselines(
                     known = store.label_values.after_numbers[label, stage]
                     store.label_values.after_numbers[label, stage] = max(known, number)
                     put(
-                        registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
+                        registry, store, logs, record, stream, slot, aged, 0, number, chosen,
                         PERSISTENT + which, y, y, OUTCOME,
                     )  # fmt: skip
 
@@ -406,7 +407,8 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
     logs.events.label[row] = y
-    logs.events.bits[row] = bits_of(store, prediction, False, slot, y)
+    logs.events.bits[row] = bits_of(predictions, prediction, y)
+    logs.events.known[row] = knows(predictions, prediction)
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 

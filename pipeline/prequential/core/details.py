@@ -40,11 +40,12 @@ def details_of(
     pairs: list[Floats],
     positive: int,
     class_names: list[str],
+    known: bool,
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `prequential.config`) that an estimator has.
 
     Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there
-    are any.
+    are any; `known`: whether baselines had a label to predict by at any of the outcomes.
     """
     matrix = new_classes(capacity)
     totals = sum_up(cells, matrix)
@@ -65,7 +66,7 @@ def details_of(
             worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
             of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
             worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
-            found["intervals"] = _intervals(totals, one, worth, of_errors)
+            found["intervals"] = _intervals(totals, one, worth, of_errors, known)
         if "dependence" in names:
             found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
     return found
@@ -105,16 +106,17 @@ def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
 
 
 def _intervals(
-    totals: Totals, one: Binary | None, worth: dict[int, float], of_errors: float
+    totals: Totals, one: Binary | None, worth: dict[int, float], of_errors: float, known: bool
 ) -> dict[str, tuple[float, float]]:
     """95 % intervals of shares: what an outcome is worth by sign, and `of_errors` for the error rate."""
     n = totals.n
     shares = {
         "error": (totals.wrong, n, of_errors),
         "accuracy": (totals.right, n, of_errors),
-        "p_per": (totals.persistent, n, worth[PERSISTENT]),
-        "p_maj": (totals.majority, n, worth[MAJORITY]),
     }
+    if known:
+        shares["p_per"] = totals.persistent, n, worth[PERSISTENT]
+        shares["p_maj"] = totals.majority, n, worth[MAJORITY]
     if one is not None:
         shares["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
         shares["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]

@@ -24,6 +24,7 @@ class Events(NamedTuple):
     revised: Ints32  # of a revision: the label now
     before: Ints32  # rows of the outcome log that were written before it
     bits: Bytes  # which baselines were right: 2·persistent + majority, as they stood when it was made
+    known: Bytes  # whether they had a label to predict by
     # What is scored of one that met its label, as in the outcome log:
     scored: Bytes
     log_loss: Floats

@@ -12,7 +12,7 @@ from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
 from prequential.core.kernel import Floats, Ints, allocating, inner, inner_allocating
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE
+from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, NO_POSITIVE_CLASS
 from prequential.core.measures.auc import area
 from prequential.core.measures.per_class import Classes, new_classes
 from prequential.core.measures.positive import Positives, positive_of
@@ -62,13 +62,13 @@ def total_of(cells: Floats) -> float:
 
 @inner
 def _measure(
-    of: Scratch, positives: Positives, q: int, numbers: bool, chance: bool, scored: bool, spread: float,
-    values: Floats, reasons: Ints,
+    of: Scratch, positives: Positives, q: int, numbers: bool, chance: bool, known: bool, scored: bool,
+    spread: float, values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
     if numbers:
         measure_numbers(of.sums, scored, spread, values, reasons)
     else:
-        measure_cells(of.cells, of.classes, positives, q, chance, of.sums, scored, values, reasons)
+        measure_cells(of.cells, of.classes, positives, q, chance, known, of.sums, scored, values, reasons)
 
 
 @allocating
@@ -85,7 +85,10 @@ def measure_all(
         into.n[i] = table.n[q]
         if has_sums:
             scored, spread = sums.read_all(summed, q, of.sums), sums.spread_all(summed, q)
-        _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
+        known = all_history.knows(table, q)
+        _measure(
+            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
+        )
 
 
 @allocating
@@ -104,7 +107,10 @@ def measure_window(
         if has_sums:
             scored = sums.read_window(summed, q, numbers, of.sums)
             spread = sums.spread_window(summed, q) if numbers else 0.0
-        _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
+        known = window.knows(table, q)
+        _measure(
+            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
+        )
         if (
             ranked
             and scored
@@ -113,7 +119,9 @@ def measure_window(
             and positive_of(positives, q, of.classes.labels) != NO_POSITIVE
         ):
             n = sums.sides(summed, q, of.p, of.is_positive)
-            if n:
+            if n < 0:
+                into.values[i, _AUC], into.reasons[i, _AUC] = 0.0, NO_POSITIVE_CLASS
+            elif n:
                 into.values[i, _AUC], into.reasons[i, _AUC] = area(of.p, of.is_positive, n, of.sorted)
 
 
@@ -132,7 +140,10 @@ def measure_fading(
         if has_sums:
             scored = sums.read_faded(summed, q, factor, of.sums)
             spread = sums.spread_faded(summed, q, factor)
-        _measure(of, positives, q, numbers, chance, scored, spread, into.values[i], into.reasons[i])
+        known = fading.knows(table, q, factor)
+        _measure(
+            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
+        )
 
 
 def new_measured(rows: int) -> Measured:
@@ -172,6 +183,13 @@ def cells_of(estimator: Estimator, sequence: int) -> Floats:
     else:
         (all_history.read, window.read)[estimator.kind](estimator.cells, sequence, cells)
     return cells
+
+
+def knows_labels(estimator: Estimator, sequence: int) -> bool:
+    """Whether baselines had a label to predict by at any outcome in the memory of one sequence."""
+    if estimator.kind == FADING:
+        return bool(fading.knows(estimator.cells, sequence, estimator.parameter))
+    return bool((all_history.knows, window.knows)[estimator.kind](estimator.cells, sequence))
 
 
 def pairs_of(estimator: Estimator, sequence: int) -> list[Floats]:

@@ -17,7 +17,7 @@ from prequential.core.measures import INDEX, NAMES, REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
-from prequential.core.measuring import cells_of, pairs_of
+from prequential.core.measuring import cells_of, knows_labels, pairs_of
 from prequential.core.naming import FADING
 from prequential.core.scores import SIZE
 from prequential.core.streams import AGE, MODEL
@@ -214,7 +214,10 @@ class Reporter:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
                 factor = own.parameter if own.kind == FADING else None
                 pairs = pairs_of(own, sequence) if plan.paired else []
-                found = details_of(names, cells, own.capacity, factor, pairs, positive, stream.class_names)
+                found = details_of(
+                    names, cells, own.capacity, factor, pairs, positive, stream.class_names,
+                    knows_labels(own, sequence),
+                )  # fmt: skip
                 if row in self.labels and "dependence" in found:
                     found["dependence"] |= self.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
@@ -375,8 +378,8 @@ class Reporter:
         else:
             cells = periods.cells_of(self.periods, period, plan.capacity)
             measure_cells(
-                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False, given,
-                sums is not None, values, reasons,
+                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False,
+                bool(self.periods.periods.known[period]), given, sums is not None, values, reasons,
             )  # fmt: skip
         of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (

@@ -18,6 +18,9 @@ OUTCOME, REVISION, REFERENCE = 0, 1, 2
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
 SCORED, WEIGHTED = 1, 2
 
+#: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
+NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
+
 
 class Log(NamedTuple):
     """Outcomes and revisions in the order in which they came; all columns have equal length."""
@@ -31,6 +34,7 @@ class Log(NamedTuple):
     revised: Ints32  # of a revision: the label now
     prediction: Ints32  # class code
     bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    known: Bytes  # whether baselines had a label to predict by
     record: Ints32  # row of the record that completed it
     t1: Ints  # label time, ms
     ts: Ints  # time of the prediction, ms
@@ -40,7 +44,8 @@ class Log(NamedTuple):
     gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
     # where thresholds are due by a budget of false alarms; 0 elsewhere
     # What is scored:
-    scored: Bytes  # SCORED, WEIGHTED or both; 0: nothing, and the columns below mean nothing
+    scored: Bytes  # SCORED, WEIGHTED or both, and what of the positive class is known; 0: nothing, and the
+    # columns below mean nothing
     log_loss: Floats  # -ln p(label), clipped
     brier: Floats
     confidence: Floats  # p(prediction)

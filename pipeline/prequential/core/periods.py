@@ -84,6 +84,7 @@ class Periods(NamedTuple):
     first_cell: Ints32  # 0: none
     cells: Ints32  # how many
     sums: Ints32  # row in `Sums`, 0: none
+    known: Bytes  # whether baselines had a label to predict by at any of its outcomes
 
 
 class Cells(NamedTuple):
@@ -141,7 +142,7 @@ def new_periods() -> PeriodTables:
     pool, cell_pool = new_pool(), new_pool()
     rows = len(pool.owner)
     types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
-    types |= dict.fromkeys(("numbers", "changed", "dropped", "is_reported"), np.uint8)
+    types |= dict.fromkeys(("numbers", "changed", "dropped", "is_reported", "known"), np.uint8)
     types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
     models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
     shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, _COLUMNS))
@@ -324,6 +325,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.first_cell[row] = 0
             periods.cells[row] = 0
             periods.sums[row] = 0
+            periods.known[row] = 0
         elif periods.dropped[row]:
             continue
         periods.changed[row] = 1
@@ -347,6 +349,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         else:
             periods.state[row, _LABELLED] += 1
             periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
+            periods.known[row] |= events.known[i]
         periods.state[row, _CORRECTIONS] += final
         if cell == 0:
             cell = insert(cell_pool, periods.first_cell, row, label << 18 | rest)

@@ -66,7 +66,7 @@ def refer(
                     chosen = latest_of(predictions, first, model, t0 + age)
                     put(
                         registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0, 0,
-                        chosen, False, OWN, y, y, REFERENCE,
+                        chosen, OWN, y, y, REFERENCE,
                     )  # fmt: skip
         row = predictions.next[row]
     _refer_to_baselines(registry, store, logs, record, stream, slot, first)
@@ -96,6 +96,6 @@ def _refer_to_baselines(
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age)
                 put(
-                    registry, store, logs, record, stream, slot, aged, 0, 0, chosen, False,
+                    registry, store, logs, record, stream, slot, aged, 0, 0, chosen,
                     PERSISTENT + which, y, y, REFERENCE,
                 )  # fmt: skip

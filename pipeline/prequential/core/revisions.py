@@ -68,7 +68,7 @@ def revise(
             logs.events.prediction[event] = predictions.label[row]
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
-            logs.events.bits[event] = bits_of(store, row, False, slot, judged)
+            logs.events.bits[event] = bits_of(predictions, row, judged)
         row = predictions.next[row]
     row = first
     while row:
@@ -101,7 +101,7 @@ def revise(
                     if not regression:
                         put(
                             registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0,
-                            number, chosen, False, OWN, old, judged, REVISION,
+                            number, chosen, OWN, old, judged, REVISION,
                         )  # fmt: skip
         row = predictions.next[row]
     _revise_baselines(registry, store, logs, record, stream, slot, first, old)
@@ -134,6 +134,6 @@ def _revise_baselines(
                 chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
                 _touch(registry, aged)
                 put(
-                    registry, store, logs, record, stream, slot, aged, 0, number, chosen, False,
+                    registry, store, logs, record, stream, slot, aged, 0, number, chosen,
                     PERSISTENT + which, old, judged, REVISION,
                 )  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from prequential.core.kernel import inner
-from prequential.core.outcomes import SCORED, WEIGHTED
+from prequential.core.outcomes import NO_POSITIVE, POSITIVE_IS_ONE, SCORED, WEIGHTED
 from prequential.core.scores import log_loss_of
 from prequential.core.store import Store
-from prequential.core.streams import Registry, positive_name
+from prequential.core.streams import ONE_HASH, Registry, positive_name
 
 
 @inner
@@ -55,6 +55,10 @@ def score(
                 p_positive = p
             one = probabilities.next[one]
         columns.scored[row] = SCORED
+        if not positive:
+            columns.scored[row] |= NO_POSITIVE
+        elif positive == ONE_HASH and not streams.positive[stream]:
+            columns.scored[row] |= POSITIVE_IS_ONE
         columns.log_loss[row] = log_loss_of(p_label)
         columns.brier[row] = brier
         columns.confidence[row] = p_prediction

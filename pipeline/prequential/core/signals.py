@@ -359,6 +359,7 @@ def measure_all(
             q = log.sequence[row]
             cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
             all_history.add(table, q, cell)
+            all_history.note_known(table, q, log.known[row])
             if summed:
                 sums.add_all(scored, q, sums.score_of(log, row), numbers)
             one[0] = q
@@ -391,6 +392,7 @@ def measure_window(
             q = log.sequence[row]
             cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
             window.add(table, q, cell)
+            all_history.note_known(table, q, log.known[row])
             if summed:
                 sums.add_window(scored, q, sums.score_of(log, row), numbers)
             one[0] = q
@@ -424,6 +426,7 @@ def measure_fading(
             q = log.sequence[row]
             cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
             fading.add(table, q, cell, factor)
+            all_history.note_known(table, q, log.known[row])
             if summed:
                 sums.add_faded(scored, q, sums.score_of(log, row), numbers, factor)
             one[0] = q

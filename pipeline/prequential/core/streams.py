@@ -84,7 +84,7 @@ def name_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") or 1
 
 
-_TRUE, _ONE = np.uint64(name_hash("true")), np.uint64(name_hash("1"))
+_TRUE, ONE_HASH = np.uint64(name_hash("true")), np.uint64(name_hash("1"))
 
 
 class Subjects(NamedTuple):
@@ -185,7 +185,7 @@ def positive_name(streams: Streams, classes: Classes, stream: int, label: int) -
     if sort in (FALSE, TRUE):
         return _TRUE
     if sort in (ZERO, ONE):
-        return _ONE
+        return ONE_HASH
     return np.uint64(0)
 
 

@@ -69,7 +69,7 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
         caption="initial: an instance's first prediction; final: the last one before its label. "
-        "kappa_per: gain over repeating the latest label known then (seconds old at initial); "
+        "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
 

@@ -53,7 +53,8 @@ def evaluate(
 
     Predictions and labels may be one and the same table. Where no table has a `ts`, the order of rows is that
     of time: in one table each label follows its prediction, of two tables all labels come after all
-    predictions. Without an `instance_id` the rows of both belong together one by one. `stream` and `model`
+    predictions. Without an `instance_id` the rows of both belong together one by one, and where they have no
+    `ts` either each label follows its prediction, as in one table. `stream` and `model`
     are those of tables without such columns.
 
     `settings` are those of a stream (`estimators`, `stages`, `label_horizon`, `detectors`, `task`, …);
@@ -82,9 +83,10 @@ def evaluate(
     whole = replace(whole, files={**whole.files, **_mappings(columns or {}, files)})
     compile_once(whole)
     defaults = {"stream": Field(const=stream), "model": Field(const=model)}
-    if all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items()):
+    by_row = all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items())
+    if by_row:
         files = _numbered(files)
-    sources = in_order(table_sources(whole, files, defaults=defaults))
+    sources = in_order(table_sources(whole, files, defaults=defaults), by_row=by_row)
     return run(whole, sources)
 
 

@@ -74,8 +74,11 @@ def table_sources(
     }  # fmt: skip
 
 
-def in_order(sources: Mapping[int, Located]) -> list[Located]:
-    """Sources in order of kind, with times that can be compared; raises UsageError if some lack them."""
+def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Located]:
+    """Sources in order of kind, with times that can be compared; raises UsageError if some lack them.
+
+    `by_row`: the rows of several files belong together one by one.
+    """
     sources = dict(sorted(sources.items()))
     _check_times(sources)
     by, before = 0, None
@@ -83,7 +86,7 @@ def in_order(sources: Mapping[int, Located]) -> list[Located]:
         if isinstance(source, TableSource) and not source.has_times:
             # Nothing says that rows of two files correspond, so one comes after the other: all labels after
             # all predictions. In one file they do correspond.
-            if before is not None and source.file is not before.file:
+            if before is not None and source.file is not before.file and not by_row:
                 by += len(before)
             source.delay(by)
             before = source

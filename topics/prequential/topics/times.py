@@ -11,6 +11,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
 #: More digits than a datetime has would be rounded, and a time must not move into the future.
 _BEYOND_MICROSECONDS = re.compile(r"(\.\d{6})\d+")
+#: The offset as RFC 3339 has it; msgspec takes `+0100`, too, which only ISO 8601 has.
+_OFFSET = re.compile(r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z")
 _rfc3339 = msgspec.json.Decoder(datetime)
 
 
@@ -32,7 +34,7 @@ def milliseconds(ts: str) -> int:
         moment = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
     except msgspec.ValidationError:
         moment = None
-    if moment is None or moment.tzinfo is None:
+    if moment is None or not _OFFSET.search(ts):
         raise ValueError(
             f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset"
         )

@@ -61,8 +61,11 @@ class Pairing:
         self._free: list[int] = []
         #: By stream: how many pairs share the level, those of the stream as a whole that have begun.
         self.sharing: dict[int, int] = {}
-        #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole.
+        #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole; 0
+        #: where only stages at an age are evaluated.
         self.names: dict[int, dict[tuple[str, str], int]] = {}
+        #: … and those of them that have begun, by any of their pairs.
+        self._begun: dict[int, set[tuple[str, str]]] = {}
         #: By stream: pairs of models with each other, and those beyond the limit.
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
@@ -113,6 +116,8 @@ class Pairing:
         subjects = self._catalog.registry.subjects
         stages = int(subjects.stages[a.row])
         if not stages:
+            if a.kind in _WHOLE:
+                names[a.model, b.model] = 0
             return
         pair = self._make(stream, a, b, stages, (0, 0))
         if a.kind in _WHOLE:
@@ -176,13 +181,21 @@ class Pairing:
             assert a is not None
             by_stream.setdefault(a.stream, []).append(pair)
         for code, own in by_stream.items():
-            whole = sum(pair in self.names[code].values() for pair in own)
-            self.sharing[code] = self.sharing.get(code, 0) + whole
-            if whole:
+            begun = self._begun.setdefault(code, set())
+            begun.update(map(self._names_of, own))
+            if len(begun) > self.sharing.get(code, 0):
+                self.sharing[code] = len(begun)
                 self._share(code)
             else:
                 for pair in own:
                     self._declare(self._catalog.streams[code], pair, self.sharing[code])
+
+    def _names_of(self, pair: int) -> tuple[str, str]:
+        """A pair's names, as it is known by."""
+        a, b = (self._catalog.subjects[row] for row in self.ends[pair])
+        assert a is not None
+        assert b is not None
+        return a.model, f"{b.model} {self.labels[pair]}" if pair in self.labels else b.model
 
     def _share(self, code: int) -> None:
         """All pairs of a stream that have begun share its level."""
@@ -231,12 +244,19 @@ class Pairing:
         for row in gone:
             del self.of[row]
         for code, names in self.names.items():
-            self.names[code] = {name: pair for name, pair in names.items() if pair not in removed}
-            models = self._catalog.streams[code].models if code < len(self._catalog.streams) else {}
-            self._of_models[code] = sum(b in models for _, b in self.names[code])
-            sharing = sum(bool(self.pairs.begun[pair]) for pair in self.names[code].values())
-            if sharing < self.sharing.get(code, 0):
-                self.sharing[code] = sharing
+            stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
+            rows = stream.subjects if stream is not None else ()
+            present = {about.model for about in map(subjects.__getitem__, rows) if about is not None}
+            self.names[code] = kept = {
+                name: pair for name, pair in names.items()
+                if (pair not in removed if pair else present.issuperset(name))
+            }  # fmt: skip
+            models = stream.models if stream is not None else {}
+            self._of_models[code] = sum(b in models for _, b in kept)
+            begun = self._begun.get(code, set())
+            begun &= kept.keys()
+            if len(begun) < self.sharing.get(code, 0):
+                self.sharing[code] = len(begun)
                 self._share(code)
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
@@ -253,6 +273,7 @@ class Pairing:
             return
         stream, subjects = self._catalog.streams[code], self._catalog.subjects
         known = {frozenset(self.ends[pair]) for row in stream.subjects for pair in self.of.get(row, ())}
+        without = [frozenset(name) for name, pair in self.names.get(code, {}).items() if not pair]
         # The stream as a whole comes first: segments and stages at an age follow it.
         groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
         for _, group in sorted(groups, key=lambda one: one[0]):
@@ -260,8 +281,11 @@ class Pairing:
             for later in rows:
                 for before in rows[: rows.index(later)]:
                     first, second = subjects[before], subjects[later]
-                    if first is not None and second is not None and frozenset((before, later)) not in known:
-                        self._add(stream, first, second)
+                    if first is None or second is None or frozenset((before, later)) in known:
+                        continue
+                    if first.kind in _WHOLE and frozenset((first.model, second.model)) in without:
+                        continue
+                    self._add(stream, first, second)
 
     def _remove(self, pair: int) -> None:
         pairs = self.pairs

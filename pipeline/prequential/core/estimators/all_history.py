@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,13 @@ class AllHistory(NamedTuple):
 
     cells: Ints  # (sequences, cells), 4·k² of them with room for k classes
     n: Ints  # outcomes seen
+    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
     began: Ints  # outcomes that the sequence had before: their revisions don't reach it
 
 
 def new_table(rows: int, cells: int) -> AllHistory:
     """Empty counts of so many sequences and cells."""
-    return AllHistory(np.zeros((rows, cells), np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+    return AllHistory(np.zeros((rows, cells), np.int64), *(np.zeros(rows, np.int64) for _ in range(3)))
 
 
 @inner
@@ -28,6 +29,13 @@ def add(table: AllHistory, q: int, cell: int) -> None:
     """Sequence `q` has an outcome in `cell`."""
     table.cells[q, cell] += 1
     table.n[q] += 1
+
+
+@inner
+def note_known(table: Any, q: int, known: int) -> None:
+    """Whether baselines had a label to predict by at the outcome that was just added, of any estimator."""
+    if known:
+        table.known[q] = table.n[q]
 
 
 @kernel
@@ -38,9 +46,16 @@ def update(table: AllHistory, log: Log, rows: Ints32, capacity: int) -> None:
         before = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
         if log.kind[row] != REVISION:
             add(table, q, before)
+            note_known(table, q, log.known[row])
         elif log.number[row] > table.began[q]:
             table.cells[q, before] -= 1
             table.cells[q, cell_of(log.revised[row], log.prediction[row], log.bits[row], capacity)] += 1
+
+
+@inner
+def knows(table: AllHistory, q: int) -> bool:
+    """Whether baselines had a label to predict by at any outcome in memory."""
+    return table.known[q] > 0
 
 
 @kernel
@@ -80,4 +95,4 @@ def copy_rows(
     for i in range(len(rows)):
         q, new_q = rows[i], new_rows[i]
         copy_cells(old.cells, q, new.cells, new_q, capacity, new_capacity)
-        new.n[new_q], new.began[new_q] = old.n[q], old.began[q]
+        new.n[new_q], new.known[new_q], new.began[new_q] = old.n[q], old.known[q], old.began[q]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.estimators.all_history import copy_cells
+from prequential.core.estimators.all_history import copy_cells, note_known
 from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.mathematics import power
 from prequential.core.outcomes import OUTCOME, Log, cell_of
@@ -23,12 +23,14 @@ class Fading(NamedTuple):
     weights: Floats  # (sequences, cells), as of the outcome that touched the cell last
     touched: Ints  # (sequences, cells), the number of that outcome
     n: Ints  # outcomes seen; N = 1 + A·N is the sum of weights
+    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
 
 
 def new_table(rows: int, cells: int) -> Fading:
     """No weight in so many sequences and cells."""
     return Fading(
-        np.zeros((rows, cells)), np.zeros((rows, cells), np.int64), np.zeros(rows, np.int64)
+        np.zeros((rows, cells)), np.zeros((rows, cells), np.int64),
+        *(np.zeros(rows, np.int64) for _ in range(2)),
     )
 
 
@@ -57,6 +59,13 @@ def update(table: Fading, log: Log, rows: Ints32, capacity: int, factor: float) 
         if log.kind[row] == OUTCOME:
             cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
             add(table, log.sequence[row], cell, factor)
+            note_known(table, log.sequence[row], log.known[row])
+
+
+@inner
+def knows(table: Fading, q: int, factor: float) -> bool:
+    """Whether baselines had a label to predict by at any outcome in memory, of a weight that is left."""
+    return table.known[q] > 0 and faded(1.0, factor, table.n[q] - table.known[q]) > 0.0
 
 
 @kernel
@@ -76,4 +85,4 @@ def copy_rows(
         q, new_q = rows[i], new_rows[i]
         copy_cells(old.weights, q, new.weights, new_q, capacity, new_capacity)
         copy_cells(old.touched, q, new.touched, new_q, capacity, new_capacity)
-        new.n[new_q] = old.n[q]
+        new.n[new_q], new.known[new_q] = old.n[q], old.known[q]

@@ -24,7 +24,7 @@ _WEIGHT, _MEAN, _REST, _SPREAD = range(4)
 #: A spread of this share of the sum of squares is what rounding leaves of 0.
 _NOISE = 1e-30
 
-#: In the ring of a window, of an outcome, beside `outcomes.SCORED` and `outcomes.WEIGHTED`.
+#: In the ring of a window, of an outcome, beside what the log says in `scored`.
 _RIGHT, _IS_POSITIVE = 4, 8
 
 #: Columns of that ring, with probabilities …
@@ -298,14 +298,19 @@ def spread_window(table: WindowSums, q: int) -> float:
 def sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """Write p of the positive class of the window's scored outcomes, and whether that was the label.
 
-    From the oldest on, there is room for W. Returns how many they are.
+    From the oldest on, there is room for W. Returns how many they are; -1 if their labels, as they were when
+    these were scored, don't say one class that is positive.
     """
     size = table.flags.shape[1]
     first, last = _span(table, q)
-    n = 0
+    n, said = 0, 0
     for m in range(first, last):
         flags = table.flags[q, m % size]
         if flags & outcomes.SCORED:
+            which = flags & (outcomes.NO_POSITIVE | outcomes.POSITIVE_IS_ONE)
+            if which & outcomes.NO_POSITIVE or (n and which != said):
+                return -1
+            said = which
             p[n] = table.values[q, m % size, _POSITIVE]
             is_positive[n] = (flags & _IS_POSITIVE) != 0
             n += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.estimators.all_history import copy_cells, recoded
+from prequential.core.estimators.all_history import copy_cells, note_known, recoded
 from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.outcomes import REVISION, Log, cell_of
 
@@ -16,6 +16,7 @@ class Window(NamedTuple):
     cells: Ints  # (sequences, cells), 4·k² of them with room for k classes
     ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     n: Ints  # outcomes seen, in the window or before it
+    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
     began: Ints  # outcomes that the sequence had before: their revisions don't reach it
 
 
@@ -24,8 +25,7 @@ def new_table(rows: int, cells: int, size: int) -> Window:
     return Window(
         np.zeros((rows, cells), np.int64),
         np.zeros((rows, size), np.int32),
-        np.zeros(rows, np.int64),
-        np.zeros(rows, np.int64),
+        *(np.zeros(rows, np.int64) for _ in range(3)),
     )
 
 
@@ -50,6 +50,7 @@ def update(table: Window, log: Log, rows: Ints32, capacity: int) -> None:
         before = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
         if log.kind[row] != REVISION:
             add(table, q, before)
+            note_known(table, q, log.known[row])
             continue
         seen_before = log.number[row] - table.began[q] - 1
         if seen_before >= max(0, table.n[q] - size):
@@ -57,6 +58,12 @@ def update(table: Window, log: Log, rows: Ints32, capacity: int) -> None:
             table.ring[q, seen_before % size] = now
             table.cells[q, before] -= 1
             table.cells[q, now] += 1
+
+
+@inner
+def knows(table: Window, q: int) -> bool:
+    """Whether baselines had a label to predict by at any outcome in memory."""
+    return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
 
 
 @kernel
@@ -78,4 +85,4 @@ def copy_rows(
         new.ring[new_q, :] = 0
         for place in range(min(size, old.n[q])):
             new.ring[new_q, place] = recoded(old.ring[q, place], capacity, new_capacity)
-        new.n[new_q], new.began[new_q] = old.n[q], old.began[q]
+        new.n[new_q], new.known[new_q], new.began[new_q] = old.n[q], old.known[q], old.began[q]

@@ -41,13 +41,13 @@ INDEX: dict[str, int] = {name: column for column, name in enumerate(NAMES)}
 REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
-    "not_a_window", "not_regression", "not_classification",
+    "not_a_window", "not_regression", "not_classification", "no_label_known",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NOT_A_WINDOW,
-    NOT_REGRESSION, NOT_CLASSIFICATION,
+    NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it; there is none.

@@ -15,6 +15,9 @@ from prequential.core.mathematics import product, share_left
 from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
 from prequential.core.scores import NOTHING
 
+#: Where what the covariance is made of is less than this share of 1 - p, digits of 1 - p hold little of it.
+_RARE = 1e-3
+
 #: Products below it may have lost digits.
 _TINY = 1e-280
 
@@ -37,7 +40,8 @@ class Totals(NamedTuple):
     beyond_chance_low: float  # … and what this float is short of it
     label_pairs: float  # n² - Σ_i t_i²
     prediction_pairs: float  # n² - Σ_i h_i²
-    covariance: float  # right·n - Σ_i t_i·h_i
+    covariance: float  # right·n - Σ_i t_i·h_i …
+    covariance_parts: float  # … and the sum of the two that it is the difference of
 
 
 @inner
@@ -93,6 +97,8 @@ def kappa(t: Totals) -> Result:
     """
     if vanishes(t.beyond_chance, t.n * t.n):
         return 0.0, P_RAN_ONE
+    if t.covariance_parts < _RARE * t.wrong * t.n:
+        return t.covariance / t.beyond_chance, DEFINED
     wrong, low = product(t.wrong, t.n)
     return max(-1.0, share_left(wrong, low, t.beyond_chance, t.beyond_chance_low)), DEFINED
 

@@ -11,6 +11,7 @@ from prequential.core.kernel import Floats, Ints, inner, kernel
 from prequential.core.mathematics import product, total
 from prequential.core.measures import (
     EMPTY,
+    NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
@@ -98,6 +99,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
     return Totals(
         right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
         chance, beyond, low, label_pairs, prediction_pairs, together - apart,
+        together + apart,
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def expect(t: Totals, c: Classes) -> Totals:
     return Totals(
         n, t.chance, t.beyond_chance,
         t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,
-        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0,
+        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0, 0.0,
     )  # fmt: skip
 
 
@@ -187,6 +189,13 @@ def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> N
 
 
 @inner
+def _refuse_baselines(values: Floats, reasons: Ints) -> None:
+    """Baselines that had no label to predict by say nothing; nor does what is made of them."""
+    for at in (column.P_PER, column.KAPPA_PER, column.P_MAJ, column.KAPPA_MAJ, column.KAPPA_PLUS):
+        values[at], reasons[at] = 0.0, NO_LABEL_KNOWN
+
+
+@inner
 def _put_measures(
     t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
@@ -209,13 +218,14 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
 
 @kernel
 def measure_cells(
-    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, sums: Floats, scored: bool,
-    values: Floats, reasons: Ints,
+    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, known: bool, sums: Floats,
+    scored: bool, values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
     """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
 
     The positive class is the configured one or what the sequence's labels in memory say. The `auc` of a
-    window is the caller's to fill in (see `area`).
+    window is the caller's to fill in (see `area`). `known`: whether baselines had a label to predict by at
+    any of the outcomes.
 
     With `chance`, those of random predictions with the model's own distribution, which have no probabilities.
     In closed form: measures of the expected matrix. Nothing random is done.
@@ -226,6 +236,8 @@ def measure_cells(
         _put_expected(t, c, positive, values, reasons)
     else:
         _put_measures(t, c, positive, sums, scored, values, reasons)
+    if t.n > 0.0 and not known:
+        _refuse_baselines(values, reasons)
 
 
 @kernel

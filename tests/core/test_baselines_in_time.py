@@ -1,0 +1,154 @@
+"""Baselines predict when the prediction of a stage was made, and say nothing where there was no label yet."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from helpers import metrics_of
+from oracle_cases import lab, pred
+from prequential.topics.outputs import Metrics
+from test_between_lives import Lives
+
+ESTIMATORS = ("all", "window:4", "fading:0.5")
+OF_BASELINES = ("p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus")
+MEASURES = ("accuracy", "kappa", *OF_BASELINES)
+
+
+def by_stage(found: list[Metrics], stage: str) -> list[Any]:
+    return [
+        (m.model, m.segment, m.estimator, m.outcomes, m.n, m.measures, m.undefined, m.intervals)
+        for m in found
+        if m.stage == stage
+    ]
+
+
+def test_of_one_prediction_an_instance_all_stages_say_the_same() -> None:
+    """Bit for bit, with revisions, late predictions and segments; labels come in any order."""
+    rng = random.Random(5)
+    records: list[Any] = []
+    for i in range(300):
+        made, labelled = 10 * i, 10 * i + rng.randrange(200)
+        segments = {"arm": rng.choice("xy")}
+        for model in "mn":
+            delivered = made if rng.random() < 0.9 else labelled + 5
+            guess = rng.choice("aab")
+            records.append(pred(i, made, guess, delivered, model=model, segments=segments))
+        records.append(lab(i, labelled, rng.choice("aab")))
+        if rng.random() < 0.2:
+            records.append(lab(i, labelled + 7, rng.choice("abc")))
+    records.sort(key=lambda record: record[2])
+    stages = ("initial", "final", "bins", "intermediate")
+    lives = Lives(
+        estimators=("all", "window:30", "fading:0.97"), stages=stages, bins=2, segments=("arm",),
+        measures=MEASURES, details=("intervals",), emit_outcomes=50,
+    )  # fmt: skip
+    found = metrics_of(lives.go(*records))
+    expected = by_stage(found, "initial")
+    assert len(expected) > 60
+    assert any("kappa_per" in one[5] for one in expected)
+    for stage in ("final", "bin:1", "bin:2"):
+        assert by_stage(found, stage) == expected
+
+
+def test_final_has_the_baselines_of_its_own_prediction() -> None:
+    """Between the prediction and its label another label came, which the prediction couldn't know."""
+    lives = Lives(measures=MEASURES)
+    found = metrics_of(lives.go(
+        lab("x", 0, "b"), pred(1, 1, "a"), lab("y", 2, "a"), lab(1, 3, "a"),
+    ))  # fmt: skip
+    assert {m.stage: m.measures["p_per"] for m in found} == {"initial": 0.0, "final": 0.0}
+
+
+def last(found: list[Metrics]) -> dict[str, Metrics]:
+    return {m.estimator: m for m in found if m.stage == "final"}
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_without_a_label_baselines_say_nothing(restored: bool) -> None:
+    """By the memory of each estimator: a window forgets the only outcome that knew one."""
+    config = {
+        "estimators": ESTIMATORS, "measures": MEASURES, "details": ("intervals",), "stages": ("final",),
+        "baselines": ("random",),
+    }  # fmt: skip
+    lives = Lives(**config)
+
+    def go(*records: Any) -> dict[str, Metrics]:
+        found = metrics_of(lives.go(*records))
+        if restored:
+            lives.next(**config)
+            assert lives.missing == []
+        both = {m.model: last([one for one in found if one.model == m.model]) for m in found}
+        for name in both.setdefault("m", {}):
+            said = {measure in of[name].measures for of in both.values() for measure in ("p_per", "p_maj")}
+            assert len(said) == 1  # random predictions have the same baselines
+        return both["m"]
+
+    go(*(pred(i, i, "ab"[i % 2]) for i in range(20)))  # before any label
+    for m in go(*(lab(i, 100 + i, "ab"[i // 2 % 2]) for i in range(6))).values():
+        assert {name: m.undefined.get(name) for name in OF_BASELINES} == dict.fromkeys(
+            OF_BASELINES, "no_label_known"
+        )
+        assert "accuracy" in m.measures
+        assert m.intervals.keys().isdisjoint(OF_BASELINES)
+    for m in go(pred(20, 120, "a"), lab(20, 121, "a")).values():
+        assert set(OF_BASELINES) <= {*m.measures, *m.undefined}
+        assert "p_per" in m.measures
+        assert "no_label_known" not in m.undefined.values()
+        assert {"p_per", "p_maj"} <= m.intervals.keys()
+    found = go(*(lab(i, 130 + i, "ab"[i // 2 % 2]) for i in range(6, 10)))
+    undefined = found["window:4"].undefined
+    assert undefined["p_per"] == undefined["kappa_plus"] == "no_label_known"
+    assert "p_per" in found["all"].measures
+    assert "p_per" in found["fading:0.5"].measures
+
+
+def test_what_has_faded_isnt_known() -> None:
+    """Of the one outcome that knew a label nothing is left."""
+    lives = Lives(estimators=("fading:0.000001",), measures=("accuracy", "p_per"), stages=("final",))
+    lives.go(*(pred(i, i, "a") for i in range(40)))
+    lives.go(lab("x", 50, "a"), pred("y", 51, "a"), lab("y", 52, "a"))
+    found = metrics_of(lives.go(*(lab(i, 60 + i, "a") for i in range(40))))
+    known = ["p_per" in m.measures for m in found]
+    assert known == [True] * 33 + [False] * 7  # down to a weight of 1e-200
+
+
+def test_periods_without_a_label_say_so() -> None:
+    lives = Lives(measures=MEASURES, period=1_000, stages=("final",), emit_outcomes=None, emit_every=1)
+    found = lives.go(
+        pred(0, 10, "a"), pred(1, 20, "b"), lab(0, 500, "a"), lab(1, 510, "b"), pred(2, 1_500, "a"),
+        lab(2, 1_600, "b"), pred(3, 2_500, "a"), lab(3, 2_600, "a"), pred(4, 9_000, "a"),
+    )  # fmt: skip
+    periods = {m.estimator[7:26]: m for m in metrics_of(found) if m.estimator.startswith("period:")}
+    first, second = periods["1970-01-01T00:00:00"], periods["1970-01-01T00:00:01"]
+    assert first.undefined["p_per"] == first.undefined["kappa_plus"] == "no_label_known"
+    assert second.measures["p_per"] == 1.0
+
+
+class TestAucAfterRevisions:
+    """Without `positive_class`: scores are by the first label, which may not say which class is positive."""
+
+    @staticmethod
+    def auc(*labels: tuple[str, ...], **settings: Any) -> tuple[dict[str, float], dict[str, str]]:
+        lives = Lives(estimators=("window:10",), measures=("auc", "precision"), stages=("final",), **settings)
+        records: list[Any] = []
+        for i, given in enumerate(labels):
+            p = 0.9 if i % 2 else 0.2
+            records.append(pred(i, 10 * i, "1", y_proba={"1": p, "0": 1 - p}))
+            records += [lab(i, 10 * i + 1 + k, one) for k, one in enumerate(given)]
+        found = metrics_of(lives.go(*records, pred("z", 900, "1"), lab("z", 901, "0")))[-1]
+        return found.measures, found.undefined
+
+    def test_a_class_of_neither_kind(self) -> None:
+        measures, undefined = self.auc(("0",), ("maybe", "1"), ("0",), ("1",))
+        assert "precision" in measures  # by the labels as they are now
+        assert undefined["auc"] == "no_positive_class"
+
+    def test_of_both_kinds(self) -> None:
+        assert self.auc(("0",), ("true", "1"), ("0",), ("1",))[1]["auc"] == "no_positive_class"
+
+    def test_what_is_known_stays_known(self) -> None:
+        assert self.auc(("0",), ("0", "1"), ("0",), ("1",))[0]["auc"] == 5 / 6
+        measures, _ = self.auc(("0",), ("maybe", "1"), ("0",), ("1",), positive_class="1")
+        assert measures["auc"] == 5 / 6
