@@ -1,13 +1,6 @@
-import com.yahoo.labs.samoa.instances.Attribute;
-import com.yahoo.labs.samoa.instances.DenseInstance;
 import com.yahoo.labs.samoa.instances.Instance;
-import com.yahoo.labs.samoa.instances.Instances;
 import com.yahoo.labs.samoa.instances.InstancesHeader;
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.InputStreamReader;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import moa.classifiers.AbstractClassifier;
@@ -35,7 +28,7 @@ public class MoaDelayed {
      * <p>Of each instance a line: its label, and of each model what it predicted at its arrival and at the end
      * of each part, the last one just before its label.
      */
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) {
         int seed = Integer.parseInt(args[1]);
         int count = Integer.parseInt(args[2]);
         int delay = Integer.parseInt(args[3]);
@@ -48,17 +41,11 @@ public class MoaDelayed {
         char[][][] said = new char[models.size()][stream.size()][bins + 1];
         for (int now = 0; now < stream.size() + delay; now++) {
             for (int m = 0; m < models.size(); m++) {
-                int last = -1;
                 for (int bin = 0; bin <= bins; bin++) {
                     int at = now - delay * bin / bins;
                     if (at >= 0 && at < stream.size()) {
-                        if (at == last) { // parts shorter than an instance: it was said just now
-                            said[m][at][bin] = said[m][at][bin - 1];
-                            continue;
-                        }
                         int guess = Utils.maxIndex(models.get(m).getVotesForInstance(stream.get(at)));
                         said[m][at][bin] = (char) ('0' + guess);
-                        last = at;
                     }
                 }
                 if (now >= delay) {
@@ -96,12 +83,11 @@ public class MoaDelayed {
         return found;
     }
 
-    private static List<Instance> instances(String name, int seed, int count) throws IOException {
+    private static List<Instance> instances(String name, int seed, int count) {
         switch (name) {
             case "led": return led(seed, count);
             case "agrawal": return agrawal(seed, count);
             case "hyperplane": return hyperplane(seed, count);
-            case "rows": return rows();
             default: throw new IllegalArgumentException(name);
         }
     }
@@ -159,29 +145,6 @@ public class MoaDelayed {
         List<Instance> found = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             found.add(next(source));
-        }
-        return found;
-    }
-
-    /** Lines of numbers, the last one the number of a class of two. */
-    private static List<Instance> rows() throws IOException {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
-        List<Instance> found = new ArrayList<>();
-        Instances header = null;
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            double[] values = Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray();
-            if (header == null) {
-                List<Attribute> attributes = new ArrayList<>();
-                for (int i = 0; i < values.length - 1; i++) {
-                    attributes.add(new Attribute("x" + i));
-                }
-                attributes.add(new Attribute("class", Arrays.asList("0", "1")));
-                header = new InstancesHeader(new Instances("rows", attributes, 0));
-                header.setClassIndex(values.length - 1);
-            }
-            Instance one = new DenseInstance(1.0, values);
-            one.setDataset(header);
-            found.add(one);
         }
         return found;
     }

@@ -1,6 +1,6 @@
 """Figure 3 of the 2013 paper done again: error estimates of a stationary stream against the holdout error.
 
-Hoeffding trees of river on Waveform and LED (7 attributes), test-then-train, mean of ten runs. The
+Hoeffding trees of river on Waveform, test-then-train, mean of ten runs. The
 prequential estimates are the engine's, the holdout error is that of the tree of that moment on instances
 that it never learns. `python -m tests.evidence.convergence`
 prints the table of docs/papers.md, in some three minutes.
@@ -36,7 +36,6 @@ ESTIMATORS = (
 #: Streams by name, with their Bayes errors.
 STREAMS: dict[str, tuple[Callable[[int], Any], float]] = {
     "Waveform": (lambda seed: synth.Waveform(seed=seed), 0.14),
-    "LED": (lambda seed: synth.LED(seed=seed, noise_percentage=0.1), 0.26),
 }
 
 INSTANCES, HOLDOUT, EVERY, RUNS = 10_000, 1_000, 1_000, 10

@@ -1,8 +1,8 @@
-"""Table II and figures 1 to 6 of the 2020 paper done again: predictions made anew while labels are awaited.
+"""Table II and figures 2, 3, 5 and 6 of the 2020 paper done again: predictions while labels are awaited.
 
 MOA's generators and classifiers, as in the paper (`MoaDelayed.java`, its algorithm 1); what each prediction
-was worth is said by the worker's own engine, by the stages initial, bins, final and intermediate. LED,
-Agrawal and Hyperplane streams, and Elec2 with labels a day late in place of the paper's Electricity data.
+was worth is said by the worker's own engine, by the stages initial, bins, final and intermediate: LED,
+Agrawal and Hyperplane streams.
 `python -m tests.evidence.delayed_labels --figures docs/figures` prints the tables of docs/papers.md, in some
 forty minutes, of which k nearest neighbours take the most.
 """
@@ -25,7 +25,6 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 
 from tests.evidence import moa
-from tests.evidence.dependent_errors import elec2
 
 MODELS = ("NB", "NC", "MC", "kNN", "HT", "HAT", "ARF")
 
@@ -66,12 +65,6 @@ EXPERIMENTS = (
         (92.40, 46.40, 46.80, 92.80, 91.60, 91.20, 92.40),
         (83.43, 50.70, 49.57, 81.07, 82.77, 82.50, 80.94),
     )),
-    Experiment("Electricity", "rows", 45_312, 48, 48, 1, (
-        (53.44, 49.78, 57.51, 64.36, 56.93, 59.54, 57.00),
-        (53.70, 48.33, 57.49, 63.81, 57.04, 59.85, 58.21),
-        (54.34, 85.37, 57.56, 71.58, 61.59, 64.99, 68.27),
-        (53.49, 51.93, 57.51, 62.95, 56.82, 59.62, 56.88),
-    )),
 )  # fmt: skip
 
 #: Of the curves: all history, as in the paper, and what shows drifts.
@@ -104,10 +97,6 @@ class Measured(NamedTuple):
 
 def served(of: Experiment, seed: int, models: Sequence[str] = MODELS, keep: Path | None = None) -> Said:
     """Run MOA, each model by itself; what it printed is kept in a folder, and taken from there."""
-    text = ""
-    if of.stream == "rows":
-        rows = elec2(of.instances)
-        text = "".join(" ".join(map(str, [*x.values(), int(y == "UP")])) + "\n" for x, y in rows)
     truth: list[str] = []
     said = {}
     for model in models:
@@ -116,7 +105,7 @@ def served(of: Experiment, seed: int, models: Sequence[str] = MODELS, keep: Path
             lines = kept.read_text().splitlines()
         else:
             words = (of.stream, str(seed), str(of.instances), str(of.delay), str(of.bins), model)
-            lines = moa.run(*words, text=text, program=_PROGRAM)
+            lines = moa.run(*words, program=_PROGRAM)
             if kept is not None:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_text("\n".join(lines))
@@ -222,18 +211,8 @@ def weights(bins: int = 100) -> list[str]:
     return lines
 
 
-def alphas(said: Said, of: Experiment) -> list[str]:
-    """Intermediate accuracy by α."""
-    lines = [f"| α | {' | '.join(said.models)} |", "| --- " * (1 + len(said.models)) + "|"]
-    for alpha in ALPHAS:
-        one = evaluated(said, of, alpha)
-        cells = (f"{100 * one.last(model, 'intermediate'):.2f}" for model in said.models)
-        lines.append(f"| {alpha:g} | {' | '.join(cells)} |")
-    return lines
-
-
 def courses(one: Measured, models: Sequence[str], estimator: str, places: Sequence[int]) -> list[str]:
-    """Figures 4 to 6: initial, intermediate and final accuracy in the course of the stream, in percent."""
+    """Figures 5 and 6: initial, intermediate and final accuracy in the course of the stream, in percent."""
     lines = [
         f"| {estimator} | | {' | '.join(f'{at:,}' for at in places)} |",
         "| --- " * (2 + len(places)) + "|",
@@ -247,7 +226,7 @@ def courses(one: Measured, models: Sequence[str], estimator: str, places: Sequen
 
 
 def draw(one: Measured, of: Experiment, models: Sequence[str], estimator: str, drifts: Sequence[int]) -> str:
-    """Figures 4 to 6 as SVG."""
+    """Figures 5 and 6 as SVG."""
     panels = []
     for stage in ("initial", "intermediate", "final"):
         curves: dict[str, Floats] = {}
@@ -268,19 +247,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     found: dict[str, list[Measured]] = {}
-    said: dict[str, Said] = {}
     for of in EXPERIMENTS:
         for seed in range(1, of.seeds + 1):
-            said[of.name] = served(of, seed, keep=options.keep)
-            found.setdefault(of.name, []).append(evaluated(said[of.name], of))
-    led, power = (next(of for of in EXPERIMENTS if of.name == name) for name in ("LED", "Electricity"))
-    of_led, of_power = found["LED"][0], found["Electricity"][0]
+            said = served(of, seed, keep=options.keep)
+            found.setdefault(of.name, []).append(evaluated(said, of))
+    led, of_led = EXPERIMENTS[0], found["LED"][0]
     drifts = [led.instances * sixteenths // 16 for sixteenths in (3, 6, 12)]
-    ends = [power.instances * part // 6 // EVERY * EVERY for part in range(1, 7)]
+    places = list(range(1_000, led.instances, 1_750))
     for lines in (
-        table(found), weights(), alphas(said["LED"], led), by_bin(of_power, power), by_bin(of_led, led),
-        courses(of_power, ("kNN", "ARF"), "all", ends),
-        courses(of_led, ("kNN", "ARF", "HT"), "window:1000", list(range(1_000, led.instances, 1_750))),
+        table(found), weights(), by_bin(of_led, led),
+        courses(of_led, ("kNN", "ARF", "HT"), "window:1000", places),
     ):  # fmt: skip
         print(*lines, "", sep="\n")
     if options.figures:
