@@ -48,11 +48,14 @@ class Compared(NamedTuple):
     theirs: float
 
 
-def run(*words: str, text: str = "") -> list[str]:
-    """The lines that `Moa.java` prints. Raises Unavailable where there is no Java or no Maven."""
+def run(*words: str, text: str = "", program: Path = _PROGRAM) -> list[str]:
+    """The lines that the program prints, `Moa.java` by default.
+
+    Raises Unavailable where there is no Java or no Maven.
+    """
     jars = fetched_jars("moa-2024.07.0", [_ARTIFACT])
     done = subprocess.run(
-        [java_program(), "-cp", f"{jars}/*", str(_PROGRAM), *words],
+        [java_program(), "-cp", f"{jars}/*", str(program), *words],
         input=text, capture_output=True, text=True, timeout=_SECONDS, check=True,
     )  # fmt: skip
     return done.stdout.splitlines()
@@ -112,9 +115,7 @@ def compared(
 def agrawal(positive: float, seeds: int, count: int) -> dict[str, Said]:
     """The 2019 paper's streams with this share of positive instances, and what MOA's trees predict."""
     lines = run("agrawal", f"{1 - positive:g};{positive:g}", str(seeds), str(count))
-    return {
-        str(seed): ({"tree": list(lines[2 * seed + 1])}, list(lines[2 * seed])) for seed in range(seeds)
-    }
+    return {str(seed): ({"tree": list(lines[2 * seed + 1])}, list(lines[2 * seed])) for seed in range(seeds)}
 
 
 def table() -> list[str]:

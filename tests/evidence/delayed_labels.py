@@ -1,0 +1,268 @@
+"""Table II and figures 2, 3, 5 and 6 of the 2020 paper done again: predictions while labels are awaited.
+
+MOA's generators and classifiers, as in the paper (`MoaDelayed.java`, its algorithm 1); what each prediction
+was worth is said by the worker's own engine, by the stages initial, bins, final and intermediate: LED,
+Agrawal and Hyperplane streams.
+`python -m tests.evidence.delayed_labels --figures docs/figures` prints the tables of docs/papers.md, in some
+forty minutes, of which k nearest neighbours take the most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from prequential.config import Config, StreamConfig
+from prequential.core.kernel import Floats
+from prequential.files import Source, replay
+from prequential.svg import Panel, figure
+from prequential.topics.decoding import LABELS, PREDICTIONS
+from prequential.topics.outputs import Metrics, Output, decoded
+
+from tests.evidence import moa
+
+MODELS = ("NB", "NC", "MC", "kNN", "HT", "HAT", "ARF")
+
+_PROGRAM = Path(__file__).with_name("MoaDelayed.java")
+
+#: Milliseconds from one instance to the next; a multiple of all numbers of parts.
+_STEP = 4_800
+
+
+class Experiment(NamedTuple):
+    """A stream, and what the paper's table II says of it: rows initial, middle bin, final, intermediate."""
+
+    name: str
+    stream: str  # of `MoaDelayed.java`
+    instances: int
+    delay: int  # of labels, in instances
+    bins: int
+    seeds: int
+    paper: tuple[tuple[float, ...], ...]
+
+
+EXPERIMENTS = (
+    Experiment("LED", "led", 20_000, 1_000, 100, 1, (
+        (53.74, 9.75, 10.58, 56.66, 59.56, 59.13, 56.17),
+        (56.64, 10.42, 10.64, 59.10, 62.80, 62.58, 58.84),
+        (59.61, 9.45, 10.65, 62.10, 66.27, 65.98, 62.13),
+        (56.25, 9.98, 10.63, 58.86, 62.39, 62.16, 58.69),
+    )),
+    Experiment("Agrawal", "agrawal", 10_000, 1_000, 100, 1, (
+        (56.47, 53.18, 50.11, 54.39, 56.80, 56.07, 53.29),
+        (58.76, 53.05, 51.17, 57.48, 60.76, 60.42, 55.93),
+        (61.07, 51.95, 52.37, 60.35, 66.42, 66.64, 58.04),
+        (58.46, 52.52, 51.11, 57.19, 60.50, 60.30, 55.72),
+    )),
+    Experiment("Hyperplane", "hyperplane", 250, 100, 100, 10, (
+        (75.60, 49.60, 52.40, 73.20, 75.60, 75.20, 72.80),
+        (85.20, 56.40, 48.40, 82.80, 85.20, 84.00, 82.40),
+        (92.40, 46.40, 46.80, 92.80, 91.60, 91.20, 92.40),
+        (83.43, 50.70, 49.57, 81.07, 82.77, 82.50, 80.94),
+    )),
+)  # fmt: skip
+
+#: Of the curves: all history, as in the paper, and what shows drifts.
+ESTIMATORS = ("all", "window:1000")
+
+#: Outcomes from one point of a curve to the next.
+EVERY = 250
+
+#: Importance of the first prediction to that of the last (figure 3).
+ALPHAS = (1.0, 2.0, 5.0, 10.0)
+
+
+class Said(NamedTuple):
+    """What came of a stream."""
+
+    truth: list[str]
+    #: Of each model and instance a class a character: at its arrival, and at the end of each part.
+    models: dict[str, list[str]]
+
+
+class Measured(NamedTuple):
+    """Accuracy by model, stage and estimator: after each `EVERY` outcomes, and the last one."""
+
+    curves: dict[tuple[str, str, str], list[tuple[int, float]]]
+
+    def last(self, model: str, stage: str) -> float:
+        """Of the whole stream."""
+        return self.curves[model, stage, "all"][-1][1]
+
+
+def served(of: Experiment, seed: int, models: Sequence[str] = MODELS, keep: Path | None = None) -> Said:
+    """Run MOA, each model by itself; what it printed is kept in a folder, and taken from there."""
+    truth: list[str] = []
+    said = {}
+    for model in models:
+        kept = keep / f"{of.stream}-{of.instances}-{seed}-{model}" if keep else None
+        if kept is not None and kept.exists():
+            lines = kept.read_text().splitlines()
+        else:
+            words = (of.stream, str(seed), str(of.instances), str(of.delay), str(of.bins), model)
+            lines = moa.run(*words, program=_PROGRAM)
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text("\n".join(lines))
+        truth, said[model] = map(list, zip(*(line.split() for line in lines)))
+    return Said(truth, said)
+
+
+def records(said: Said, delay: int) -> tuple[list[bytes], list[bytes]]:
+    """Predictions and labels as JSON lines: of predictions made again those that differ, and the last one."""
+    timed: list[tuple[int, bytes]] = []
+    for model, rows in said.models.items():
+        for i, row in enumerate(rows):
+            parts = len(row) - 1
+            for part, guess in enumerate(row):
+                if 0 < part < parts and guess == row[part - 1]:
+                    continue
+                ts = i * _STEP + delay * _STEP * part // parts
+                line = {"stream": "s", "instance_id": i, "model": model, "ts": ts, "y_pred": guess}
+                timed.append((ts, json.dumps(line).encode()))
+    timed.sort(key=lambda one: one[0])
+    labels = [
+        json.dumps({"stream": "s", "instance_id": i, "ts": (i + delay) * _STEP, "y_true": y}).encode()
+        for i, y in enumerate(said.truth)
+    ]
+    return [line for _, line in timed], labels
+
+
+def evaluated(said: Said, of: Experiment, alpha: float = 2.0) -> Measured:
+    """Accuracies by the worker's own engine."""
+    settings = StreamConfig(
+        stages=("initial", "final", "bins", "intermediate"), bins=of.bins, alpha=alpha, estimators=ESTIMATORS,
+        detectors=(), compare="off", emit_outcomes=EVERY, emit_every=None, label_horizon=2 * of.delay * _STEP,
+    )  # fmt: skip
+    curves: defaultdict[tuple[str, str, str], list[tuple[int, float]]] = defaultdict(list)
+
+    def put(output: Output) -> None:
+        message = decoded(output)
+        if isinstance(message, Metrics):
+            key = message.model, message.stage, message.estimator
+            curves[key].append((message.outcomes, message.measures["accuracy"]))
+
+    predictions, labels = records(said, of.delay)
+    replay(Config(defaults=settings), [Source(PREDICTIONS, predictions), Source(LABELS, labels)], put)
+    for (model, stage, estimator), curve in list(curves.items()):
+        if stage == "final":  # an initial stage that is the same so far has no messages of its own
+            curves.setdefault((model, "initial", estimator), curve)
+    return Measured(dict(curves))
+
+
+def stages(of: Experiment) -> dict[str, str]:
+    """The rows of table II and our stages: initial, the middle bin, final, intermediate."""
+    middle = of.bins // 2
+    return {
+        "initial": "initial",
+        f"bin {middle}": f"bin:{middle}",
+        "final": "final",
+        "intermediate": "intermediate",
+    }
+
+
+def table(
+    found: Mapping[str, Sequence[Measured]], experiments: Sequence[Experiment] = EXPERIMENTS
+) -> list[str]:
+    """Table II: accuracies in percent, over seeds, and in brackets the paper's."""
+    models = list(dict.fromkeys(model for one in found.values() for model, _, _ in one[0].curves))
+    lines = [f"| stream | | {' | '.join(models)} |", "| --- " * (2 + len(models)) + "|"]
+    for of in experiments:
+        runs = found.get(of.name, [])
+        for (row, stage), paper in zip(stages(of).items(), of.paper):
+            cells = []
+            for model in models if runs else ():
+                value = 100 * float(np.mean([one.last(model, stage) for one in runs]))
+                cells.append(f"{value:.1f} ({paper[MODELS.index(model)]:.1f})")
+            if cells:
+                lines.append(f"| {of.name} | {row} | {' | '.join(cells)} |")
+    return lines
+
+
+def by_bin(one: Measured, of: Experiment, parts: int = 8) -> list[str]:
+    """Figure 2: accuracies of predictions made in the course of the latency."""
+    at = sorted({round(of.bins * part / parts) for part in range(parts + 1)})
+    named = ["initial", *(f"bin:{b}" for b in at if b)]
+    heads = " | ".join(["0", *(f"{b / of.bins:.3g}" for b in at if b)])
+    lines = [f"| share of the latency | {heads} |", "| --- " * (1 + len(named)) + "|"]
+    for model in MODELS:
+        if (model, "final", "all") in one.curves:
+            cells = (f"{100 * one.last(model, stage):.1f}" for stage in named)
+            lines.append(f"| {model} | {' | '.join(cells)} |")
+    return lines
+
+
+def weights(bins: int = 100) -> list[str]:
+    """Figure 3: the weight of a bin's measure to that of the initial one, and its share of all weights."""
+    at = [bins * quarter // 4 for quarter in range(5)]
+    lines = [
+        f"| α | {' | '.join(f'b = {b}' for b in at)} | first half's share |",
+        "| --- " * (2 + len(at)) + "|",
+    ]
+    for alpha in ALPHAS:
+        every = np.array([(1 / alpha) ** (b / bins) for b in range(bins + 1)])
+        cells = " | ".join(f"{every[b]:.3f}" for b in at)
+        lines.append(f"| {alpha:g} | {cells} | {100 * every[: bins // 2].sum() / every.sum():.0f} % |")
+    return lines
+
+
+def courses(one: Measured, models: Sequence[str], estimator: str, places: Sequence[int]) -> list[str]:
+    """Figures 5 and 6: initial, intermediate and final accuracy in the course of the stream, in percent."""
+    lines = [
+        f"| {estimator} | | {' | '.join(f'{at:,}' for at in places)} |",
+        "| --- " * (2 + len(places)) + "|",
+    ]
+    for model in models:
+        for stage in ("initial", "intermediate", "final"):
+            points = dict(one.curves[model, stage, estimator])
+            cells = (f"{100 * points[at]:.1f}" for at in places)
+            lines.append(f"| {model} | {stage} | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(one: Measured, of: Experiment, models: Sequence[str], estimator: str, drifts: Sequence[int]) -> str:
+    """Figures 5 and 6 as SVG."""
+    panels = []
+    for stage in ("initial", "intermediate", "final"):
+        curves: dict[str, Floats] = {}
+        for model in models:
+            points = one.curves[model, stage, estimator]
+            at = np.arange(1, of.instances + 1)
+            curves[model] = np.interp(at, *zip(*points), left=np.nan)
+        panels.append(Panel(f"{of.name}: {stage} accuracy, {estimator}", curves, low=0.0, high=1.0))
+    return figure(panels, drifts)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--figures", type=Path, help="folder for plots as SVG")
+    parser.add_argument(
+        "--keep", type=Path, help="folder in which MOA's predictions are kept, and taken from"
+    )
+    options = parser.parse_args()
+    found: dict[str, list[Measured]] = {}
+    for of in EXPERIMENTS:
+        for seed in range(1, of.seeds + 1):
+            said = served(of, seed, keep=options.keep)
+            found.setdefault(of.name, []).append(evaluated(said, of))
+    led, of_led = EXPERIMENTS[0], found["LED"][0]
+    drifts = [led.instances * sixteenths // 16 for sixteenths in (3, 6, 12)]
+    places = list(range(1_000, led.instances, 1_750))
+    for lines in (
+        table(found), weights(), by_bin(of_led, led),
+        courses(of_led, ("kNN", "ARF", "HT"), "window:1000", places),
+    ):  # fmt: skip
+        print(*lines, "", sep="\n")
+    if options.figures:
+        drawn = draw(of_led, led, ("kNN", "ARF", "HT"), "window:1000", drifts)
+        (options.figures / "delayed-led.svg").write_text(drawn)
+
+
+if __name__ == "__main__":
+    main()
