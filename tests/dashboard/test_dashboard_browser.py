@@ -155,7 +155,7 @@ class TestModel:
             assert "version v2 since outcome 3,001" in text
             assert "17 predictions wait for a label, the oldest for 1.5 min" in text
             assert "country=fr" in text
-            assert "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of" in text
+            assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of" in text  # noqa: E501
             assert "◆ open for" in text
 
     def test_numbers_without_times_are_drawn_over_outcomes(self, page: Page) -> None:
@@ -226,11 +226,24 @@ class TestPair:
         with served(course, metrics(model="nb"), metrics(model="tree")) as (address, _):
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
-            assert "■ tree is better, since outcome 1,001 of 4,000" in page.inner_text(".verdict")
+            assert "■ tree is better over the whole run, since outcome 1,001 of 4,000" in page.inner_text(".verdict")
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
             assert "95 % for all pairs" in page.inner_text("main")
+
+
+    def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:
+        window = comparison(estimator="window:1000", n=1000, measures={"difference": -0.04})
+        with served(comparison(), window, metrics(), metrics(model="tree")) as (address, _):
+            ready(page, address + MODEL)
+            assert "⇄ lately otherwise in the latest" not in page.inner_text(".plain")
+            assert page.locator(".badge:has-text('lately otherwise')").count() == 1
+            ready(page,
+                f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
+            now, whole = page.locator(".verdict").all_inner_texts()
+            assert now.startswith("⇄ In the latest 1,000 outcomes nb is better, by 0.040")
+            assert whole.startswith("■ tree is better over the whole run")
 
 
 class TestIncident:

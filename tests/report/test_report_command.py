@@ -130,7 +130,7 @@ class TestMarkdown:
 
 Which model is better (in brackets: where the difference is, with 95 % for all pairs and at all times):
 
-- `final: tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000`
+- `final: tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000`
 
 Drift alarms: 1
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from prequential.comparing import standing
+from prequential.comparing import contradicted, standing
 from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.core.naming import BIN
 from prequential.dashboard.history import History, PairKey, Past
@@ -157,6 +157,8 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
         "level": pair.level,
         "verdict": pair.verdict,
         "since": pair.since,
+        "latest": pair.latest,
+        "contradicted": contradicted(pair),
         "sentence": standing(pair),
         "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in of},
         "others": [
@@ -327,5 +329,5 @@ def _pair_line(pair: Any) -> dict[str, Any]:
     return {
         "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
         "segment": pair.segment, "stage": pair.stage, "loss": pair.loss, "verdict": pair.verdict,
-        "sentence": standing(pair),
+        "contradicted": contradicted(pair), "sentence": standing(pair),
     }  # fmt: skip

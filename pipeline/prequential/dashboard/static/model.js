@@ -182,11 +182,18 @@ function pairs(data) {
 // Those of the stream as a whole; those of segments when they are asked for.
 export function pairList(pairs) {
   const list = (found) => h("ul", { class: "plain" }, found.map((pair) => h("li", {},
-    h("span", { class: pair.verdict === "undecided" ? "badge" : "badge mark-verdict" }, pair.verdict === "undecided" ? "? undecided" : "■ sure"), " ",
+    verdictBadge(pair), " ",
     pairLink(pair))));
   const inSegments = pairs.filter((pair) => pair.segment !== null);
   return [list(pairs.filter((pair) => pair.segment === null)),
     inSegments.length ? h("details", { "data-key": "pairs of segments" }, h("summary", {}, `In segments: ${count(inSegments.length)}`), list(inSegments)) : null];
+}
+
+// What was decided is about the whole run: the latest outcomes may say otherwise.
+function verdictBadge(pair) {
+  if (pair.verdict === "undecided") return h("span", { class: "badge" }, "? undecided");
+  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ lately otherwise");
+  return h("span", { class: "badge mark-verdict" }, "■ over the whole run");
 }
 
 function pairLink(pair) {
