@@ -80,9 +80,10 @@ def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], sa
 @pytest.mark.parametrize(
     ("difference", "begins", "ends", "against"),
     [
-        (-0.04, "in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the "
+        (-0.04, "in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the "  # noqa: E501
                 "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
-        (0.02, "tree beats nb over the whole run: error", "; in the latest 1,000 outcomes, too: by 0.020", False),
+        (0.02, "tree beats nb over the whole run: error", "; in the latest 1,000 outcomes, too: by 0.020",
+         False),
         (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
     ],
 )  # fmt: skip

@@ -37,7 +37,7 @@ class Latest(msgspec.Struct):
 
 
 class Pair(msgspec.Struct):
-    """How two models of a stream stand in a stage, by one loss, over all history and in the latest outcomes."""
+    """How two models of a stream stand in a stage, by one loss: over all history, and lately."""
 
     stream: str
     partition: int

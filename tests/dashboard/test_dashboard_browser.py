@@ -226,7 +226,7 @@ class TestPair:
         with served(course, metrics(model="nb"), metrics(model="tree")) as (address, _):
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
-            assert "■ tree is better over the whole run, since outcome 1,001 of 4,000" in page.inner_text(".verdict")
+            assert "■ tree is better over the whole run, since outcome 1,001 of 4,000" in page.inner_text(".verdict")  # noqa: E501
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
@@ -264,8 +264,11 @@ class TestIncident:
             assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
             assert page.locator(".causes li").all_inner_texts() == [
                 "segment country=fr (70 %): one segment, rather than all (segment country=fr)",
-                "concept (30 %): the same inputs have other labels: the concept changed",
+                "concept (30 %): the loss within the same classes, segments and versions, compared before and "  # noqa: E501
+                "after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model "  # noqa: E501
+                "itself changed",
             ]
+            assert "No other model of the stream is known." in text
             assert "Severity 0.540, medium" in text
             assert "persistent\t0.300\t0.310" in text
             assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
@@ -275,6 +278,39 @@ class TestIncident:
             board.take([metrics(6100, 0.7), incident(revision=2, status="recovered")])
             page.wait_for_selector('figure[data-points="61"]')
             page.wait_for_selector("h1:has-text('Incident of nb on elec2: recovered')")
+
+
+class TestAge:
+    def test_live_only_while_it_is_and_silent_models_stand_out(self, page: Page) -> None:
+        now = [START + 600_000]
+        history = history_of(
+            (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
+        )
+        board = Board(history, "a cluster", lambda: now[0])
+        server = Server(board, "127.0.0.1", 0)
+        try:
+            ready(page, server.address)
+            assert "live, newest message" in page.inner_text(".status")
+            assert "not live" not in page.inner_text(".status")
+            assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in page.inner_text("table.models")
+            now[0] += 3_600_000
+            board.trouble = None
+            ready(page, server.address + "?again")
+            assert "not live, newest message 1 h ago" in page.inner_text(".status")
+            assert "nothing stands out" not in page.inner_text("table.models")
+            assert "labels stopped, or all predictions" in page.inner_text("table.models")
+        finally:
+            server.stop()
+
+    def test_a_lost_connection_isnt_live(self, page: Page) -> None:
+        board = Board(history_of(a_drift()), "a cluster", lambda: START + 6_000_000)
+        server = Server(board, "127.0.0.1", 0)
+        try:
+            ready(page, server.address)
+            page.evaluate("Date.now = ((before) => () => before() + 50000)(Date.now)")
+            page.wait_for_selector(".status:has-text('not live, newest message')")
+        finally:
+            server.stop()
 
 
 class TestSafety:

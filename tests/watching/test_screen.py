@@ -241,7 +241,7 @@ class TestKeys:
             comparison(model="lr", against="nb"),
             comparison(model="lr", against="tree"),
         )  # fmt: skip
-        terminal = Terminal(state, width=110, height=60)
+        terminal = Terminal(state, width=130, height=60)
         text = "\n".join(terminal.press("enter"))
         for expected in (
             "model      nb",

@@ -64,6 +64,7 @@ function heading(data) {
   return [
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
     h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
+    data.silent ? h("p", { class: "problem" }, `No new outcomes since ${clock(data.silent.since)}; ${data.silent.why}`) : null,
     data.incidents.length ? h("ul", { class: "plain" }, data.incidents.slice(0, 10).map((one) => h("li", {}, incidentLine(one, now)))) : null,
   ];
 }
