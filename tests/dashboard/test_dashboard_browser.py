@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from boards import a_drift, alarm, comparison, incident, metrics, served
+from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
 from prequential.config import Config, Objective, StreamConfig
+from prequential.dashboard.server import Server
+from prequential.dashboard.views import Board
 
 from tests.browser import opened, ready
 
@@ -292,7 +294,8 @@ class TestAge:
             ready(page, server.address)
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
-            assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in page.inner_text("table.models")
+            models = page.inner_text("table.models")
+            assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in models
             now[0] += 3_600_000
             board.trouble = None
             ready(page, server.address + "?again")

@@ -24,7 +24,8 @@ class TestChangedWith:
     def test_changes_that_met(self) -> None:
         mine = one("nb", 1_000, 1_200)
         others = [
-            mine, one("nb", 1_010, 1_100), one("tree", 1_350, 1_390), one("lr", 900, 950), one("old", 100, 200),
+            mine, one("nb", 1_010, 1_100), one("tree", 1_350, 1_390), one("lr", 900, 950),
+            one("old", 100, 200),
             one("later", 1_500, 1_510), one("other", 1_000, 1_200, stream="other"),
             one("elsewhere", 1_000, 1_200, partition=1),
         ]  # fmt: skip
