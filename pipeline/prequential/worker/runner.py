@@ -235,7 +235,8 @@ class ShardRunner:
         if not known.fresh:
             missing = self.shard.restore(known.parts)
             if missing:
-                log.warning("shard %d: new since the snapshot, and empty: %s", self.partition, counted(missing))
+                begun = counted(missing)
+                log.warning("shard %d: new since the snapshot, and empty: %s", self.partition, begun)
             for what in missing:
                 log.debug("shard %d: %s is new and starts empty", self.partition, what)
             self.restored = streams_of(self.shard)
