@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.comparing import Pair, Pairs, report, standing
+from prequential.comparing import Latest, Pair, Pairs, contradicted, report, standing
 from prequential.topics.outputs import Comparison
 
 
@@ -34,41 +34,72 @@ UNDECIDED = {"verdict": "undecided", "since": None}
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000"),
+        ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000"),  # noqa: E501
         (
             {"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
-            "nb beats tree: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000",
+            "nb beats tree over the whole run: "
+            "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000",
         ),
         (
             {"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb leads tree: error lower by 0.0004 (-0.010 to 0.020), not sure after 4,000 outcomes",
+            "nb leads tree over the whole run: "
+            "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5 % after 4,000 outcomes",
         ),
         (
             {"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree: no difference in error (-0.020 to 0.010), not sure after 4,000 outcomes",
+            "nb and tree over the whole run: "
+            "no difference in error (-0.020 to 0.010), undecided at level 5 % after 4,000 outcomes",
         ),
         (
             {"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
-            "tree leads nb: squared error lower by 1,234.500, after 4,000 outcomes; "
-            "never sure, as there is no bound to the loss",
+            "tree leads nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
+            "no verdict, as there is no bound to the loss",
         ),
         (
             {"against": "nb", "stage": "initial/final"},
-            "final of nb beats initial of nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 "
+            "final of nb beats initial of nb over the whole run: "
+            "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 "
             "of 4,000",
         ),
         (
             {"difference": None},
-            "tree beats nb: error lower (0.012 to 0.050), sure since outcome 712 of 4,000",
+            "tree beats nb over the whole run: "
+            "error lower (0.012 to 0.050), at level 5 % since outcome 712 of 4,000",
         ),
         (
             {"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree: difference in error (-0.020 to 0.010), not sure after 4,000 outcomes",
+            "nb and tree over the whole run: "
+            "difference in error (-0.020 to 0.010), undecided at level 5 % after 4,000 outcomes",
         ),
     ],
 )  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
     assert standing(pair(**changed)) == said
+
+
+@pytest.mark.parametrize(
+    ("difference", "begins", "ends", "against"),
+    [
+        (-0.04, "in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the "  # noqa: E501
+                "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
+        (0.02, "tree beats nb over the whole run: error", "; in the latest 1,000 outcomes, too: by 0.020",
+         False),
+        (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
+    ],
+)  # fmt: skip
+def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradicts(
+    difference: float, begins: str, ends: str, against: bool
+) -> None:
+    one = pair(latest=Latest("window:1000", 1_000, difference))
+    assert standing(one).startswith(begins)
+    assert standing(one).endswith(ends)
+    assert contradicted(one) == against
+
+
+def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
+    one = pair(**UNDECIDED, latest=Latest("fading:0.99", 100.0, -0.04))
+    assert standing(one).endswith("; lately (fading:0.99) nb leads tree: error lower by 0.040")
+    assert not contradicted(one)
 
 
 class TestReport:
@@ -101,6 +132,21 @@ class TestPairs:
         assert pairs.update(comparison())
         assert not pairs.update(window)
         assert pairs.known() == [pair()]
+
+    def test_the_shortest_window_says_who_is_better_now(self) -> None:
+        pairs = Pairs()
+        for estimator, n, difference in (
+            ("all", 4_000, 0.031), ("window:5000", 4_000, 0.5), ("fading:0.9", 9.9, 0.2),
+            ("window:1000", 1_000, -0.04), ("window:2000", 2_000, 0.1),
+        ):  # fmt: skip
+            pairs.update(comparison(estimator=estimator, n=n, measures={"difference": difference}))
+        assert pairs.known() == [pair(latest=Latest("window:1000", 1_000, -0.04))]
+        assert pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
+        assert not pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
+        newer = {"estimator": "window:1000", "n": 1_000, "outcomes": 5_000}
+        assert pairs.update(comparison(**newer, measures={"difference": -0.05}))
+        [one] = pairs.known()
+        assert (one.difference, one.latest) == (0.02, Latest("window:1000", 1_000, -0.05))
 
     def test_the_newest_counts(self) -> None:
         pairs = Pairs()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
-from prequential.core.naming import BASELINE_PREFIX
+from prequential.core.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
 from prequential.topics.outputs import Comparison
 
 #: Lines that are shown of pairs.
@@ -20,12 +20,24 @@ _LOSSES = {
     "squared": "squared error",
 }  # fmt: skip
 
+#: Who is better, as verdicts say it.
+A_LEADS, B_LEADS = "a_better", "b_better"
+
 #: Below it three decimals are all 0.
 _LEAST_SHOWN = 0.0005
 
 
+class Latest(msgspec.Struct):
+    """How two models stand in the latest outcomes: those in the memory of one estimator."""
+
+    estimator: str
+    n: float
+    #: Mean loss of the model less that of `against`.
+    difference: float
+
+
 class Pair(msgspec.Struct):
-    """How two models of a stream stand in a stage, by one loss, over all history."""
+    """How two models of a stream stand in a stage, by one loss: over all history, and lately."""
 
     stream: str
     partition: int
@@ -42,19 +54,51 @@ class Pair(msgspec.Struct):
     level: float
     verdict: str
     since: int | None
+    #: None where no estimator forgets, or none has forgotten anything yet.
+    latest: Latest | None = None
 
 
 def pair_of(said: Comparison) -> Pair:
     """What a message says of it."""
-    difference = said.measures.get("difference") if said.estimator == WHOLE else None
+    difference = said.measures.get("difference")
+    latest = None
+    if said.estimator != WHOLE:
+        latest, difference = latest_of({said.estimator: (said.n, difference)}, said.outcomes), None
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
-        said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since,
+        said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
     )  # fmt: skip
 
 
+def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
+    """The latest outcomes by the estimator that tells most of them, of n and difference by estimator.
+
+    That is the shortest window, or else the fastest fading factor; one that still remembers all `outcomes`
+    says nothing that the whole run doesn't.
+
+    >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
+    Latest(estimator='window:1000', n=1000, difference=-0.04)
+    >>> latest_of({"window:1000": (700, 0.1)}, 700)
+    """
+    known = [
+        Latest(name, n, difference)
+        for name, (n, difference) in found.items()
+        if difference is not None and n < outcomes and _memory(name) is not None
+    ]
+    return min(known, key=lambda one: _memory(one.estimator) or (0, 0.0), default=None)
+
+
+def _memory(estimator: str) -> tuple[int, float] | None:
+    """Sorts estimators that forget, by how well they tell how models are now; None: it doesn't forget."""
+    try:
+        kind, parameter = parse_estimator(estimator)
+    except ValueError:
+        return None
+    return (0 if kind == WINDOW else 1, parameter) if kind in (WINDOW, FADING) else None
+
+
 class Pairs:
-    """The newest message of each pair, stage and loss."""
+    """The newest messages of each pair, stage and loss."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
@@ -62,11 +106,15 @@ class Pairs:
     def update(self, said: Comparison) -> bool:
         """Take in a message; whether it says something new. One is said of each estimator, after as many."""
         of = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
-        before = self._found.get(of)
-        same = before is not None and before.outcomes == said.outcomes and before.verdict == said.verdict
-        if same and said.estimator != WHOLE:
-            return False
-        self._found[of] = pair = pair_of(said)
+        pair, before = pair_of(said), self._found.get(of)
+        if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
+            if said.estimator != WHOLE:
+                pair.difference = before.difference
+            if pair.latest is None or (before.latest is not None and _sooner(before.latest, pair.latest)):
+                pair.latest = before.latest
+        elif before is not None and pair.latest is None:
+            pair.latest = before.latest  # until its own message comes, a moment later
+        self._found[of] = pair
         return pair != before
 
     def known(self) -> list[Pair]:
@@ -74,8 +122,15 @@ class Pairs:
         return list(self._found.values())
 
 
+def _sooner(one: Latest, other: Latest) -> bool:
+    """Whether one tells more of now."""
+    return (_memory(one.estimator) or (0, 0.0)) < (_memory(other.estimator) or (0, 0.0))
+
+
 def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
-    """Lines about pairs: who leads, by how much, whether it is sure, since when. Nothing without pairs.
+    """Lines about pairs: who leads over the whole run, by how much, since when, and who does lately.
+
+    Nothing without pairs.
 
     Of each stream it is one stage, `final` where there is one; pairs with baselines come last, then those
     of a model's stages.
@@ -92,7 +147,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     several = len({one.stream for one in pairs}) > 1
     share = 100 * (1 - max(one.level for one in shown))
     yield (
-        "which model is better (in brackets: where the difference is, "
+        "which model is better (in brackets: where the difference over the whole run is, "
         f"with {share:.3g} % for all pairs and at all times):"
     )
     for one in shown[:_PAIRS]:
@@ -108,33 +163,85 @@ def _of_stages(pair: Pair) -> bool:
 
 
 def standing(pair: Pair) -> str:
-    """How a pair stands.
+    """How a pair stands over the whole run and in the latest outcomes; first these, if they contradict it.
 
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
-    >>> standing(Pair(*about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712))
-    'tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000'
+    >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
+    >>> standing(Pair(*whole, Latest("window:1000", 1000, 0.02)))
+    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 \
+of 4,000; in the latest 1,000 outcomes, too: by 0.020'
+    >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04)))
+    'in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the whole run: \
+error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000'
     """
-    a, b, difference = pair.model, pair.against, pair.difference
-    if _of_stages(pair):
-        a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
-    loss = _LOSSES.get(pair.loss, pair.loss)
-    sure = pair.verdict != "undecided"
-    b_leads = pair.verdict == "b_better" if sure else difference is not None and difference > 0
-    leads = sure or bool(difference)
-    better, worse = (b, a) if b_leads else (a, b)
+    said, latest = _over_the_whole_run(pair), pair.latest
+    if latest is None:
+        return said
+    whole, now = leader(pair), _leader_by(latest.difference)
+    window = latest.estimator.startswith("window:")
+    where = f"in the latest {latest.n:,.0f} outcomes" if window else f"lately ({latest.estimator})"
+    if not now:
+        return f"{said}; {where} there is no difference"
+    by = f"by {_number(abs(latest.difference))}"
+    if now == whole:
+        return f"{said}; {where}, too: {by}"
+    better, worse = _names(pair)[:: -1 if now == B_LEADS else 1]
+    of_now = f"{where} {better} leads {worse}: {_loss(pair)} lower {by}"
+    return f"{of_now}; but {said}" if contradicted(pair) else f"{said}; {of_now}"
+
+
+def leader(pair: Pair) -> str:
+    """Who is better over the whole run, by the verdict or else by the difference: `A_LEADS` and so on."""
+    if pair.verdict != "undecided":
+        return pair.verdict
+    return _leader_by(pair.difference)
+
+
+def contradicted(pair: Pair) -> bool:
+    """Whether the model that is better over the whole run isn't in the latest outcomes."""
+    now = "" if pair.latest is None else _leader_by(pair.latest.difference)
+    return pair.verdict != "undecided" and now not in ("", pair.verdict)
+
+
+def _leader_by(difference: float | None) -> str:
+    return "" if not difference else B_LEADS if difference > 0 else A_LEADS
+
+
+def _names(pair: Pair) -> tuple[str, str]:
+    """A and B, by name or, where a model's stages are compared, by stage."""
+    if not _of_stages(pair):
+        return pair.model, pair.against
+    a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
+    return a, b
+
+
+def _loss(pair: Pair) -> str:
+    return _LOSSES.get(pair.loss, pair.loss)
+
+
+def _over_the_whole_run(pair: Pair) -> str:
+    a, b = _names(pair)
+    difference = pair.difference
+    decided, leads = pair.verdict != "undecided", leader(pair)
+    better, worse = (b, a) if leads == B_LEADS else (a, b)
     if leads:
-        who = f"{better} {'beats' if sure else 'leads'} {worse}: {loss} lower"
+        who = f"{better} {'beats' if decided else 'leads'} {worse} over the whole run: {_loss(pair)} lower"
         who += "" if difference is None else f" by {_number(abs(difference))}"
     else:
-        who = f"{a} and {b}: {'difference' if difference is None else 'no difference'} in {loss}"
+        what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
+        who = f"{a} and {b} over the whole run: {what}"
     if pair.interval is None:
-        return f"{who}, after {pair.outcomes:,} outcomes; never sure, as there is no bound to the loss"
+        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, as there is no bound to the loss"
     low, high = pair.interval
-    if leads and not b_leads:
+    if leads == A_LEADS:
         low, high = -high, -low
-    until = f"sure since outcome {pair.since:,} of" if sure else "not sure after"
-    ends = f"{_number(low)} to {_number(high)}"
-    return f"{who} ({ends}), {until} {pair.outcomes:,}{'' if sure else ' outcomes'}"
+    level = f"{100 * pair.level:.3g} %"
+    until = (
+        f"at level {level} since outcome {pair.since:,} of {pair.outcomes:,}"
+        if decided
+        else f"undecided at level {level} after {pair.outcomes:,} outcomes"
+    )
+    return f"{who} ({_number(low)} to {_number(high)}), {until}"
 
 
 def _number(value: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from prequential.incident_text import cause_in_words, subject_of
+from prequential.neighbours import in_words
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
@@ -100,6 +101,7 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
     yield from _titled("what changed", map(_cause, incident.causes))
+    yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [_noise(incident)])
     yield from _titled("look at", [", ".join(map(printable, incident.examples)) or "no example is known"])
@@ -135,6 +137,14 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
             name = next((name for name in ("accuracy", "mae") if name in one.measures), None)
             if name is not None:
                 yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({clock(one.ts)})"
+
+
+def _others(known: Known, incident: Incident) -> Iterator[str]:
+    """Other models of the stream, by whether they changed at the same time."""
+    incidents = known.newest()
+    models = {one.model for one in incidents if one.stream == incident.stream}
+    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
+    return in_words(incident, incidents, models)
 
 
 def _level(level: dict[str, Any]) -> str:

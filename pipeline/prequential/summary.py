@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.comparing import WHOLE, Pair
+from prequential.comparing import WHOLE, Pair, latest_of
 from prequential.config import Config, StreamConfig, shown_duration
 from prequential.core.catalog import Stream
 from prequential.core.comparisons import VERDICTS
@@ -307,6 +307,8 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
+            latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
+                one.outcomes),
         )  # fmt: skip
 
 

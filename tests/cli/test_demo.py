@@ -237,7 +237,8 @@ def test_the_summary_says_which_model_is_better() -> None:
             assert board.update("comparisons", json.dumps(message).encode()) is None
     _, line = compared(board, server)
     assert line == (
-        "  final: tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000"
+        "  final: tree beats nb over the whole run: "
+        "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000"
     )
 
 

@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from boards import a_drift, alarm, comparison, incident, metrics, served
+from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
 from prequential.config import Config, Objective, StreamConfig
+from prequential.dashboard.server import Server
+from prequential.dashboard.views import Board
 
 from tests.browser import opened, ready
 
@@ -155,7 +157,7 @@ class TestModel:
             assert "version v2 since outcome 3,001" in text
             assert "17 predictions wait for a label, the oldest for 1.5 min" in text
             assert "country=fr" in text
-            assert "tree beats nb: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of" in text
+            assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of" in text  # noqa: E501
             assert "◆ open for" in text
 
     def test_numbers_without_times_are_drawn_over_outcomes(self, page: Page) -> None:
@@ -226,11 +228,24 @@ class TestPair:
         with served(course, metrics(model="nb"), metrics(model="tree")) as (address, _):
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
-            assert "■ tree is better, since outcome 1,001 of 4,000" in page.inner_text(".verdict")
+            assert "■ tree is better over the whole run, since outcome 1,001 of 4,000" in page.inner_text(".verdict")  # noqa: E501
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
             assert "95 % for all pairs" in page.inner_text("main")
+
+
+    def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:
+        window = comparison(estimator="window:1000", n=1000, measures={"difference": -0.04})
+        with served(comparison(), window, metrics(), metrics(model="tree")) as (address, _):
+            ready(page, address + MODEL)
+            assert "⇄ lately otherwise in the latest" not in page.inner_text(".plain")
+            assert page.locator(".badge:has-text('lately otherwise')").count() == 1
+            ready(page,
+                f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
+            now, whole = page.locator(".verdict").all_inner_texts()
+            assert now.startswith("⇄ In the latest 1,000 outcomes nb is better, by 0.040")
+            assert whole.startswith("■ tree is better over the whole run")
 
 
 class TestIncident:
@@ -251,8 +266,11 @@ class TestIncident:
             assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
             assert page.locator(".causes li").all_inner_texts() == [
                 "segment country=fr (70 %): one segment, rather than all (segment country=fr)",
-                "concept (30 %): the same inputs have other labels: the concept changed",
+                "concept (30 %): the loss within the same classes, segments and versions, compared before and "  # noqa: E501
+                "after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model "  # noqa: E501
+                "itself changed",
             ]
+            assert "No other model of the stream is known." in text
             assert "Severity 0.540, medium" in text
             assert "persistent\t0.300\t0.310" in text
             assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
@@ -262,6 +280,40 @@ class TestIncident:
             board.take([metrics(6100, 0.7), incident(revision=2, status="recovered")])
             page.wait_for_selector('figure[data-points="61"]')
             page.wait_for_selector("h1:has-text('Incident of nb on elec2: recovered')")
+
+
+class TestAge:
+    def test_live_only_while_it_is_and_silent_models_stand_out(self, page: Page) -> None:
+        now = [START + 600_000]
+        history = history_of(
+            (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
+        )
+        board = Board(history, "a cluster", lambda: now[0])
+        server = Server(board, "127.0.0.1", 0)
+        try:
+            ready(page, server.address)
+            assert "live, newest message" in page.inner_text(".status")
+            assert "not live" not in page.inner_text(".status")
+            models = page.inner_text("table.models")
+            assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in models
+            now[0] += 3_600_000
+            board.trouble = None
+            ready(page, server.address + "?again")
+            assert "not live, newest message 1 h ago" in page.inner_text(".status")
+            assert "nothing stands out" not in page.inner_text("table.models")
+            assert "labels stopped, or all predictions" in page.inner_text("table.models")
+        finally:
+            server.stop()
+
+    def test_a_lost_connection_isnt_live(self, page: Page) -> None:
+        board = Board(history_of(a_drift()), "a cluster", lambda: START + 6_000_000)
+        server = Server(board, "127.0.0.1", 0)
+        try:
+            ready(page, server.address)
+            page.evaluate("Date.now = ((before) => () => before() + 50000)(Date.now)")
+            page.wait_for_selector(".status:has-text('not live, newest message')")
+        finally:
+            server.stop()
 
 
 class TestSafety:

@@ -241,14 +241,15 @@ class TestKeys:
             comparison(model="lr", against="nb"),
             comparison(model="lr", against="tree"),
         )  # fmt: skip
-        terminal = Terminal(state, width=110, height=60)
+        terminal = Terminal(state, width=130, height=60)
         text = "\n".join(terminal.press("enter"))
         for expected in (
             "model      nb",
             "12.3 since outcome 40,001",
             "2 alarms since 22:13:20",
-            "\nfinal: nb beats lr: error lower by 0.031 (0.012 to 0.050), sure since outcome 712 of 4,000\n"
-            "initial arm=A: tree beats nb: error lower by 0.031 (",
+            "\nfinal: nb beats lr over the whole run: "
+            "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000\n"
+            "initial arm=A: tree beats nb over the whole run: error lower by 0.031 (",
             "initial      all              1,000        7",
             "kappa_plus         - p_per_one",
             "arm=A                          1,000      300",

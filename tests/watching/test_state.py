@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prequential.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
 from prequential.watching.state import ModelKey, Sequence, State, coverage_of
+from prequential.watching.table import silent_warning
 from watched import LABELLED, alarm, metrics, state_of
 
 HOUR = 3_600_000  # ms
@@ -217,3 +218,23 @@ class TestWhatIsShown:
         assert ranking.rows(LABELLED)[0].sequence == Sequence(None, "final", "all")
         state.update("metrics", metrics())
         assert ranking.rows(LABELLED)[0].sequence == Sequence(None, "final", "window:1000")
+
+
+class TestSilence:
+    def test_a_model_whose_predictions_stopped_comes_first_and_is_named(self) -> None:
+        state = State()
+        for second in range(600):
+            time = LABELLED + 1_000 * second
+            state.update("metrics", metrics(model="on", outcomes=second, measures={"accuracy": 0.1}), time)
+            if second < 300:
+                state.update("metrics", metrics(model="off", outcomes=second), time)
+        now = LABELLED + 600_000
+        assert order(state, now) == ["off", "on"]
+        said = silent_warning(state, now)
+        assert said is not None
+        assert said.startswith("no new outcomes: elec2/off since 22:18:19 (its predictions stopped")
+        assert "elec2/on" not in said
+        later = silent_warning(state, now + HOUR)
+        assert later is not None
+        assert "elec2/on since 22:23:19 (nor of any model of the stream: labels stopped" in later
+        assert silent_warning(state, LABELLED + 310_000) is None

@@ -92,7 +92,7 @@ def _show(state: State, console: Console, live: bool) -> None:
         return
     for shown in newest_lines(state):
         print(shown, flush=True)
-    for warning in warnings(state, None):
+    for warning in warnings(state, None, _now()):
         print(f"prequential: {warning.plain}", file=sys.stderr, flush=True)
 
 

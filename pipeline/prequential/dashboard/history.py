@@ -12,6 +12,7 @@ from prequential.dashboard.incidents import IncidentLog
 from prequential.dashboard.series import Capacity, Series
 from prequential.topics.outputs import Comparison, Incident
 from prequential.watching.messages import ABSENT, Heading, Notice, Reading, decode_coverage, decode_reading
+from prequential.watching.pace import Pace
 from prequential.watching.state import Model, ModelKey, Newest, Sequence, State
 
 #: Alarms of a model that are kept one by one, and versions: the newest.
@@ -77,6 +78,7 @@ class History(State):
         #: The newest label time and Kafka time (epoch ms) of all messages.
         self.newest_ts = 0
         self.newest_time = 0
+        self.pace = Pace()
         #: Counts what came: whoever has seen this many has seen all.
         self.version = 0
         #: By model: the same, when something of it came; and by stream and partition, of pairs.
@@ -86,6 +88,7 @@ class History(State):
         """Take in a message of a topic, as `State.update`."""
         self.version += 1
         self.newest_time = max(self.newest_time, time)
+        self.pace.add(time)
         return super().update(topic, value, time)
 
     def points(self) -> int:

@@ -11,6 +11,7 @@ from prequential.dashboard.incidents import OPEN, began
 from prequential.incident_text import cause_in_words
 from prequential.topics.outputs import Incident
 from prequential.watching.changes import Change
+from prequential.watching.pace import Silence
 from prequential.watching.ranking import (
     OTHER_WAYS,
     Choice,
@@ -44,9 +45,10 @@ class Missed(NamedTuple):
 class Overview:
     """Pages of models in the order of a choice."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, live: bool = False) -> None:
         self._history = history
-        self._ranking = Ranking(history, self._urgency)
+        self._live = live
+        self._ranking = Ranking(history, self._urgency, live)
         self._rows: list[Row] = []
         #: What the rows were made of.
         self._made: tuple[Any, ...] = ()
@@ -103,6 +105,7 @@ class Overview:
         values = {} if reading is None else reading.measures
         incident = history.incidents.open_of(*_of(key))
         change = row.change
+        silent = history.silence(row.model, now if self._live else None)
         return {
             "stream": key.stream,
             "model": key.model,
@@ -115,6 +118,7 @@ class Overview:
             "n": reading.n if reading else None,
             "outcomes": reading.outcomes if reading else None,
             "heard": row.model.time,
+            "silent": None if silent is None else silent_line(silent),
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
@@ -188,6 +192,11 @@ def incident_line(one: Incident) -> dict[str, Any]:
         "segment": one.segment,
         "causes": [cause_in_words(cause) for cause in one.causes[:2]],
     }
+
+
+def silent_line(silent: Silence) -> dict[str, Any]:
+    """Since when there are no new outcomes, and what that says."""
+    return {"since": silent.since, "alone": silent.alone, "why": silent.why}
 
 
 def _of(key: ModelKey) -> tuple[str, str, int]:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from prequential.comparing import standing
+from prequential.comparing import contradicted, standing
 from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.core.naming import BIN
 from prequential.dashboard.history import History, PairKey, Past
 from prequential.dashboard.incidents import began
-from prequential.dashboard.overview import incident_line
+from prequential.dashboard.overview import incident_line, silent_line
 from prequential.dashboard.series import Series
 from prequential.incident_text import cause_in_words
+from prequential.neighbours import changed_with, unchanged
 from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
@@ -45,10 +46,12 @@ def model_page(
     estimator: str | None = None,
     segment: str | None = None,
     courses: Courses | None = None,
+    now: int | None = None,
 ) -> dict[str, Any]:
     """A model: its courses in one estimator, by stages, and everything that is known of it now.
 
-    `estimator` None: the one that the overview shows. Raises Absent for a model that isn't known.
+    `estimator` None: the one that the overview shows. `now` is epoch ms, None for files.
+    Raises Absent for a model that isn't known.
     """
     courses = courses or Courses(history)
     model = history.models.get(key)
@@ -70,6 +73,7 @@ def model_page(
         "partition": key.partition,
         "split": key.stream in history.split,
         "heard": model.time,
+        "silent": None if (found := history.silence(model, now)) is None else silent_line(found),
         "ts": reading.ts if reading else None,
         "version": reading.model_version if reading else None,
         "version_since": reading.version_since if reading else None,
@@ -157,6 +161,8 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
         "level": pair.level,
         "verdict": pair.verdict,
         "since": pair.since,
+        "latest": pair.latest,
+        "contradicted": contradicted(pair),
         "sentence": standing(pair),
         "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in of},
         "others": [
@@ -188,8 +194,12 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
     series = past.series.get(sequence._replace(stage=one.stage)) if sequence is not None else None
+    together = changed_with(one, history.incidents.all())
+    models = {of.model for of in history.models if (of.stream, of.partition) == (one.stream, one.partition)}
     return {
         **incident_line(one),
+        "others_changed": [incident_line(other) for other in together],
+        "others_unchanged": unchanged(one, together, models),
         "revision": one.revision,
         "opened": one.opened,
         "change_point": one.change_point,
@@ -327,5 +337,5 @@ def _pair_line(pair: Any) -> dict[str, Any]:
     return {
         "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
         "segment": pair.segment, "stage": pair.stage, "loss": pair.loss, "verdict": pair.verdict,
-        "sentence": standing(pair),
+        "contradicted": contradicted(pair), "sentence": standing(pair),
     }  # fmt: skip

@@ -187,12 +187,14 @@ class _Handler(BaseHTTPRequestHandler):
             began = time.monotonic()
             heard = self.board.heard(view, params)
             now_status = f"{self.board.trouble}{self.board.catching_up}"
-            if heard != told or now_status != status:
+            due = began - spoken > _ALIVE_SECONDS
+            # Ages grow while nothing comes, and the page must see that somebody still looks.
+            if heard != told or now_status != status or (due and self.board.live):
                 told, status = heard, now_status
                 answer = self.board.answer(view, params, courses)
                 self.wfile.write(b"data: " + msgspec.json.encode(answer) + b"\n\n")
                 spoken = began
-            elif began - spoken > _ALIVE_SECONDS:
+            elif due:
                 self.wfile.write(b":\n\n")
                 spoken = began
             self.wfile.flush()

@@ -20,6 +20,10 @@ Params = Mapping[str, str]
 _ORDER_MS = 1_000
 
 
+#: Ms for which what is shown counts as live while it isn't known how often messages come.
+_PATIENCE_MS = 60_000
+
+
 class BadRequest(Exception):
     """A parameter is missing or isn't what it must be; its text is a sentence."""
 
@@ -40,7 +44,7 @@ class Board:
         #: Of what was there in the beginning, records read and to be read.
         self.read, self.to_read = 0, 0
         self._clock = clock
-        self._overview = Overview(history)
+        self._overview = Overview(history, clock is not None)
         self._changed = threading.Condition()
 
     def take(self, records: Iterable[Record]) -> None:
@@ -50,6 +54,11 @@ class Board:
                 self.history.update(topic, value, time)
                 self.read += 1
             self._changed.notify_all()
+
+    @property
+    def live(self) -> bool:
+        """Whether it is over topics, to which more may come at any time."""
+        return self._clock is not None
 
     def now(self) -> int:
         """Epoch ms."""
@@ -86,7 +95,9 @@ class Board:
         return {
             "title": self.title,
             "now": self.now(),
-            "live": self._clock is not None,
+            "live": self.live,
+            "newest": history.newest_time or None,
+            "patience": history.pace.patience or _PATIENCE_MS,
             "catching_up": self.catching_up,
             "read": self.read,
             "to_read": self.to_read,
@@ -108,7 +119,10 @@ class Board:
             )  # fmt: skip
         if view == "model":
             key = _model(params, history)
-            return model_page(history, key, params.get("estimator"), params.get("segment"), courses)
+            return model_page(
+                history, key, params.get("estimator"), params.get("segment"), courses,
+                self.now() if self.live else None,
+            )  # fmt: skip
         if view == "pair":
             return pair_page(history, _pair(params, history), courses)
         if view == "incident":

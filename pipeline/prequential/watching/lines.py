@@ -83,8 +83,15 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
 
 
 def comparison_line(pair: Pair) -> str:
-    """How two models stand over all history; `-` stands for what isn't known, or undecided."""
+    """How two models stand over all history, and in the latest outcomes.
+
+    `-` stands for what isn't known, or undecided.
+    """
     low, high = pair.interval or (None, None)
+    latest = pair.latest
+    of_latest = () if latest is None else (
+        f"latest={latest.estimator}", f"latest_difference={latest.difference:.4f}",
+    )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
         pair.ts,
@@ -92,6 +99,7 @@ def comparison_line(pair: Pair) -> str:
         f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
         f"verdict={pair.verdict} since={pair.since or '-'}",
+        *of_latest,
     )
 
 

@@ -70,7 +70,7 @@ def whole_table(state: State, now: int, width: int) -> list[Text]:
     changes = newest_changes(row.model for row in rows)
     read = [] if state.since is None else [Text(f"read since {moment(state.since, now)}", style="dim")]
     return [
-        *warnings(state, None),
+        *warnings(state, None, now),
         *read,
         *(table(rows, state, None, width, now) if rows else [Text("no metrics yet")]),
         *_change_lines(changes, state, now, width),

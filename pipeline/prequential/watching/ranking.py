@@ -57,11 +57,16 @@ class Row(NamedTuple):
 class Ranking:
     """The models of a state in the order of a choice."""
 
-    def __init__(self, state: State, urgency: Callable[[Row], tuple[Any, ...]] = lambda row: ()) -> None:
+    def __init__(
+        self, state: State, urgency: Callable[[Row], tuple[Any, ...]] = lambda row: (),
+        live: bool = True,
+    ) -> None:
         self._state = state
         #: Sorts rows before recent alarms do; of the same length for all.
         self._urgency = urgency
         self.choice = Choice()
+        #: Whether there is a now, by which models may be silent.
+        self.live = live
         #: By model: what is shown of it, and of how many sequences this was chosen, by which choice.
         self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
 
@@ -126,6 +131,7 @@ class Ranking:
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
         calm = not len(model.incidents) and (change is None or not is_recent(change, now))
+        calm = calm and self._state.silence(model, now if self.live else None) is None
         return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 

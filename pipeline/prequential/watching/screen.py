@@ -78,7 +78,7 @@ class Screen:
         title = f"prequential watch  {elide(printable(self._cluster), 30)}  {clock(self._now)[11:19]} UTC"
         models = f"{counted(len(self._state.models), 'model')} of {counted(len(streams), 'stream')}"
         top = [_wide(title, models, width), _line(page.title(), width, "bold")]
-        for warning in warnings(self._state, trouble):
+        for warning in warnings(self._state, trouble, self._now):
             top += wrapped(warning, width)
         top = top[: 2 + _WARNINGS]
         if reading:

@@ -21,6 +21,7 @@ from prequential.watching.messages import (
     decode_notice,
     decode_reading,
 )
+from prequential.watching.pace import Pace, Silence, silence
 
 #: The topics that are understood.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
@@ -66,6 +67,8 @@ class Model:
         self.changes = Changes()
         self.incidents = Incidents()
         self.time = 0
+        #: Of its metrics, which come with new outcomes alone.
+        self.pace = Pace()
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
 
@@ -126,6 +129,16 @@ class State:
         """Those in which a stream is evaluated, in order."""
         return self._partitions.get(stream, [])
 
+    def silence(self, model: Model, now: int | None) -> Silence | None:
+        """Whether a model has been silent for longer than ever before; `now` in epoch ms, None for files."""
+        if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
+            return None
+        of = model.key.stream, model.key.partition
+        paces = (
+            one.pace for key, one in self.models.items() if (key.stream, key.partition) == of
+        )  # fmt: skip
+        return silence(model.pace, paces, now)
+
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How its models stand, pair by pair."""
         found = self._pairs.get((stream, partition))
@@ -136,6 +149,7 @@ class State:
         model = self._known(heading.stream, heading.model, heading.partition, time)
         if model is None:
             return False
+        model.pace.add(time)
         if heading.period is ABSENT:  # periods are many, and don't move
             sequence = Sequence(heading.segment, heading.stage, heading.estimator)
             newest = model.sequences.get(sequence)

@@ -135,16 +135,35 @@ def names_of_change(model: Model, state: State, width: int) -> str:
     return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
 
 
-def warnings(state: State, trouble: str | None) -> list[Text]:
+def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
     """What stands above everything else: whoever doesn't see it reads the table wrongly."""
     lines = []
     if trouble:
         lines.append(Text(printable(trouble), style="red"))
     if state.unreadable:
         lines.append(Text(counted(state.unreadable, "unreadable message"), style="red"))
+    if (silent := silent_warning(state, now)) is not None:
+        lines.append(Text(silent, style="yellow"))
     if state.split:
         lines.append(Text(split_warning(state.split), style="bold red"))
     return lines
+
+
+def silent_warning(state: State, now: int) -> str | None:
+    """Which models have no new outcomes for longer than ever before, since when (`now` in epoch ms)."""
+    found = [
+        (key, one) for key, model in state.models.items()
+        if not is_baseline(key.model) and (one := state.silence(model, now)) is not None
+    ]  # fmt: skip
+    if not found:
+        return None
+    found.sort(key=lambda one: (-one[1].since, one[0]))
+    named = [
+        f"{label(key, state)}/{printable(key.model)} since {moment(one.since, now)} ({one.why})"
+        for key, one in found[:_NAMED]
+    ]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"no new outcomes: {'; '.join(named)}{more}"
 
 
 def split_warning(split: Mapping[str, list[int]]) -> str:

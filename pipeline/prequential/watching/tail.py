@@ -13,8 +13,8 @@ from prequential.topics.errors import WorkError
 from prequential.topics.reading import first_since, watermarks
 
 #: Records before each partition's end that are read first: the newest message of thousands of
-#: sequences, and some 15 MB, fetched in a second.
-TAIL_RECORDS = 10_000
+#: sequences, of models that have fallen silent, too, and some 100 MB, read in a few seconds.
+TAIL_RECORDS = 100_000
 
 #: Records taken at once, and seconds to wait for them.
 _BATCH_RECORDS = 5_000

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from time import monotonic
 from traceback import format_exception_only
@@ -234,8 +234,11 @@ class ShardRunner:
         started = monotonic()
         if not known.fresh:
             missing = self.shard.restore(known.parts)
+            if missing:
+                begun = counted(missing)
+                log.warning("shard %d: new since the snapshot, and empty: %s", self.partition, begun)
             for what in missing:
-                log.warning("shard %d: %s is new and starts empty", self.partition, what)
+                log.debug("shard %d: %s is new and starts empty", self.partition, what)
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
         found = standing(known.journal)
@@ -507,3 +510,13 @@ def next_round(most: int, seconds: float) -> int:
     if seconds > _LONG_ROUND_SECONDS:
         return max(_LEAST_ROUND, most // 2)
     return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most
+
+
+def counted(begun: Iterable[str]) -> str:
+    """What a configuration has beyond a snapshot, by kind with how often, the most first.
+
+    >>> counted(["s/nb: stage after:1h", "s/nb: final estimator window:5", "s/lr: stage after:1h"])
+    'stage after:1h (2), final estimator window:5 (1)'
+    """
+    found = Counter(what.rpartition(": ")[2] for what in begun)
+    return ", ".join(f"{what} ({count:,})" for what, count in found.most_common())

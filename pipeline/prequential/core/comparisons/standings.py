@@ -32,6 +32,7 @@ class Standing(NamedTuple):
     stage: str
     loss: str
     statistics: dict[str, dict[str, float]]  # by estimator: those that have a value
+    n: dict[str, float]  # by estimator: outcomes in its memory
     interval: tuple[float, float] | None
     verdict: int
     since: int | None
@@ -89,9 +90,10 @@ def standings(copies: Copies) -> Iterator[Standing]:
             if not side.n[i]:
                 continue
             statistics = {estimator: by_name(side, number, i) for number, estimator in enumerate(names)}
+            n = {name: float(of.n[i]) for name, of in zip(names, side.estimators)}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
             yield Standing(
-                known.a, known.b, place.stage, place.loss, statistics, (low, high) if bounded else None,
+                known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
             )  # fmt: skip

@@ -9,7 +9,7 @@ import { incidentLine } from "./overview.js";
 // What a cause says, in words.
 const CAUSES = {
   class_ratio: "the classes have other shares than before",
-  concept: "the same inputs have other labels: the concept changed",
+  concept: "the loss within the same classes, segments and versions, compared before and after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model itself changed",
   persistence: "labels repeat each other more or less than before",
   coverage: "another share of predictions gets labels",
   label_latency: "labels take longer or shorter than before",
@@ -52,7 +52,7 @@ export function incidentPage(root, params, context) {
     take(next) {
       data = next;
       replace(head, heading(data), since(data), severity(data));
-      replace(rest, causes(data), baselines(data), noise(data), records(data));
+      replace(rest, causes(data), neighbours(data), baselines(data), noise(data), records(data));
       draw();
     },
     close() {
@@ -104,6 +104,16 @@ function causes(data) {
     return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
       details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
   })));
+}
+
+// The first question at night: is it this model, or the stream?
+function neighbours(data) {
+  const { others_changed: changed, others_unchanged: same } = data;
+  return h("div", { class: "neighbours" },
+    changed.length ? h("p", {}, "Other models of the stream that changed at the same time:") : null,
+    changed.length ? h("ul", { class: "plain" }, changed.map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
+    same.length ? h("p", {}, `${changed.length ? "Not" : "No other model of the stream changed at the same time: not"} ${same.join(", ")}.`) : null,
+    changed.length || same.length ? null : h("p", {}, "No other model of the stream is known."));
 }
 
 // A detail of whatever kind, as text.

@@ -1,7 +1,7 @@
 // The page: which view is shown, where its data come from, and what stands above all of them.
 
 import { address, h, replace } from "./dom.js";
-import { clock, count, counted } from "./format.js";
+import { age, clock, count, counted } from "./format.js";
 import { createSource } from "./source.js";
 import { overviewPage } from "./overview.js";
 import { modelPage } from "./model.js";
@@ -17,6 +17,11 @@ const main = document.getElementById("main");
 let stop = () => {};
 let page = null;
 let first = true;
+// What was said last of the page as a whole, when, and whether more can come.
+let seen = null;
+
+// The server speaks every 15 s at least: when it hasn't for so many ms, nobody knows whether it still looks.
+const DEAF_MS = 45000;
 
 function show() {
   const [name, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -40,6 +45,7 @@ function show() {
   document.title = `${page.title} · prequential`;
   stop = source.open(view, page.query, (data) => {
     problem.hidden = true;
+    seen = { status: data.board, view, at: Date.now(), connected: true };
     replace(header, above(data.board, view));
     page.take(data);
     main.dataset.ready = data.board.messages;
@@ -48,6 +54,8 @@ function show() {
   }, (sentence) => {
     problem.textContent = sentence;
     problem.hidden = false;
+    if (seen) seen.connected = false;
+    refreshStatus();
     if (!header.childElementCount) replace(header, above(null, view));
   });
 }
@@ -68,7 +76,7 @@ function above(status, view) {
   return [
     h("span", { class: "brand" }, "prequential"),
     h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents")),
-    status ? h("span", { class: "quiet status" }, [status.title, statusLine(status)].filter((one) => one).join(" · ")) : null,
+    status ? h("span", { class: "quiet status" }, statusText(status)) : null,
     status ? warnings(status).map((text) => h("p", { class: "problem", role: "alert" }, text)) : null,
   ];
 }
@@ -79,7 +87,25 @@ function statusLine(status) {
     return `reading what is there${share}: ${count(status.read)} messages`;
   }
   const since = status.since ? `, heard since ${clock(status.since)}` : "";
-  return status.live ? `live, ${clock(status.now)}${since}` : `${counted(status.messages, "message")}, the newest of ${clock(status.now)}`;
+  return status.live ? `${liveness(status)}${since}` : `${counted(status.messages, "message")}, the newest of ${clock(status.now)}`;
+}
+
+// How old what is shown is; "live" only while that is as fresh as messages come.
+function liveness(status) {
+  const silent = Date.now() - seen.at;
+  if (status.newest === null) return "no messages yet";
+  const old = Math.max(0, status.now - status.newest + silent);
+  const live = seen.connected && silent < DEAF_MS && !status.trouble && old <= status.patience;
+  return `${live ? "live" : "not live"}, newest message ${age(old)} ago (${clock(status.newest)})`;
+}
+
+function refreshStatus() {
+  const element = header.querySelector(".status");
+  if (element && seen?.status.live) element.textContent = statusText(seen.status);
+}
+
+function statusText(status) {
+  return [status.title, statusLine(status)].filter((one) => one).join(" · ");
 }
 
 function warnings(status) {
@@ -96,6 +122,7 @@ window.addEventListener("hashchange", () => {
   first = false;
   show();
 });
+setInterval(refreshStatus, 1000);
 // Colours are drawn, so they are drawn again where they change.
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page?.redraw?.());
 show();

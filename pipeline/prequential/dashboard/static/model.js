@@ -64,6 +64,7 @@ function heading(data) {
   return [
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
     h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
+    data.silent ? h("p", { class: "problem" }, `No new outcomes since ${clock(data.silent.since)}; ${data.silent.why}`) : null,
     data.incidents.length ? h("ul", { class: "plain" }, data.incidents.slice(0, 10).map((one) => h("li", {}, incidentLine(one, now)))) : null,
   ];
 }
@@ -182,11 +183,18 @@ function pairs(data) {
 // Those of the stream as a whole; those of segments when they are asked for.
 export function pairList(pairs) {
   const list = (found) => h("ul", { class: "plain" }, found.map((pair) => h("li", {},
-    h("span", { class: pair.verdict === "undecided" ? "badge" : "badge mark-verdict" }, pair.verdict === "undecided" ? "? undecided" : "■ sure"), " ",
+    verdictBadge(pair), " ",
     pairLink(pair))));
   const inSegments = pairs.filter((pair) => pair.segment !== null);
   return [list(pairs.filter((pair) => pair.segment === null)),
     inSegments.length ? h("details", { "data-key": "pairs of segments" }, h("summary", {}, `In segments: ${count(inSegments.length)}`), list(inSegments)) : null];
+}
+
+// What was decided is about the whole run: the latest outcomes may say otherwise.
+function verdictBadge(pair) {
+  if (pair.verdict === "undecided") return h("span", { class: "badge" }, "? undecided");
+  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ lately otherwise");
+  return h("span", { class: "badge mark-verdict" }, "■ over the whole run");
 }
 
 function pairLink(pair) {

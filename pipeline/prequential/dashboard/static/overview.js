@@ -105,6 +105,7 @@ function rows(data) {
 function state(row, now, live) {
   const found = [];
   if (row.incident) found.push(h("a", { class: "badge mark-incident", href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ incident, ${age(now - row.incident.began)}`));
+  if (row.silent) found.push(h("span", { class: "badge mark-missed" }, `○ no new outcomes since ${moment(row.silent.since, now)}; ${row.silent.why}`));
   for (const one of row.missed) found.push(h("span", { class: "badge mark-missed" }, `▼ ${one.measure} ${number(one.value)} ${one.less_is_better ? ">" : "<"} ${one.bound}`));
   if (row.alarms?.recent && live) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
   else if (row.alarms) found.push(h("span", { class: live ? "quiet" : "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}`));

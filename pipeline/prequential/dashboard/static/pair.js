@@ -1,4 +1,4 @@
-// Two models: the difference of their losses over time, with what is sure of it.
+// Two models: the difference of their losses over time, with the verdict about the whole run and what the latest outcomes say.
 
 import { h, link, replace, section } from "./dom.js";
 import { clock, count, interval, number } from "./format.js";
@@ -64,15 +64,24 @@ function verdictMark(courses, data) {
 
 function heading(data) {
   const model = (name) => link("model", { stream: data.stream, model: name, partition: data.partition }, name);
-  const verdict = {
-    a_better: `${data.model} is better`, b_better: `${data.against} is better`, undecided: "undecided: neither is sure to be better",
-  }[data.verdict] ?? data.verdict;
+  const better = { a_better: data.model, b_better: data.against }[data.verdict];
+  const of = better ? `${better} is better over the whole run` : "undecided over the whole run";
+  const whole = h("p", { class: "verdict" }, h("b", {}, `${better ? "■" : "?"} ${of}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`);
   return [
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
-    h("p", { class: "verdict" }, h("b", {}, `${data.verdict === "undecided" ? "? " : "■ "}${verdict}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`),
+    data.contradicted ? [latest(data), whole] : [whole, latest(data)],
     h("p", {}, data.sentence),
     h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${data.stage}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, valid at all times with ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream · newest label of ${clock(data.ts)}`),
   ];
+}
+
+// Who is better in the latest outcomes, and by how much.
+function latest(data) {
+  if (!data.latest) return null;
+  const { estimator, n, difference } = data.latest;
+  const where = estimator.startsWith("window:") ? `In the latest ${count(n)} outcomes` : `Lately (${estimator})`;
+  const who = difference === 0 ? "there is no difference" : `${difference > 0 ? data.against : data.model} is better, by ${number(Math.abs(difference))}`;
+  return h("p", { class: data.contradicted ? "verdict mark-missed" : null }, h("b", {}, `${data.contradicted ? "⇄ " : ""}${where} ${who}`), data.contradicted ? ": the other one than over the whole run" : null);
 }
 
 function others(data) {

@@ -1,0 +1,76 @@
+"""How often there is news of a model, and since when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+#: A silence is news from so many times the longest former pause on, and never before so many ms: a worker
+#: that is replaced or recovers takes as long.
+_TIMES, _LEAST_MS = 2, 60_000
+
+#: Pauses from which on a pace is known.
+_KNOWN = 3
+
+
+class Pace:
+    """Times of messages (epoch ms): the newest, and the longest pause between two of them.
+
+    >>> pace = Pace()
+    >>> for time in (0, 1_000, 91_000, 92_000):
+    ...     pace.add(time)
+    >>> pace.newest, pace.patience
+    (92000, 180000)
+    """
+
+    __slots__ = ("_longest", "_pauses", "newest")
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self._longest = 0
+        self._pauses = -1
+
+    def add(self, time: int) -> None:
+        """There is a message of this time."""
+        if self._pauses < 0:
+            self.newest, self._pauses = time, 0
+        elif time > self.newest:
+            self._longest = max(self._longest, time - self.newest)
+            self._pauses += 1
+            self.newest = time
+
+    @property
+    def patience(self) -> int | None:
+        """Ms without news from which on that is a silence; None while the pace isn't known."""
+        return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
+
+
+class Silence(NamedTuple):
+    """There have been no new outcomes since then (epoch ms); `alone`: of others of the stream there have."""
+
+    since: int
+    alone: bool
+
+    @property
+    def why(self) -> str:
+        """What that says."""
+        if self.alone:
+            return "its predictions stopped: its stream goes on"
+        return "nor of any model of the stream: labels stopped, or all predictions"
+
+
+def silence(own: Pace, others: Iterable[Pace], now: int | None) -> Silence | None:
+    """Whether a model is silent beyond its own former pace; with `others` of its stream, now (epoch ms).
+
+    A model that has no pace yet is measured by that of its stream. Where there is no now, as for files, the
+    newest message of the stream is.
+    """
+    rest = [one for one in others if one is not own]
+    if now is None:
+        now = max((one.newest for one in (own, *rest)), default=0)
+    patience = own.patience
+    if patience is None:
+        patience = max((one.patience or 0 for one in rest), default=0)
+    if not patience or now - own.newest <= patience:
+        return None
+    return Silence(own.newest, any(now - one.newest <= (one.patience or patience) for one in rest))
