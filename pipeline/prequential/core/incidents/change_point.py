@@ -100,7 +100,7 @@ def _gain_of_chains(before: Phase, after: Phase) -> float:
 
 
 def _of_chain(n: int, loss: float, twice: float) -> float:
-    """Logarithm of the largest likelihood of a chain with so many wrong ones, and wrong ones behind another."""
+    """Logarithm of the largest likelihood of a chain with so many wrong ones, and such behind another."""
     right, begun = n - loss, min(loss - twice, n - loss)
     found = 0.0
     for some, of in ((begun, right), (right - begun, right), (twice, loss), (loss - twice, loss)):

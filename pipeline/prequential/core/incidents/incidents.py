@@ -541,7 +541,7 @@ def _signal(one: Raised) -> dict[str, Any]:
 
 
 def _is_enough(one: Raised) -> bool:
-    """Whether it opens an incident by itself: a test for harm, or a measure, which isn't what blocks tell of."""
+    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of."""
     return one.alarm.detector == "harm" or bool(parse_signal(one.alarm.signal).measure)
 
 
