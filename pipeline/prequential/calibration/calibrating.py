@@ -146,7 +146,7 @@ def _problem(past: Outcomes, apart: float, report: Report) -> bool:
         why = "all its labels have one time"
     elif (wanted := _pace(past) * apart) > _MOST_TIMES * len(past):
         why = (
-            f"it has {len(past):,} outcomes, and the budget wants {wanted:,.0f} between two alarms of a detector: "
+            f"it has {len(past):,} outcomes, the budget wants {wanted:,.0f} between alarms of a detector: "
             f"expected at least {math.ceil(wanted / _MOST_TIMES):,} outcomes, or a budget of more alarms"
         )
     if why:
