@@ -20,7 +20,7 @@ LEAST_BEFORE, LEAST_AFTER = 30, 16
 CLEAR = 13.01
 
 #: Evidence above which an incident opens. It is looked for again and again, and at splits that an alarm has
-#: chosen: so high that on streams without a change it is so some 0.1 times in 100,000 outcomes at most
+#: chosen: so high that streams without a change have it 0 to some 0.3 times in 100,000 outcomes
 #: (`python -m tests.evidence.false_incidents`).
 SURE = 22.0
 
