@@ -19,6 +19,7 @@ from prequential.calibration.rates import (
     Curve,
     excursions,
     line,
+    lowest_level,
     scale_of,
     table,
     value_of,
@@ -211,6 +212,28 @@ def test_what_is_left_out_is_named(of_two: Report) -> None:
     assert ("ddm error", "ddm has no threshold that sets a rate of false alarms") in found
     assert ("right final", "all its losses are the same") in found
     assert [one.detector for one in of_two.streams["s"]] == ["page-hinkley", "ddm", "cusum"]
+
+
+def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
+    """An outcome a second: 15,552,000 in 180 days, of which 6,000 say nothing."""
+    config = StreamConfig(stages=("final",), detectors=(DetectorConfig(),))
+    past = pasts(config, {"bad": 0.3})
+    report = calibrate(past, SETTINGS._replace(budget=parse_budget("1 per 180d"), outcomes=100_000))
+    assert report.detectors == []
+    [left] = report.left
+    assert left.what == "bad final"
+    assert left.why.startswith("it has 6,000 outcomes, and the budget wants 15,5")
+    assert "expected at least 7,7" in left.why
+
+
+def test_a_drift_in_the_past_lowers_no_threshold_of_the_ratio() -> None:
+    before, after = markov(1, 0.0, 0.05, 20_000), markov(2, 0.0, 0.4, 20_000)
+    drifted = np.concatenate((before, after))
+    for keep in (0.0, 0.8):
+        alike = markov(3, keep, 0.05, 40_000)
+        variance = 0.05 * 0.95 * (1 + keep) / (1 - keep)
+        assert lowest_level(alike, variance) == alike.mean()
+    assert lowest_level(drifted, float(drifted.var())) == pytest.approx(0.05, abs=0.01)
 
 
 def test_a_run_is_a_function_of_its_seed(of_two: Report) -> None:

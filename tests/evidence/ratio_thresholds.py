@@ -18,11 +18,14 @@ from prequential.core.kernel import Floats
 SHORT, LONG, DELTA = 0.997, 0.9994, 0.1
 
 #: c of the table's rows, and ln(outcomes between alarms) of its columns.
-SPREADS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0)
+SPREADS = (1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0, 30.0)
 LOGS = tuple(range(8, 31, 2))
 
 #: Outcomes of the run that begins it, before it, and runs from each level.
 _FIRST, _BEFORE, _RUNS = 50_000_000, 50_000, 16_000
+
+#: λ of the first level, at most: of rare errors it is higher than a run of this length comes to.
+_MOST = 300.0
 
 #: Chance of a step beyond which there are no more levels.
 _RAREST = 32.0
@@ -80,7 +83,7 @@ def run_lengths(spread: float, seed: int = 1) -> tuple[Floats, Floats]:
     unused = np.zeros((1, 3))
     _, mean = _begin(seed, error, 1.0, 1e9, unused)
     entries = np.zeros((_RUNS, 3))
-    step = 0.4 + 0.7 * spread
+    step = min(0.4 + 0.7 * spread, _MOST / spread)
     x = step
     count, _ = _begin(seed + 1, error, mean, x * spread, entries)
     known = min(count, _RUNS)

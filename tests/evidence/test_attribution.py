@@ -21,7 +21,7 @@ WRONG = 1
 def test_exactly_what_moves_is_named_first(name: str) -> None:
     scenario = SCENARIOS[name]
     runs = [found for seed in SEEDS if (found := said(scenario, seed))]
-    assert len(runs) >= (len(SEEDS) - 3 if name != "nothing" else 5)
+    assert len(runs) >= len(SEEDS) - 3 if name != "nothing" else len(runs) <= 1
     right = [found for found in runs if is_right(scenario, found[-1])]
     assert len(right) >= len(runs) - WRONG
     assert all(len(found) <= 6 for found in runs)

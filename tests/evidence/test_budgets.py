@@ -32,3 +32,12 @@ def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
     apart = 300_000 if world == World(0.3) else 50_000
     for _, share in in_the_engine(world, IN_THE_ENGINE, apart, 200 * apart):
         assert 1 / 1.5 < share < 1.5
+
+
+@pytest.mark.parametrize("world", [World(0.002), World(0.001), World(0.002, 0.5)])
+def test_rare_errors_flood_no_budget(world: World) -> None:
+    """From the first outcome on, when next to no errors are known."""
+    apart = 100_000
+    [(threshold, share)] = in_the_engine(world, (RATIO,), apart, 100 * apart)
+    assert share < 1.5
+    assert threshold > 500

@@ -27,6 +27,10 @@ from prequential.sequences import Sequence as Outcomes
 #: Fewer outcomes than this don't say how errors depend on each other.
 _LEAST_OUTCOMES = 1_000
 
+#: Outcomes between two alarms of a detector, at most so many times those of the past: beyond it an error of a
+#: tenth in how fast alarms become rare, which few outcomes don't show, is several powers of ten.
+_MOST_TIMES = 2_000
+
 #: Streams like each past one with a change: how many, outcomes before the change, and after it.
 _STREAMS, _BEFORE, _AFTER = 10, 50_000, 100_000
 
@@ -97,13 +101,13 @@ def _calibrate(
         if one not in able:
             why = f"{one.detector} has no threshold that sets a rate of false alarms"
             report.left.append(Left(stream, name_of(one), why))
-    usable = [past for past in pasts if not _problem(past, stream, report)]
+    part = settings.budget.rate / max(1, len(able))
+    usable = [past for past in pasts if not _problem(past, len(pasts) / part, report)]
     if not able or not usable:
         return
-    part = settings.budget.rate / len(able)
     watched = []
     for past in usable:
-        pace = (len(past) - 1) / float(past.t1.max() - past.t1.min())
+        pace = _pace(past)
         longest = pace * len(usable) / part
         watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
         done()
@@ -126,8 +130,13 @@ def _calibrate(
     _delays(stream, usable, tuple(new), found_of, settings, report)
 
 
-def _problem(past: Outcomes, stream: str, report: Report) -> bool:
-    """Whether a sequence says nothing of false alarms; it is reported then."""
+def _pace(past: Outcomes) -> float:
+    """Outcomes per ms."""
+    return (len(past) - 1) / float(past.t1.max() - past.t1.min())
+
+
+def _problem(past: Outcomes, apart: float, report: Report) -> bool:
+    """Whether a sequence says nothing of false alarms that are so many ms apart; it is reported then."""
     why = ""
     if len(past) < _LEAST_OUTCOMES:
         why = f"it has {len(past):,} outcomes: expected at least {_LEAST_OUTCOMES:,}"
@@ -135,8 +144,13 @@ def _problem(past: Outcomes, stream: str, report: Report) -> bool:
         why = "all its losses are the same"
     elif past.t1.min() == past.t1.max():
         why = "all its labels have one time"
+    elif (wanted := _pace(past) * apart) > _MOST_TIMES * len(past):
+        why = (
+            f"it has {len(past):,} outcomes, the budget wants {wanted:,.0f} between alarms of a detector: "
+            f"expected at least {math.ceil(wanted / _MOST_TIMES):,} outcomes, or a budget of more alarms"
+        )
     if why:
-        report.left.append(Left(stream, _name(past), why))
+        report.left.append(Left(past.stream, _name(past), why))
     return bool(why)
 
 

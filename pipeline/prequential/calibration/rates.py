@@ -30,7 +30,7 @@ from prequential.core.detectors.adwin import Settings
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
-from prequential.core.kernel import Ints, as_columns
+from prequential.core.kernel import Floats, Ints, as_columns
 from prequential.core.naming import parse_signal
 from prequential.core.outcomes import Log, new_log
 from prequential.core.plans import Plan
@@ -55,6 +55,9 @@ _POINTS, _LEAST_ALARMS = 6, 40
 #: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and that say
 #: how often cuts come, and through which a line is laid elsewhere.
 _OF_LEVEL, _NEAREST = 2, 4
+
+#: Parts of a past whose means are compared, and standard errors beyond which one is another level.
+_PARTS, _OFF = 4, 4.0
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -252,7 +255,7 @@ def curves(
         curve = None
         if longest > most and points and kind_of(detector, WRONG) == RATIO and not past.numbers:
             walks = [streams.walk(DetectorConfig(), each) for _ in range(REPLICATES)]
-            curve = _of_table(points, walks, float(past.loss.mean()), each)
+            curve = _of_table(points, walks, past.loss, each)
         elif longest > most and points and walks_at_random:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_excursions(detector, points, walks, each)
@@ -327,9 +330,23 @@ def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) ->
     return Curve(line, level, kappa, counted, variance, outcomes, list(points))
 
 
-def _of_table(points: Sequence[Point], walks: Sequence[Walk], mean: float, each: int) -> Curve | None:
+def lowest_level(losses: Floats, variance: float) -> float:
+    """The mean loss; of a past whose level has changed that of its best part. `variance`: the long-run one.
+
+    A ratio goes up and down the more the smaller errors are, so that of a past with a drift is no guide.
+    """
+    mean, parts = float(losses.mean()), np.array_split(losses, _PARTS)
+    clear = [
+        low for one in parts if (low := float(one.mean())) < mean - _OFF * math.sqrt(variance / len(one))
+    ]
+    return min((one for one in clear if one > 0.0), default=mean)
+
+
+def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, each: int) -> Curve | None:
     """By how much sums of losses vary, over their mean; None beyond the table."""
-    spreads = [math.sqrt(long_run_variance(walk.sums)) / mean for walk in walks]
+    variances = [long_run_variance(walk.sums) for walk in walks]
+    mean = lowest_level(losses, float(np.mean(variances)))
+    spreads = [math.sqrt(one) / mean for one in variances]
     spread = float(np.mean(spreads))
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
         return None

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.detectors.run_lengths import excursion_threshold, losses_of, ratio_threshold
+from prequential.core.detectors.run_lengths import (
+    excursion_threshold,
+    highest_ratio_threshold,
+    losses_of,
+    ratio_threshold,
+)
 from prequential.core.kernel import Bytes, Floats, inlined, inner
 from prequential.core.outcomes import Log
 
@@ -84,14 +89,15 @@ def calibrated(
     sums: Floats, q: int, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float,
     before: float,
 ) -> float:  # fmt: skip
-    """The threshold of sequence `q` from now on, `before` until now.
+    """The threshold of sequence `q` from now on, `before` until now (0: the configured one).
 
     That of all its losses; and after an alarm, which may have been one of a real change, at least that of the
     losses since: those of a model that has become worse vary more.
     """
     found = threshold_for(sums[q, :SUMS], kind, drift, standardised, up, down, apart)
     if found == 0.0:
-        return before
+        # A ratio goes up and down the more the fewer errors there are.
+        return max(before, highest_ratio_threshold(apart)) if kind == RATIO else before
     if _SOME <= sums[q, SUMS] < sums[q, 0]:
         found = max(found, threshold_for(sums[q, SUMS:], kind, drift, standardised, up, down, apart))
     return found

@@ -49,7 +49,7 @@ _LEAST = 1.0
 
 #: c of the rows below, c² = long-run variance of the losses over their squared mean; ln(outcomes between
 #: alarms) at the first column, and from one to the next.
-SPREADS = np.array([1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0])
+SPREADS = np.array([1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 9.0, 13.0, 20.0, 30.0])
 _FIRST_LOG, _LOG_STEP = 8.0, 2.0
 
 #: Page-Hinkley's λ on `fading:0.997/fading:0.9994` with δ = 0.1, in units of c
@@ -65,6 +65,7 @@ RATIO = np.array(
         [2.1, 28.4, 47.4, 62.2, 75.0, 86.1, 95.6, 104.1, 111.9, 119.0, 125.4, 131.0],
         [0.0, 35.1, 57.7, 75.0, 91.1, 104.7, 115.0, 123.4, 130.1, 136.0, 141.3, 145.9],
         [0.0, 42.4, 67.3, 86.5, 102.7, 115.8, 125.1, 133.2, 139.4, 144.7, 149.1, 153.3],
+        [0.0, 47.5, 72.0, 86.1, 96.5, 105.1, 112.5, 119.0, 124.9, 130.7, 136.1, 141.6],
     ]
 )
 
@@ -215,13 +216,13 @@ def ratio_log(spread: float, threshold: float) -> float:
 def ratio_threshold(losses: Losses, apart: float) -> float:
     """λ of the default ratio for `apart` values between alarms, by the table; 0: it isn't known.
 
-    Between and beyond the table's columns along lines; below its first row as there. c beyond its last row is
-    beyond what was simulated.
+    Between and beyond the table's columns along lines; below its first row as there, and along a line beyond
+    its last one.
     """
     long = (1.0 + losses.correlation) / (1.0 - losses.correlation)
     spread = math.sqrt(losses.variance * long) / losses.mean
     wanted = ln(apart)
-    if wanted <= 0.0 or spread > SPREADS[-1] or losses.unsure_spread * wanted > _UNSURE:
+    if wanted <= 0.0 or losses.unsure_spread * wanted > _UNSURE:
         return 0.0
     surely = 2.0 * wanted / (1.0 + math.sqrt(1.0 - 2.0 * losses.unsure_spread * wanted))
     row = 0
@@ -234,3 +235,12 @@ def ratio_threshold(losses: Losses, apart: float) -> float:
     lower = RATIO[row, column] + part * (RATIO[row, column + 1] - RATIO[row, column])
     upper = RATIO[row + 1, column] + part * (RATIO[row + 1, column + 1] - RATIO[row + 1, column])
     return max(_LEAST, spread * (lower + share * (upper - lower)))
+
+
+@inner
+def highest_ratio_threshold(apart: float) -> float:
+    """λ of the default ratio while next to no errors are known: that of the table's last row."""
+    place = max((ln(max(apart, 1.0)) - _FIRST_LOG) / _LOG_STEP, 0.0)
+    column = int(min(place, RATIO.shape[1] - 2.0))
+    row = RATIO[len(SPREADS) - 1]
+    return SPREADS[-1] * (row[column] + (place - column) * (row[column + 1] - row[column]))

@@ -16,11 +16,12 @@ from prequential.core.catalog import OTHER, Catalog, Stream, Subject
 from prequential.core.incidents import change_point, history
 from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
 from prequential.core.incidents.attribution import Names
-from prequential.core.incidents.change_point import CLEAR, Now
+from prequential.core.incidents.change_point import CLEAR, SURE, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
-from prequential.core.incidents.levels import Level
+from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.kernel import grown
 from prequential.core.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.naming import parse_signal
 from prequential.core.plain import instance_ids
 from prequential.core.signals import WRONG
 from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
@@ -39,6 +40,10 @@ _SOON, _PART, _LATE = 64, 4, 1_000
 #: Outcomes after the first alarm up to which the change point may still move: a second change might lie
 #: behind them.
 _SETTLED = 300
+
+#: Outcomes behind the last alarm up to which evidence of a change may come: one that is half as large as what
+#: is clear at once has it by then.
+_WAITING = 5_000
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
@@ -122,6 +127,8 @@ class Incidents:
         self._catalog = catalog
         self.history = history.new_history()
         self.open: dict[int, State] = {}  # by owner
+        #: By owner: what alarms have told of, and there is too little evidence of.
+        self.waiting: dict[int, State] = {}
         #: By owner: number of the first outcome of the present level, alarms so far, and wrong outcomes.
         self.since: dict[int, int] = {}
         self.alarms: dict[int, int] = {}
@@ -173,7 +180,7 @@ class Incidents:
                 found.append(self._say(about, state))
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
-            self.open, self.since, self.alarms, self.examples, self.warned, self.opened
+            self.open, self.waiting, self.since, self.alarms, self.examples, self.warned, self.opened
         ]  # fmt: skip
         for row in rows:
             for by_owner in known:
@@ -294,19 +301,48 @@ class Incidents:
                 for one in raised:
                     self._note_warning(owner, one)
                 return found
-            state = self._begin(owner)
+            state = self.waiting.pop(owner, None) or self._begin(owner)
         for one in raised:
             self._join(state, one)
         alarms = sum(one.level == ALARM for one in raised)
         self.alarms[owner] = self.alarms.get(owner, 0) + alarms
         if opening:
             state.last = self._now(owner)._asdict()
-        if not state.revision:
-            self._find(owner, state)
-            state.recovered = None  # it has just opened
-            found.append(self._say(self._subject(owner), state))
-        self._schedule(owner, state)
+        if state.revision:
+            self._schedule(owner, state)
+        else:
+            found += self._open(owner, state, any(_is_enough(one) for one in opening))
         return found
+
+    def _open(self, owner: int, state: State, enough: bool = False) -> list[Incident]:
+        """Open an incident if there is evidence of a change, or without; else look for it later."""
+        now = self._now(owner)
+        if not enough and not self._is_sure(owner, state):
+            if now.outcome - state.last["outcome"] < _WAITING:
+                self.waiting[owner] = state
+                self._look_later(owner, state.last["outcome"])
+            return []
+        state.id, state.opened = self.id_of(owner, now.outcome), now._asdict()
+        self.open[owner] = state
+        self._find(owner, state)
+        state.recovered = None  # it has just opened
+        self._schedule(owner, state)
+        return [self._say(self._subject(owner), state)]
+
+    def _is_sure(self, owner: int, state: State) -> bool:
+        """Whether there is evidence that the level has changed, of the model or of a segment that alarmed."""
+        view = self.view(owner)
+        first = int(np.searchsorted(view.blocks.number, state.first))
+        own = change_point.find(view.blocks, view.binary, view.now, first, state.last["outcome"])
+        if own is not None and own.evidence > SURE:
+            return True
+        segments = [one["segment"] for one in state.signals if one["segment"]]
+        if not segments:
+            return False
+        found = examine(view, state.first, state.last["outcome"], None, segments)
+        # How a segment's outcomes depend on each other isn't known: not more than the model's do.
+        whole = phase(view.blocks, first, len(view.blocks.n))
+        return found.segment is not None and found.change.statistic / widening(whole, view.binary) > SURE
 
     def _begin(self, owner: int) -> State:
         now = self._now(owner)
@@ -317,7 +353,6 @@ class Incidents:
         for signal in self.warned.pop(owner, []):
             if now.ts - signal.pop("ts") < quiet.quiet:
                 state.signals.append(signal)
-        self.open[owner] = state
         return state
 
     def _note_warning(self, owner: int, one: Raised) -> None:
@@ -347,7 +382,7 @@ class Incidents:
         view = self.view(owner)
         first = int(np.searchsorted(view.blocks.number, state.change_point["outcome"]))
         change = change_point.find(view.blocks, view.binary, view.now, first)
-        return change is not None and change.clear and change.outcome > state.last["outcome"]
+        return change is not None and change.evidence > SURE and change.outcome > state.last["outcome"]
 
     def _is_quiet(self, owner: int, last: dict[str, int]) -> bool:
         config, now = self._stream(owner).config.incidents, self._now(owner)
@@ -362,7 +397,8 @@ class Incidents:
         """An incident's time has come: what has changed of it is said."""
         state = self.open.get(owner)
         if state is None:
-            return []
+            waits = self.waiting.pop(owner, None)
+            return [] if waits is None else self._open(owner, waits)
         self._find(owner, state)
         config, now = self._stream(owner).config.incidents, self._now(owner)
         state.status = RECOVERED if state.recovered else OPEN
@@ -393,11 +429,16 @@ class Incidents:
     def _schedule(self, owner: int, state: State) -> None:
         """When it is looked at again."""
         owners, config = self.history.owners, self._stream(owner).config.incidents
-        since = int(owners.outcomes[owner]) - state.change_point["outcome"]
-        owners.check_number[owner] = int(owners.outcomes[owner]) + min(_LATE, max(_SOON, since // _PART))
+        self._look_later(owner, state.change_point["outcome"])
         last = state.newest
         end = last["ts"] + (config.quiet if state.status == RECOVERED else config.accept)
         owners.check_time[owner] = end if end > owners.newest[owner] else NEVER
+
+    def _look_later(self, owner: int, since: int) -> None:
+        """It is looked at again when a quarter more outcomes have come since this one."""
+        owners = self.history.owners
+        now = int(owners.outcomes[owner])
+        owners.check_number[owner] = now + min(_LATE, max(_SOON, (now - since) // _PART))
 
     # ---- what the blocks say
 
@@ -497,6 +538,11 @@ def _signal(one: Raised) -> dict[str, Any]:
         "detector": alarm.detector, "signal": alarm.signal, "stage": alarm.stage, "segment": alarm.segment,
         "outcome": alarm.outcome, "level": one.level,
     }  # fmt: skip
+
+
+def _is_enough(one: Raised) -> bool:
+    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of."""
+    return one.alarm.detector == "harm" or bool(parse_signal(one.alarm.signal).measure)
 
 
 def _is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -24,6 +24,7 @@ def head(incidents: Incidents) -> dict[str, Any]:
     return {
         "incidents": {
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
+            "waiting": [[owner, asdict(state)] for owner, state in incidents.waiting.items()],
             "since": list(incidents.since.items()),
             "alarms": list(incidents.alarms.items()),
             "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
@@ -114,7 +115,9 @@ def restore(
 
 
 def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:
-    incidents.open = {owner: State(**state) for owner, state in saved["open"] if owner in present}
+    for name in ("open", "waiting"):  # snapshots of earlier versions have none that waits
+        states = {owner: State(**state) for owner, state in saved.get(name, ()) if owner in present}
+        setattr(incidents, name, states)
     for name in ("since", "alarms", "opened"):
         setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
     incidents.examples = {

@@ -1,0 +1,38 @@
+"""Incidents open where something has changed: a small part of what `false_incidents.py` shows, from seeds."""
+
+from __future__ import annotations
+
+import numba
+import pytest
+from prequential.topics.outputs import Alarm
+
+from tests.evidence.budgets import World
+from tests.evidence.false_incidents import opened, outputs
+
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler")
+
+
+@pytest.mark.parametrize("world", [World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)])
+def test_alarms_of_streams_without_a_change_open_none(world: World) -> None:
+    found = [outputs((world, 30_000), seed=seed) for seed in range(2)]
+    assert sum(isinstance(one, Alarm) for run in found for one in run) >= 5
+    assert sum(len(opened(run)) for run in found) == 0
+
+
+@pytest.mark.parametrize(("before", "after", "most"), [(0.08, 0.33, 250), (0.1, 0.2, 900), (0.01, 0.1, 300)])
+def test_changes_do_as_soon_as_there_is_evidence(before: float, after: float, most: int) -> None:
+    for seed in range(3):
+        run = outputs((World(before), 6_000), (World(after), 3_000), seed=seed)
+        [one] = opened(run)
+        assert 6_000 < one.opened["outcome"] <= 6_000 + most
+        alarms = [alarm.id for alarm in run if isinstance(alarm, Alarm)]
+        assert one.alarms == alarms[: one.alarm_count]
+
+
+def test_evidence_that_comes_later_opens_one_behind_its_alarm() -> None:
+    """Errors in runs: the alarm is there long before it is clear that it is no chance."""
+    run = outputs((World(0.3, 0.8), 20_000), (World(0.5, 0.8), 5_000), seed=1)
+    [one] = opened(run)
+    first = next(alarm for alarm in run if isinstance(alarm, Alarm) and alarm.id == one.alarms[0])
+    assert 20_000 < one.opened["outcome"] <= 24_000
+    assert first.outcome < one.opened["outcome"]
