@@ -19,6 +19,7 @@ from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
 from prequential.core.incidents.levels import Level
+from prequential.core.incidents.steps import Step
 from prequential.core.kernel import grown
 from prequential.core.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.plain import instance_ids
@@ -39,6 +40,10 @@ _SOON, _PART, _LATE = 64, 4, 1_000
 #: Outcomes after the first alarm up to which the change point may still move: a second change might lie
 #: behind them.
 _SETTLED = 300
+
+#: Outcomes after a change from which on what was found of its causes stays: blocks tell up to there to some
+#: 250 outcomes when something moved, and what moves later has no part in it.
+_EXPLAINED = 2_000
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
@@ -87,6 +92,7 @@ class State:
     details: dict[str, Any] = field(default_factory=dict)
     statistic: float = 0.0  # how clear it is
     segment: str | None = None  # whose change it is, where the model's own isn't clear
+    steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
     recovered: dict[str, int] | None = None
     #: What the last message said: status, first cause, severity, number of signals.
     said: list[Any] = field(default_factory=list)
@@ -401,8 +407,8 @@ class Incidents:
 
     # ---- what the blocks say
 
-    def view(self, owner: int) -> View:
-        """What is known of a model."""
+    def view(self, owner: int, *, alone: bool = False) -> View:
+        """What is known of a model; if it isn't asked for `alone`, it knows the other ones of its stream."""
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])
@@ -417,7 +423,17 @@ class Incidents:
         return View(
             read(own.outcomes, owner), partial(read, own.predictions, int(own.owners.model[owner])),
             int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
+            None if alone else partial(self._others, owner),
         )  # fmt: skip
+
+    def _others(self, owner: int) -> list[View]:
+        """What is known of the other models of a model's stream."""
+        rows = self._stream(owner).subjects
+        return [
+            self.view(row, alone=True) for row in rows
+            if row != owner and self.history.owners.owner[row] == row and self.history.owners.position[row]
+            and self._subject(row).kind == MODEL
+        ]  # fmt: skip
 
     def _find(self, owner: int, state: State) -> None:
         """Note what is known of an incident's change by now; what has recovered stays as it was then."""
@@ -426,9 +442,11 @@ class Incidents:
         if state.clear:
             former = Level.of(state.details["before"])
             point = state.change_point
+            explained = [Step(*one) for one in state.steps if one[0] + _EXPLAINED < view.now.outcome]
             known = Fixed(
-                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former
-            )
+                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former,
+                explained,
+            )  # fmt: skip
             if state.recovered and not has_relapsed(
                 view, state.segment, state.recovered["outcome"], former.level, state.details["after"]["level"]
             ):
@@ -443,7 +461,7 @@ class Incidents:
         state.recovered = found.recovered
         if not found.forgotten:
             state.statistic, state.segment = found.change.statistic, found.segment
-            state.details = details(found)
+            state.details, state.steps = details(found), [list(one) for one in found.steps]
 
     def _say(self, about: Subject, state: State) -> Incident:
         """The next message about an incident."""
