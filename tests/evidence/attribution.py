@@ -281,7 +281,7 @@ def said(scenario: Scenario, seed: int) -> list[Incident]:
 def is_right(scenario: Scenario, message: Incident) -> bool:
     """Whether the first cause is what it must be, with all that it must say."""
     first = message.causes[0]
-    if scenario.times and len(message.causes) > 1:
+    if scenario.times:
         since = {one["cause"]: one["since"]["outcome"] for one in message.causes if "since" in one}
         return len(message.causes) == len(since) == len(scenario.times) and all(
             abs(since.get(cause, 0) - at) <= _NEAR for cause, at in scenario.times.items()

@@ -63,7 +63,7 @@ class Raised(NamedTuple):
 
 
 #: What no message has said.
-_NOTHING_SAID = ("", "", 0.0, 0)
+_NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
 
 
 class Standing(NamedTuple):
@@ -94,7 +94,8 @@ class State:
     segment: str | None = None  # whose change it is, where the model's own isn't clear
     steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
     recovered: dict[str, int] | None = None
-    #: What the last message said: status, first cause, severity, number of signals.
+    #: What the last message said: status, first cause, severity, number of signals, and the causes if there
+    #: are several changes.
     said: list[Any] = field(default_factory=list)
 
     @property
@@ -106,6 +107,11 @@ class State:
     def cause(self) -> str:
         """The first cause."""
         return str(self.details["causes"][0]["cause"])
+
+    @property
+    def several(self) -> list[str]:
+        """The causes where there are several changes, else none."""
+        return sorted(one["cause"] for one in self.details["causes"]) if len(self.steps) > 1 else []
 
     @property
     def change_point(self) -> dict[str, int]:
@@ -145,7 +151,7 @@ class Incidents:
             if row < len(position) and position[row] and self.history.owners.owner[row] == row:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
-                _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
+                _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
                 found[row] = Standing(cause, severity, opened)
         return found
 
@@ -376,12 +382,12 @@ class Incidents:
         if quiet and (state.recovered or now.ts - state.newest["ts"] >= config.accept):
             return [self._close(owner, state)]
         self._schedule(owner, state)
-        status, cause, severity, signals = state.said
+        status, cause, severity, signals, several = state.said
         moved = abs(state.details["severity"] - severity)
         if (
             (status, cause) != (state.status, state.cause)
             or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
-            or signals != len(state.signals)
+            or (signals, several) != (len(state.signals), state.several)
         ):
             return [self._say(self._subject(owner), state)]
         return []
@@ -470,7 +476,9 @@ class Incidents:
         if state.revision == 1:
             counts = self.opened.setdefault(owner, {})
             counts[state.cause] = counts.get(state.cause, 0) + 1
-        state.said = [state.status, state.cause, state.details["severity"], len(state.signals)]
+        state.said = [
+            state.status, state.cause, state.details["severity"], len(state.signals), state.several
+        ]  # fmt: skip
         place = stream.name, self._catalog.partition, about.model
         now, point = self._now(owner), state.change_point["outcome"]
         kept = self.examples.get(owner, [])

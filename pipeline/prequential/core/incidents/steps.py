@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from prequential.core.incidents import attribution, change_point
 from prequential.core.incidents.attribution import CLEAR_SHARE, LEAST_SHARE, Names, Others
 from prequential.core.incidents.change_point import CLEAR, Change, Now
@@ -80,8 +81,16 @@ def _placed(blocks: Blocks, binary: bool, now: Now, first: int, change: Change) 
             continue
         low, high = min(at, change.after), max(at, change.before)
         between = as_behind(phase(blocks, low, high), before, after, binary)
-        if abs(between) <= CLEAR:
-            return change_point.at_outcome(blocks, now, int(blocks.number[at]), change.statistic)
+        if abs(between) > CLEAR:
+            continue
+        # It lies in one of the two blocks there, behind those of their outcomes that are as before.
+        low, high = at - 1, min(at + 1, len(blocks.n) - 1)
+        own = blocks.cells[:, columns]
+        then, now_there = own[first:low].sum(axis=0), own[high:].sum(axis=0)
+        risen = int(np.argmax(now_there / max(1.0, now_there.sum()) - then / max(1.0, then.sum())))
+        outcome = int(blocks.number[high]) - int(own[low:high, risen].sum())
+        outcome = max(outcome, int(blocks.number[low]))
+        return change_point.at_outcome(blocks, now, outcome, change.statistic, low, high)
     return change
 
 
