@@ -34,6 +34,7 @@ class Stream:
     labelled: np.ndarray | None = None
     segment: Sequence[str] | None = None
     version: Sequence[str] | None = None
+    confidence: np.ndarray | None = None  # the probability that predictions give themselves, of two classes
     classes: str = "ab"
     name: str = "s"
     model: str = "m"
@@ -49,11 +50,11 @@ class Stream:
             predicted = (label + wrong) % k
             segments = None if self.segment is None else {"region": self.segment[i]}
             version = None if self.version is None else self.version[i]
-            found.append(
-                Prediction(
-                    self.name, self.model, str(i), self.classes[predicted], ts, None, segments, version
-                )
-            )
+            said, proba = self.classes[predicted], None
+            if self.confidence is not None:
+                sure = float(self.confidence[i])
+                proba = {said: sure, self.classes[1 - predicted]: 1 - sure}
+            found.append(Prediction(self.name, self.model, str(i), said, ts, proba, segments, version))
             if self.labelled is None or self.labelled[i]:
                 latency = LATENCY if self.latency is None else int(self.latency[i])
                 found.append(Label(self.name, str(i), self.classes[label], ts + latency))

@@ -100,7 +100,7 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
-    yield from _titled("what changed", map(_cause, incident.causes))
+    yield from _titled("what changed", (*map(_cause, incident.causes), *_compared(incident)))
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [_noise(incident)])
@@ -161,6 +161,10 @@ def _cause(cause: dict[str, Any]) -> str:
     'which predictions get labels (80 %): of segment region=eu from 70 % to 20 %'
     >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
     'segment region=us (90 %): from 20 % to 70 %'
+    >>> _cause({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
+    'other inputs (90 %): mean confidence from 95 % to 80 %'
+    >>> _cause({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
+    'concept (60 %), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
     said = cause_in_words(cause)
     if "before" in cause and "after" in cause:
@@ -170,10 +174,31 @@ def _cause(cause: dict[str, Any]) -> str:
             if what in cause and f"{what}_share" not in cause and cause["cause"] != what
         )
         said += f": {of}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
+    if "confidence" in cause:
+        sure = cause["confidence"]
+        said += f": mean confidence from {100 * sure['before']:.0f} % to {100 * sure['after']:.0f} %"
+    if "other_models" in cause:
+        fared = cause["other_models"]
+        said += f"; of {fared['models']} other models {fared['worse']} got worse at once"
+    if "since" in cause:
+        said += f", since outcome {cause['since']['outcome']:,}, labels of {clock(cause['since']['ts'])}"
     for name in ("segment", "class"):
         if f"{name}_share" in cause:
             said += f"; {100 * cause[f'{name}_share']:.0f} % of it in {name} {printable(str(cause[name]))}"
     return said
+
+
+def _compared(incident: Incident) -> Iterator[str]:
+    """Which outcomes the causes come of, and what these were compared by."""
+    compared = incident.compared
+    if compared is msgspec.UNSET:
+        return
+    (a, b), (c, d) = compared["before"], compared["after"]
+    by = ", ".join(printable(name.replace("_", " ")) for name in compared["by"])
+    yield f"compared: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
+    concept = any(cause["cause"] == "concept" for cause in incident.causes)
+    if concept and "label" in compared["by"] and "confidence" not in compared["by"]:
+        yield "without y_proba harder inputs can't be told from another concept"
 
 
 def _baselines(incident: Incident) -> Iterator[str]:

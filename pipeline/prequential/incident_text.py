@@ -12,7 +12,8 @@ from prequential.topics.reasons import printable
 WORDS = {
     "class_ratio": "class ratio", "concept": "concept", "persistence": "persistence of labels",
     "coverage": "coverage", "label_latency": "label latency", "selection": "which predictions get labels",
-    "segment": "segment", "class": "class", "model_version": "version", "not_clear": "not clear",
+    "segment": "segment", "class": "class", "model_version": "version", "inputs": "other inputs",
+    "not_clear": "not clear",
 }  # fmt: skip
 
 #: Fields in which a cause names what it is about.

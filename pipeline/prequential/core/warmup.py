@@ -151,6 +151,7 @@ def warm_consumers() -> None:
     history.follow_events(own, shard.logs.events, 0, 0)
     counts, sums = np.zeros(0, np.int64), np.zeros(0)
     change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
+    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
     reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
     reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
     coverage.take_out(reporter.coverage, shard.logs.events, 0)

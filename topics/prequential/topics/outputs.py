@@ -149,6 +149,8 @@ class Incident(msgspec.Struct, gc=False):
     outcome: int
     ts: int
     config: str
+    #: Of the change: outcomes before and after it (first, last), and by what these were compared.
+    compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     #: From where on the level is back within its former interval.
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # outcome, ts
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.incidents import attribution, change_point
-from prequential.core.incidents.attribution import NOT_CLEAR, Cause, Counts, Names
+from prequential.core.incidents import attribution, change_point, steps
+from prequential.core.incidents.attribution import NOT_CLEAR, Cause, Names, Others
 from prequential.core.incidents.change_point import LEAST_BEFORE, Change, Now
-from prequential.core.incidents.history import (
-    LATENCIES,
-    LATENCY,
-    PER_SEGMENT,
-    Blocks,
-    column_of_segment,
-)
+from prequential.core.incidents.history import PER_SEGMENT, Blocks, column_of_segment
 from prequential.core.incidents.levels import Level, Phase, level_of, phase, severity
+from prequential.core.incidents.phases import as_behind
+from prequential.core.incidents.steps import Step
 
 #: Outcomes by which a level that is as before is one: its interval says little with fewer.
 _LEAST_SINCE = 100
@@ -35,11 +31,17 @@ class View:
     classes: int
     names: Names
     now: Now
+    read_others: Callable[[], Sequence[View]] | None = None
 
     @cached_property
     def predictions(self) -> Blocks:
         """The model's predictions, which only a clear change is asked about."""
         return self.read_predictions()
+
+    @cached_property
+    def others(self) -> Sequence[View]:
+        """The other models of the stream, which only a version that may be to blame is compared with."""
+        return () if self.read_others is None else self.read_others()
 
 
 class Found(NamedTuple):
@@ -50,7 +52,8 @@ class Found(NamedTuple):
     before: Level
     after: Level
     severity: float
-    causes: list[Cause]
+    causes: list[dict[str, Any]]
+    steps: list[Step]
     at_former_ratio: float | None
     baselines: dict[str, dict[str, float]]
     #: The first outcome from which on the level is back within its former interval.
@@ -69,6 +72,7 @@ class Fixed(NamedTuple):
     prediction_ts: int
     statistic: float
     before: Level
+    steps: Sequence[Step]  # what is known of its causes, and of changes behind it
 
 
 def examine(
@@ -88,7 +92,7 @@ def examine(
             ts=fixed.ts, prediction_ts=fixed.prediction_ts,
             statistic=max(change.statistic, fixed.statistic),
         )  # fmt: skip
-        return _said(view, own, change, fixed.segment, first, fixed.before)
+        return _said(view, own, change, fixed.segment, first, fixed)
     segment, own = None, view.blocks
     change = _change(view, own, first, alarm)
     if not change.clear and view.binary:
@@ -124,10 +128,11 @@ def _own(view: View, segment: str | None) -> Blocks:
 
 
 def _said(
-    view: View, own: Blocks, change: Change, segment: str | None, first: int, known: Level | None = None
+    view: View, own: Blocks, change: Change, segment: str | None, first: int, fixed: Fixed | None = None
 ) -> Found:
     binary, end = view.binary, len(own.n)
     before = phase(own, min(first, change.before), change.before)
+    known = None if fixed is None else fixed.before
     forgotten = known is not None and before.n < min(LEAST_BEFORE, known.n)
     former = known if known is not None and forgotten else level_of(before, binary)
     recovered = _recovered(view, own, change, former)
@@ -136,7 +141,7 @@ def _said(
         last = end
     after = phase(own, change.after, last)
     latter = level_of(after, binary)
-    causes, ratio = [NOT_CLEAR], None
+    causes, found, ratio = [NOT_CLEAR.message], [], None
     baselines = {
         name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
         for name, some, now in (
@@ -144,10 +149,13 @@ def _said(
         )
     }  # fmt: skip
     if segment is not None:
-        causes, baselines = [Cause("segment", 1.0, {"segment": segment})], {}
+        causes, baselines = [Cause("segment", 1.0, {"segment": segment}).message], {}
     elif change.clear and not forgotten:
-        given = _predictions(view, change, before, after)
-        causes = attribution.causes(before, after, binary, view.classes, view.names, given)
+        found = steps.explain(
+            own, binary, view.classes, view.names, view.now, lambda: view.predictions, partial(fared, view),
+            change, min(first, change.before), last, () if fixed is None else fixed.steps,
+        )  # fmt: skip
+        causes = steps.together(found)
         if view.classes:
             ratio = attribution.at_former_ratio(before, after, view.classes)
     if not view.classes:
@@ -156,8 +164,8 @@ def _said(
     if not change.clear:
         back = {"outcome": change.outcome, "ts": change.ts}
     return Found(
-        segment, change, former, latter, severity(before, after, binary), causes, ratio, baselines, back,
-        forgotten,
+        segment, change, former, latter, severity(before, after, binary), causes, found, ratio, baselines,
+        back, forgotten,
     )  # fmt: skip
 
 
@@ -193,20 +201,32 @@ def has_relapsed(view: View, segment: str | None, back: int, before: float, bad:
     return since.n > 0 and abs(since.mean - bad) <= abs(since.mean - before)
 
 
-def _predictions(
-    view: View, change: Change, before: Phase, after: Phase
-) -> tuple[Counts, Counts] | None:
-    """Predictions made before and behind the change that are old enough to have a label."""
-    made = view.predictions
-    if not len(made.n):
-        return None
-    latencies = [one.cells[LATENCY : LATENCY + LATENCIES] for one in (before, after)]
-    ends = [*made.ts.tolist()[1:], view.now.ts]
-    split = sum(end <= change.prediction_ts for end in ends)
-    first = sum(start < change.prediction_ts for start in made.ts.tolist())
-    then = attribution.counts(made, 0, split, view.now.ts, latencies)
-    now = attribution.counts(made, first, len(made.n), view.now.ts, latencies)
-    return None if then is None or now is None else (then, now)
+def fared(view: View, change: Change, amount: float) -> Others:
+    """How the other models of the stream fared when this one's level changed by so much.
+
+    Those with enough outcomes on both sides whose own version hasn't moved then. One got worse at the same
+    time if its level has clearly changed the same way, by half as much at least, and its change may lie there
+    as far as its likelihood says.
+    """
+    worse = models = 0
+    for one in view.others:
+        blocks, binary = one.blocks, one.binary
+        best = change_point.find(blocks, binary, one.now)
+        high = int(np.searchsorted(np.maximum.accumulate(blocks.t1), change.ts))
+        low = max(0, high - 1)
+        before, after = phase(blocks, 0, low), phase(blocks, high, len(blocks.n))
+        if best is None or before.n < LEAST_BEFORE or after.n < LEAST_BEFORE:
+            continue
+        if attribution.versions_moved(before, after):
+            continue
+        models += 1
+        moved = after.mean - before.mean
+        if not best.clear or moved * amount <= 0 or abs(moved) < abs(amount) / 2:
+            continue
+        late = as_behind(phase(blocks, best.after, low), before, after, binary)
+        early = -as_behind(phase(blocks, high, best.before), before, after, binary)
+        worse += max(late, early) <= change_point.CLEAR
+    return Others(worse, models)
 
 
 def details(found: Found) -> dict[str, Any]:
@@ -223,6 +243,7 @@ def details(found: Found) -> dict[str, Any]:
         "severity": found.severity,
         "before": found.before.message,
         "after": after,
-        "causes": [cause.message for cause in found.causes],
+        "causes": found.causes,
         "baselines": found.baselines,
+        **({"compared": found.steps[0].compared} if found.steps else {}),
     }  # fmt: skip

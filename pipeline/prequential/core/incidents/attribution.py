@@ -13,13 +13,15 @@ same measure at the former class ratio.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.core import intervals
 from prequential.core.incidents import history
-from prequential.core.incidents.history import Blocks
+from prequential.core.incidents.labelled import Counts, coverages
 from prequential.core.incidents.levels import Phase, variance
+from prequential.core.incidents.phases import Phases
 from prequential.core.kernel import Floats, Ints
 
 #: Causes with a smaller share aren't named.
@@ -31,17 +33,18 @@ CLEAR_SHARE = 0.3
 #: Outcomes of a group before the change by which its level then is known: with fewer, it is new.
 _KNOWN = 10
 
-#: Standard errors by which shares of labelled predictions, and of groups' changes, must differ.
+#: Standard errors by which groups' weights, and their changes, must differ.
 _SURELY = 4.0
 
-#: A coverage that moved by a smaller share than this explains nothing.
+#: Standard errors by which both labels and predictions must have moved, the same way, for inputs to have: by
+#: chance one of 200 moves so far. Where inputs may have moved, it isn't said that the concept did.
+_LIKELY = 2.6
+
+#: Weights that moved by a smaller part than this explain nothing.
 _LEAST_MOVE = 0.1
 
 #: Part of the change that a segment or class must make up, and what the rest may have changed by, of it.
 _MOST_OF_IT, _LITTLE = 0.7, 0.3
-
-#: Share of labels that must have come by the age of predictions, so that those without one may lack it.
-_MATURE = 0.9
 
 
 class Cause(NamedTuple):
@@ -68,14 +71,6 @@ class Names(NamedTuple):
     versions: Sequence[str]
 
 
-class Counts(NamedTuple):
-    """Predictions of a phase, those old enough to have a label, by predicted class."""
-
-    made: Floats
-    expected: float  # of them all, labels that latencies let one expect, if each got one
-    met: Floats
-
-
 class Groups(NamedTuple):
     """Outcomes and losses by group."""
 
@@ -84,23 +79,30 @@ class Groups(NamedTuple):
 
 
 def causes(
-    before: Phase, after: Phase, binary: bool, classes: int, names: Names,
-    predictions: tuple[Counts, Counts] | None,
-) -> list[Cause]:  # fmt: skip
-    """The causes of a change of the level, the largest share first; `NOT_CLEAR` alone without one."""
-    change = after.mean - before.mean
+    phases: Phases, classes: int, names: Names, others: Callable[[], Others] | None = None
+) -> list[Cause]:
+    """The causes of a change of the level, the largest share first; `NOT_CLEAR` alone without one.
+
+    `others` says how the other models of the stream fared; None: it has none.
+    """
+    before, after, change = phases.before, phases.after, phases.change
     if not before.n or not after.n or not change:
         return [NOT_CLEAR]
-    found = _of_weights(before, after, change, classes, names, predictions)
-    left = max(0.0, 1.0 - math.fsum(cause.share for cause in found))
-    where = _where(before, after, change, binary, classes, names)
+    found = _of_weights(phases, classes, names)
+    where = _where(before, after, change, phases.binary, classes, names)
     at = where.detail | {f"{where.cause}_share": where.share} if where is not None else {}
-    mix = _of_segments(before, after, change, classes, names)
-    if mix is not None and predictions is not None and _coverages(*predictions) is not None:
+    covered = phases.of_predictions is not None and coverages(*phases.of_predictions[2]) is not None
+    mix = _of_segments(phases, classes, names)
+    explained = 0.0 if mix is None else mix.share
+    surer = _of_confidence(phases, classes, explained + math.fsum(cause.share for cause in found))
+    if surer is not None:
+        found.append(surer._replace(cause="selection") if covered else surer)
+    left = max(0.0, 1.0 - math.fsum(cause.share for cause in found))
+    if mix is not None and covered:
         found.append(mix._replace(cause="selection", share=mix.share * left))
         left *= 1.0 - mix.share
         mix = None
-    about = _of_circumstances(before, after, change, binary, names, predictions)
+    about = _of_circumstances(phases, names, others)
     found += [one._replace(share=one.share * left, detail=one.detail | at) for one in about]
     left *= 1.0 - max((one.share for one in about), default=0.0)
     if mix is not None:
@@ -109,13 +111,14 @@ def causes(
     if where is not None:
         found.append(where._replace(share=where.share * left))
         left *= 1.0 - where.share
-    found.append(Cause("concept", left, {}))
-    named = [one._replace(share=_rounded(one.share)) for one in found if one.share >= LEAST_SHARE]
+    other_inputs = None if covered else _of_shares(phases, classes, names)
+    found.append(Cause("concept", left, {}) if other_inputs is None else other_inputs._replace(share=left))
+    named = [one._replace(share=rounded(one.share)) for one in found if one.share >= LEAST_SHARE]
     named.sort(key=lambda one: -one.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]
 
 
-def _rounded(share: float) -> float:
+def rounded(share: float) -> float:
     """To three digits: no more are known, and causes don't change places for less."""
     return round(share, 3)
 
@@ -184,16 +187,17 @@ def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
     return math.fsum(some.n[seen] * now.loss[seen] / now.n[seen]) / math.fsum(some.n)
 
 
-def _of_weights(
-    before: Phase, after: Phase, change: float, classes: int, names: Names,
-    predictions: tuple[Counts, Counts] | None,
-) -> list[Cause]:  # fmt: skip
+def _of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
     """Causes that are other weights: exact shares, clipped so that together they are at most 1."""
     if not classes:
         return []
-    by_label = shift(of_labels(before, classes), of_labels(after, classes)) / change
-    by_repeat = shift(_of_repeats(before, classes), _of_repeats(after, classes)) / change
-    selected = _selection(before, after, classes, predictions) / change if predictions is not None else 0.0
+    before, after = _asked_of_labels(phases, classes)
+    by_label, by_repeat = (
+        _share(groups(before, classes), groups(after, classes)) for groups in (of_labels, _of_repeats)
+    )
+    selected = 0.0
+    if phases.of_predictions is not None:
+        selected = _selection(*phases.of_predictions, classes)
     found = [
         Cause("selection", selected, {}),
         Cause("class_ratio", by_label - max(0.0, selected), _ratios(before, after, classes, names)),
@@ -202,6 +206,24 @@ def _of_weights(
     found = [one for one in found if one.share > 0]
     total = math.fsum(one.share for one in found)
     return [one._replace(share=one.share / max(1.0, total)) for one in found]
+
+
+def _asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
+    """The phases to compare for labels, and whether they repeat the one before."""
+    first = history.CLASSES + history.PER_CLASS * np.arange(classes)
+    repeated = phases.blocks.cells[:, first + history.REPEATED]
+    others = phases.blocks.cells[:, first + history.LABELLED] - repeated
+    wide = max(_dependence(of, classes) for of in (phases.before, phases.after))
+    return phases.of_groups(np.column_stack((repeated, others)), wide)
+
+
+def _share(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
+    """What the groups' weights alone make of the change of all, as a share of it."""
+    n0, n1 = math.fsum(before.n), math.fsum(after.n)
+    if not n0 or not n1:
+        return 0.0
+    change = math.fsum(after.loss) / n1 - math.fsum(before.loss) / n0
+    return shift(before, after, new_explains=new_explains) / change if change else 0.0
 
 
 def _ratios(before: Phase, after: Phase, classes: int, names: Names) -> dict[str, Any]:
@@ -213,8 +235,10 @@ def _ratios(before: Phase, after: Phase, classes: int, names: Names) -> dict[str
     return {"class": names.classes[most], "before": float(some[most]), "after": float(now[most])}
 
 
-def _selection(before: Phase, after: Phase, classes: int, predictions: tuple[Counts, Counts]) -> float:
-    """What of the change comes of which predictions get labels, by predicted class.
+def _selection(
+    before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int
+) -> float:
+    """The share of the change that comes of which predictions get labels, by predicted class.
 
     With m the predictions of a class after the change and r the share of them that got labels before, labels
     would have come in the ratio m·r. 0 unless the labels that came instead differ from that surely.
@@ -238,7 +262,8 @@ def _selection(before: Phase, after: Phase, classes: int, predictions: tuple[Cou
     known = predicted0.n >= _KNOWN
     former = np.full(classes, before.mean)
     former[known] = predicted0.loss[known] / predicted0.n[known]
-    return math.fsum((predicted1.n / after.n - weights) * former)
+    change = after.mean - before.mean
+    return math.fsum((predicted1.n / after.n - weights) * former) / change if change else 0.0
 
 
 def _padded(values: Floats, classes: int) -> Floats:
@@ -248,25 +273,113 @@ def _padded(values: Floats, classes: int) -> Floats:
     return found
 
 
+# ---- inputs
+
+
+def _of_confidence(phases: Phases, classes: int, explained: float) -> Cause | None:
+    """Other weights of predictions' confidence, beyond what is `explained`: harder inputs; None: no share.
+
+    None where few outcomes came with a probability, and where versions have moved, for one is as sure as
+    another only where they are the same.
+    """
+    if not classes:
+        return None
+    before, after = phases.of_columns(history.CONFIDENCE + np.arange(history.CONFIDENCES))
+    bins = [_binned(of, history.CONFIDENCE, history.CONFIDENCE_LOSS) for of in (before, after)]
+    if any(2 * math.fsum(own.n) < of.n or not of.n for own, of in zip(bins, (before, after))):
+        return None
+    if versions_moved(before, after):
+        return None
+    share = min(1.0, _share(*bins)) - explained
+    if share <= 0:
+        return None
+    middles = (np.arange(history.CONFIDENCES) + 0.5) / history.CONFIDENCES
+    sure = [math.fsum(own.n * middles) / math.fsum(own.n) for own in bins]
+    return Cause("inputs", share, {"confidence": {"before": sure[0], "after": sure[1]}})
+
+
+def _binned(of: Phase, n: int, loss: int) -> Groups:
+    """By bin of confidence; outcomes without a probability are in none."""
+    bins = history.CONFIDENCES
+    return Groups(of.cells[n : n + bins], of.cells[loss : loss + bins])
+
+
+def _of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
+    """Whether the inputs have moved, as labels and predictions have; None: that isn't sure.
+
+    If a class has surely become more (or less) frequent among both, others come in than before, and outcomes
+    alone don't tell whether the same are served worse. Where there are probabilities, their bins tell.
+    """
+    if not classes or phases.after.cells[history.CONFIDENCE : history.CONFIDENCE_LOSS].any():
+        return None
+    before, after = _asked_of_labels(phases, classes)
+    wide = max(_dependence(of, classes) for of in (before, after))
+    both = [
+        [_of_classes(of, classes, *columns).n / wide for of in (before, after)]
+        for columns in (
+            (history.LABELLED, history.LABELLED_LOSS), (history.PREDICTED, history.PREDICTED_LOSS)
+        )
+    ]  # fmt: skip
+    labels, predicted = (_moved(some, now, _LIKELY) for some, now in both)
+    if labels is None or predicted is None or labels[0] >= len(names.classes):
+        return None
+    most, some, now = labels
+    then, later = (float(n[most]) / math.fsum(n) for n in both[1])
+    if (later - then) * (now - some) <= 0 or abs(later - then) < abs(now - some) / 2:
+        return None
+    return Cause("inputs", 0.0, {"class": names.classes[most], "before": then, "after": later})
+
+
+def _dependence(of: Phase, classes: int) -> float:
+    """Labels that one independent is worth, by how often they repeat the one before."""
+    shares = of_labels(of, classes).n / of.n
+    by_chance = math.fsum(shares * shares)
+    if by_chance >= 1.0:
+        return 1.0
+    repeated = math.fsum(_of_classes(of, classes, history.REPEATED, history.REPEATED_LOSS).n) / of.n
+    return 1.0 / intervals.shrunk(1.0, (repeated - by_chance) / (1.0 - by_chance))
+
+
 # ---- circumstances
 
 
+class Others(NamedTuple):
+    """Other models of the stream whose level before and behind a change is known."""
+
+    worse: int  # those that surely got worse at the same time
+    models: int
+
+
 def _of_circumstances(
-    before: Phase, after: Phase, change: float, binary: bool, names: Names,
-    predictions: tuple[Counts, Counts] | None,
-) -> list[Cause]:  # fmt: skip
+    phases: Phases, names: Names, others: Callable[[], Others] | None
+) -> list[Cause]:
     """Label latency, version, coverage: each what it accounts for of what weights don't."""
-    latencies = (history.LATENCY, history.LATENCY_LOSS, history.LATENCIES)
-    versions = (history.VERSION, history.VERSION_LOSS, history.VERSIONS)
     found = []
-    for cause, columns, detail in (
-        ("label_latency", latencies, {}), ("model_version", versions, _version(before, after, names)),
-    ):  # fmt: skip
-        groups = _of_columns(before, *columns), _of_columns(after, *columns)
-        found.append(Cause(cause, shift(*groups, new_explains=True) / change, detail))
-    if predictions is not None:
-        found.append(_coverage(before, change, binary, *predictions))
+    for cause, n, loss, count in (
+        ("label_latency", history.LATENCY, history.LATENCY_LOSS, history.LATENCIES),
+        ("model_version", history.VERSION, history.VERSION_LOSS, history.VERSIONS),
+    ):
+        before, after = phases.of_columns(n + np.arange(count))
+        groups = (_of_columns(of, n, loss, count) for of in (before, after))
+        share = _share(*groups, new_explains=True)
+        detail: dict[str, Any] = {}
+        if cause == "model_version" and share >= LEAST_SHARE:
+            detail = _version(before, after, names)
+            about = Others(0, 0) if others is None else others()
+            if about.models:
+                detail["other_models"] = about._asdict()
+                share = 0.0 if about.worse == about.models else share
+        found.append(Cause(cause, share, detail))
+    if phases.of_predictions is not None:
+        found.append(_coverage(*phases.of_predictions, phases.binary))
     return [one._replace(share=min(1.0, one.share)) for one in found if one.share > 0]
+
+
+def versions_moved(before: Phase, after: Phase) -> bool:
+    """Whether a version has surely another share of outcomes."""
+    of = slice(history.VERSION, history.VERSION + history.VERSIONS)
+    some, now = before.cells[of], after.cells[of]
+    return bool(some.any() and now.any()) and _moved(some, now) is not None
 
 
 def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
@@ -276,26 +389,15 @@ def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
     return {"version": names.versions[most]} if names.versions[most] else {}
 
 
-def _coverages(then: Counts, now: Counts) -> tuple[float, float] | None:
-    """Shares of predictions with a label before and after; None unless it surely moved."""
-    met0, met1 = math.fsum(then.met), math.fsum(now.met)
-    if not then.expected or not now.expected or not met0 or not met1:
-        return None
-    c0, c1 = min(1.0, met0 / then.expected), min(1.0, met1 / now.expected)
-    pooled = min(1.0, (met0 + met1) / (then.expected + now.expected))
-    error = math.sqrt(pooled * (1 - pooled) * (1 / then.expected + 1 / now.expected))
-    return (c0, c1) if abs(c1 - c0) > max(_SURELY * error, _LEAST_MOVE * c0) else None
-
-
-def _coverage(before: Phase, change: float, binary: bool, then: Counts, now: Counts) -> Cause:
+def _coverage(before: Phase, after: Phase, predictions: tuple[Counts, Counts], binary: bool) -> Cause:
     """What another share of labelled predictions could account for at most, where it surely moved.
 
     With c the shares: if c1 < c0, all that lack labels now may have been right (or, for a level that fell,
     wrong): the level would be L0·c0/c1 (or (L0 - 1 + c1/c0)·c0/c1). If c1 > c0, those that lacked them then.
     Losses of numbers have no bound: what they could account for is all of it.
     """
-    moved = _coverages(then, now)
-    if moved is None:
+    moved, change = coverages(*predictions), after.mean - before.mean
+    if moved is None or not change:
         return Cause("coverage", 0.0, {})
     c0, c1 = moved
     detail = {"before": c0, "after": c1}
@@ -310,9 +412,7 @@ def _coverage(before: Phase, change: float, binary: bool, then: Counts, now: Cou
 # ---- segments
 
 
-def _of_segments(
-    before: Phase, after: Phase, change: float, classes: int, names: Names
-) -> Cause | None:  # fmt: skip
+def _of_segments(phases: Phases, classes: int, names: Names) -> Cause | None:
     """What other weights of a key's segments account for, of the key with the largest share; None: of none.
 
     All that comes with segments that weren't there before is explained by them.
@@ -323,11 +423,12 @@ def _of_segments(
     best: Cause | None = None
     for own in keys.values():
         columns = np.array([history.column_of_segment(classes, i) for i in own])
+        before, after = phases.of_columns(columns)
         groups = _of_those(before, columns), _of_those(after, columns)
-        moved = _moved(*(of.n for of in groups))
+        moved = _moved(groups[0].n, groups[1].n)
         if moved is None:
             continue
-        share = shift(*groups, new_explains=True) / change
+        share = _share(*groups, new_explains=True)
         if share > 0 and (best is None or share > best.share):
             most, some, now = moved
             detail = {"segment": names.segments[own[most]]} if most < len(own) else {}
@@ -342,15 +443,17 @@ def _of_those(of: Phase, columns: Ints) -> Groups:
     return Groups(np.append(n, rest), np.append(loss, of.loss - math.fsum(loss) if rest else 0.0))
 
 
-def _moved(before: Floats, after: Floats) -> tuple[int, float, float] | None:
-    """The group whose weight has moved most, and its weights; None unless it surely has."""
+def _moved(
+    before: Floats, after: Floats, errors: float = _SURELY
+) -> tuple[int, float, float] | None:
+    """The group whose weight has moved most, and its weights; None unless by so many standard errors."""
     n0, n1 = math.fsum(before), math.fsum(after)
     some, now = before / n0, after / n1
     most = int(np.argmax(np.abs(now - some)))
     pooled = (before[most] + after[most]) / (n0 + n1)
     error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n0 + 1.0 / n1))
     w0, w1 = float(some[most]), float(now[most])
-    return (most, w0, w1) if abs(w1 - w0) > max(_SURELY * error, _LEAST_MOVE * w0) else None
+    return (most, w0, w1) if abs(w1 - w0) > max(errors * error, _LEAST_MOVE * w0) else None
 
 
 # ---- where
@@ -394,41 +497,3 @@ def _alone(
     if part < _MOST_OF_IT or sign * rest > _LITTLE * sign * own or abs(own - rest) <= _SURELY * error:
         return None
     return min(1.0, part)
-
-
-# ---- predictions
-
-
-def counts(
-    predictions: Blocks, first: int, last: int, newest: int, latencies: Sequence[Floats]
-) -> Counts | None:
-    """Predictions of these blocks that are old enough at `newest` (ms) to have got their label; None: none.
-
-    `latencies` are outcomes by latency, of both phases: the slower ones count.
-    """
-    width = predictions.cells.shape[1] // history.PER_PREDICTED
-    made, met, expected = np.zeros(width), np.zeros(width), []
-    times = [*predictions.ts.tolist(), newest]
-    for k in range(first, last):
-        age = newest - (times[k] + times[k + 1]) // 2
-        share = min(_share_by(age, own) for own in latencies)
-        if share < _MATURE:
-            continue
-        table = predictions.cells[k].reshape(width, history.PER_PREDICTED)
-        made += table[:, history.MADE]
-        met += table[:, history.MET_LABEL]
-        expected.append(float(predictions.n[k]) * share)
-    return Counts(made, math.fsum(expected), met) if expected else None
-
-
-def _share_by(age: int, latencies: Floats) -> float:
-    """The share of labels that have come by an age (ms), evenly within each column."""
-    total = math.fsum(latencies)
-    if not total or age <= 0:
-        return 0.0
-    share, low, high = 0.0, 0, 64
-    for count in latencies.tolist():
-        part = 1.0 if age >= high else max(0.0, (age - low) / (high - low))
-        share += count * part
-        low, high = high, 4 * high
-    return min(1.0, share / total)

@@ -141,6 +141,43 @@ def best_split(
     return at, best
 
 
+@kernel
+def best_move(
+    table: Floats, first: int, low: int, high: int, last: int, everything: Floats, before: Floats
+) -> tuple[int, float, float]:  # fmt: skip
+    """The block before which groups' weights, of the blocks `first` to `last`, are best split in two.
+
+    `table` has a row for each block and a column for each group; the last two arguments are room for a number
+    of each group. Returns the block (0: nowhere) and Pearson's χ² of the two sides, and the largest one of
+    the splits before the blocks `low` to `high`.
+    """
+    groups = table.shape[1]
+    n = n0 = 0.0
+    for g in range(groups):
+        everything[g] = before[g] = 0.0
+        for k in range(first, last):
+            everything[g] += table[k, g]
+        n += everything[g]
+    at, best, there = 0, 0.0, 0.0
+    for k in range(first + 1, last):
+        for g in range(groups):
+            before[g] += table[k - 1, g]
+            n0 += table[k - 1, g]
+        if n0 < LEAST_AFTER or n - n0 < LEAST_AFTER:
+            continue
+        statistic = 0.0
+        for g in range(groups):
+            if everything[g] > 0.0:
+                off = before[g] - everything[g] * n0 / n
+                statistic += off * off / everything[g]
+        statistic *= n * n / (n0 * (n - n0))
+        if low <= k <= high:
+            there = max(there, statistic)
+        if statistic > best:
+            at, best = k, statistic
+    return at, best, there
+
+
 @inner
 def _gain(
     n0: int, loss0: float, squares0: float, n1: int, loss1: float, squares1: float, binary: bool

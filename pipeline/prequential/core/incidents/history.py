@@ -1,9 +1,9 @@
 """What was measured of each model, as far back as a change may lie: outcomes in blocks, and predictions.
 
 Of a model (and of its temporal correction) one stage is *watched*: `final` where it is evaluated, or else the
-first. Its blocks hold what may tell causes apart, by label, predicted class, segment, label latency and
-version: how many outcomes, and the sum of their losses. Beside them lie blocks of the model's predictions:
-by predicted class how many there were, and how many of them have got their label.
+first. Its blocks hold what may tell causes apart, by label, predicted class, segment, label latency, version
+and confidence: how many outcomes, and the sum of their losses. Beside them lie blocks of the model's
+predictions: by predicted class how many there were, and how many of them have got their label.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from prequential.core.kernel import (
     kernel,
     records,
 )
-from prequential.core.outcomes import OUTCOME, Log
+from prequential.core.outcomes import OUTCOME, SCORED, Log
 from prequential.core.signals import SQUARED, WRONG
 from prequential.core.streams import Subjects
 
@@ -60,10 +60,15 @@ VERSIONS = 4
 LATENCIES = 14
 _SHORTEST_BITS = 6
 
-#: Columns of a block's cells: latencies, versions, then those of classes, then those of segments.
+#: Equal bins of confidence, the probability that the prediction was given: eight for two classes.
+CONFIDENCES = 16
+
+#: Columns of a block's cells: latencies, versions, confidences, then those of classes and of segments.
 LATENCY, LATENCY_LOSS = 0, LATENCIES
 VERSION, VERSION_LOSS = 2 * LATENCIES, 2 * LATENCIES + VERSIONS
-CLASSES = VERSION_LOSS + VERSIONS
+CONFIDENCE = VERSION_LOSS + VERSIONS
+CONFIDENCE_LOSS = CONFIDENCE + CONFIDENCES
+CLASSES = CONFIDENCE_LOSS + CONFIDENCES
 
 #: Columns of a class: outcomes with this label and their losses; of them those whose label repeats the one
 #: before; outcomes with this prediction, and their losses.
@@ -317,6 +322,10 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
         _add(pool, start + VERSION + version, 1.0)
         _add(pool, start + VERSION_LOSS + version, loss)
     if classes:
+        if log.scored[i] & SCORED:
+            confidence = min(CONFIDENCES - 1, int(CONFIDENCES * log.confidence[i]))
+            _add(pool, start + CONFIDENCE + confidence, 1.0)
+            _add(pool, start + CONFIDENCE_LOSS + confidence, loss)
         own = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
         _add(pool, own + LABELLED, 1.0)
         _add(pool, own + LABELLED_LOSS, loss)

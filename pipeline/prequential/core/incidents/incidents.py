@@ -19,6 +19,7 @@ from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, SURE, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
 from prequential.core.incidents.levels import Level, phase, widening
+from prequential.core.incidents.steps import Step
 from prequential.core.kernel import grown
 from prequential.core.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.naming import parse_signal
@@ -45,6 +46,10 @@ _SETTLED = 300
 #: is clear at once has it by then.
 _WAITING = 5_000
 
+#: Outcomes after a change from which on what was found of its causes stays: blocks tell up to there to some
+#: 250 outcomes when something moved, and what moves later has no part in it.
+_EXPLAINED = 2_000
+
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
 _EXAMPLES, _REMEMBERED = 5, 32
@@ -63,7 +68,7 @@ class Raised(NamedTuple):
 
 
 #: What no message has said.
-_NOTHING_SAID = ("", "", 0.0, 0)
+_NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
 
 
 class Standing(NamedTuple):
@@ -92,8 +97,10 @@ class State:
     details: dict[str, Any] = field(default_factory=dict)
     statistic: float = 0.0  # how clear it is
     segment: str | None = None  # whose change it is, where the model's own isn't clear
+    steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
     recovered: dict[str, int] | None = None
-    #: What the last message said: status, first cause, severity, number of signals.
+    #: What the last message said: status, first cause, severity, number of signals, and the causes if there
+    #: are several changes.
     said: list[Any] = field(default_factory=list)
 
     @property
@@ -105,6 +112,11 @@ class State:
     def cause(self) -> str:
         """The first cause."""
         return str(self.details["causes"][0]["cause"])
+
+    @property
+    def several(self) -> list[str]:
+        """The causes where there are several changes, else none."""
+        return sorted(one["cause"] for one in self.details["causes"]) if len(self.steps) > 1 else []
 
     @property
     def change_point(self) -> dict[str, int]:
@@ -146,7 +158,7 @@ class Incidents:
             if row < len(position) and position[row] and self.history.owners.owner[row] == row:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
-                _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
+                _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
                 found[row] = Standing(cause, severity, opened)
         return found
 
@@ -406,12 +418,12 @@ class Incidents:
         if quiet and (state.recovered or now.ts - state.newest["ts"] >= config.accept):
             return [self._close(owner, state)]
         self._schedule(owner, state)
-        status, cause, severity, signals = state.said
+        status, cause, severity, signals, several = state.said
         moved = abs(state.details["severity"] - severity)
         if (
             (status, cause) != (state.status, state.cause)
             or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
-            or signals != len(state.signals)
+            or (signals, several) != (len(state.signals), state.several)
         ):
             return [self._say(self._subject(owner), state)]
         return []
@@ -442,8 +454,8 @@ class Incidents:
 
     # ---- what the blocks say
 
-    def view(self, owner: int) -> View:
-        """What is known of a model."""
+    def view(self, owner: int, *, alone: bool = False) -> View:
+        """What is known of a model; if it isn't asked for `alone`, it knows the other ones of its stream."""
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])
@@ -458,7 +470,17 @@ class Incidents:
         return View(
             read(own.outcomes, owner), partial(read, own.predictions, int(own.owners.model[owner])),
             int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
+            None if alone else partial(self._others, owner),
         )  # fmt: skip
+
+    def _others(self, owner: int) -> list[View]:
+        """What is known of the other models of a model's stream."""
+        rows = self._stream(owner).subjects
+        return [
+            self.view(row, alone=True) for row in rows
+            if row != owner and self.history.owners.owner[row] == row and self.history.owners.position[row]
+            and self._subject(row).kind == MODEL
+        ]  # fmt: skip
 
     def _find(self, owner: int, state: State) -> None:
         """Note what is known of an incident's change by now; what has recovered stays as it was then."""
@@ -467,9 +489,11 @@ class Incidents:
         if state.clear:
             former = Level.of(state.details["before"])
             point = state.change_point
+            explained = [Step(*one) for one in state.steps if one[0] + _EXPLAINED < view.now.outcome]
             known = Fixed(
-                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former
-            )
+                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former,
+                explained,
+            )  # fmt: skip
             if state.recovered and not has_relapsed(
                 view, state.segment, state.recovered["outcome"], former.level, state.details["after"]["level"]
             ):
@@ -484,7 +508,7 @@ class Incidents:
         state.recovered = found.recovered
         if not found.forgotten:
             state.statistic, state.segment = found.change.statistic, found.segment
-            state.details = details(found)
+            state.details, state.steps = details(found), [list(one) for one in found.steps]
 
     def _say(self, about: Subject, state: State) -> Incident:
         """The next message about an incident."""
@@ -493,7 +517,9 @@ class Incidents:
         if state.revision == 1:
             counts = self.opened.setdefault(owner, {})
             counts[state.cause] = counts.get(state.cause, 0) + 1
-        state.said = [state.status, state.cause, state.details["severity"], len(state.signals)]
+        state.said = [
+            state.status, state.cause, state.details["severity"], len(state.signals), state.several
+        ]  # fmt: skip
         place = stream.name, self._catalog.partition, about.model
         now, point = self._now(owner), state.change_point["outcome"]
         kept = self.examples.get(owner, [])

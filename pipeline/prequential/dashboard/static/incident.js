@@ -17,6 +17,7 @@ const CAUSES = {
   segment: "one segment, rather than all",
   class: "one class, rather than all",
   model_version: "the model's version changed",
+  inputs: "other inputs come in, harder ones where predictions have probabilities; they are served as before as far as these tell",
   not_clear: "nothing stands out",
 };
 
@@ -100,8 +101,9 @@ function size(d) {
 function causes(data) {
   if (!data.causes.length) return section("3. What changed", h("p", {}, "Not known yet."));
   return section("3. What changed", h("ol", { class: "causes" }, data.causes.map((one) => {
-    const details = Object.entries(one).filter(([name]) => !["cause", "share", "words"].includes(name));
+    const details = Object.entries(one).filter(([name]) => !["cause", "share", "words", "since"].includes(name));
     return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
+      one.since ? `, since ${clock(one.since.ts)}, outcome ${count(one.since.outcome)}` : null,
       details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
   })));
 }

@@ -1,0 +1,59 @@
+"""What a change is put down to: innocent events later, two changes, other models, harder inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from prequential.core.incidents import change_point
+
+from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
+
+
+@pytest.mark.parametrize("seed", [2_000, 2_001])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "innocent_version", "innocent_latency", "innocent_coverage", "worse_version", "worse_at_once",
+        "version_of_one", "harder_inputs", "other_inputs", "sure_concept",
+    ],
+)  # fmt: skip
+def test_what_came_with_the_change_is_its_cause(name: str, seed: int) -> None:
+    scenario = SCENARIOS[name]
+    found = said(scenario, seed)
+    assert is_right(scenario, found[-1]), found[-1].causes
+
+
+def test_two_changes_are_entries_with_their_times() -> None:
+    last = said(SCENARIOS["worse_version"], 2_000)[-1]
+    since = {one["cause"]: one["since"]["outcome"] for one in last.causes}
+    assert set(since) == {"concept", "model_version"}
+    assert abs(since["concept"] - BEFORE) <= 60
+    assert abs(since["model_version"] - BEFORE - LATER) <= 60
+    assert sum(one["share"] for one in last.causes) == pytest.approx(1.0, abs=0.15)
+
+
+def test_what_was_compared_is_said() -> None:
+    last = said(SCENARIOS["harder_inputs"], 2_000)[-1]
+    assert last.compared["by"] == ["label_latency", "confidence", "label", "prediction"]
+    first, change = last.compared["before"]
+    assert (first, change) <= (1, last.change_point["outcome"])
+    assert change < last.compared["after"][0] <= last.compared["after"][1] <= last.outcome
+    sure = last.causes[0]["confidence"]
+    assert sure["before"] > sure["after"] + 0.05
+
+
+def test_the_best_move_is_that_of_a_plain_loop() -> None:
+    rng = np.random.default_rng(1)
+    table = np.vstack((rng.multinomial(20, [0.5, 0.3, 0.2], 30), rng.multinomial(20, [0.3, 0.3, 0.4], 20)))
+    chi = {}
+    for k in range(3, 49):
+        sides = np.array([table[2:k].sum(axis=0), table[k:49].sum(axis=0)], dtype=float)
+        expected = sides.sum(axis=0) * sides.sum(axis=1, keepdims=True) / sides.sum()
+        chi[k] = float(((sides - expected) ** 2 / expected).sum())
+    best = max(chi, key=chi.__getitem__)
+    at, statistic, there = change_point.best_move(
+        table.astype(float), 2, 10, 12, 49, np.zeros(3), np.zeros(3)
+    )
+    assert at == best
+    assert statistic == pytest.approx(chi[best])
+    assert there == pytest.approx(max(chi[k] for k in (10, 11, 12)))
