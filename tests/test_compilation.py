@@ -166,5 +166,19 @@ def test_a_damaged_file_is_made_again(suffix: str, content: str, tmp_path: Path)
         assert run_one_loop(tmp_path) == ("True 1", [])
 
 
+def test_a_given_folder_is_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(caching.UserProvidedCacheLocator, "ensure_cache_path", refuse)
+    found = loopcache.GivenFolder.from_function(refuse, __file__)
+    assert found.get_cache_path().startswith(str(tmp_path))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "nowhere"))
+    assert loopcache.GivenFolder.from_function(refuse, __file__) is None
+
+
 if __name__ == "__main__":
     print(later())

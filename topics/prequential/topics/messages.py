@@ -35,8 +35,8 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_0
 #: Smallest probability of a label: its inverse is a weight, which is squared and added up.
 MIN_PROPENSITY = 1e-9
 
-#: Integers that are classes or versions, with a bound: larger ones are rare; `prequential.topics.decoding` counts their
-#: digits.
+#: Integers that are classes or versions, with a bound: larger ones are rare; `prequential.topics.decoding`
+#: counts their digits.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 #: A predicted probability.
