@@ -1,8 +1,8 @@
 """Indices that are outside of a table fail where loops run as plain Python, as those below 0 do there.
 
 A compiled loop doesn't look where a table ends: it would write into others' memory. numpy takes an index
-below 0 as one from the end, so it, too, would go unseen. With `NUMBA_DISABLE_JIT=1` loops are handed tables that
-refuse it.
+below 0 as one from the end, so it, too, would go unseen. With `NUMBA_DISABLE_JIT=1` loops are handed
+tables that refuse it.
 """
 
 from __future__ import annotations
