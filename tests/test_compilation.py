@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from numba.core import caching
 from prequential import loopcache
-from prequential.core import calendar, join
+from prequential.core import calendar, join, plain
+from prequential.topics import messages
 
 _HERE = Path(__file__).resolve()
 
@@ -72,13 +73,16 @@ def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     (core / "inner.py").write_text("THREE = 3\n")
     (core / "middle.py").write_text("from prequential.core.inner import (\n    THREE,\n)\n")
     (core / "outer.py").write_text("from prequential.core import middle\n")
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "limits.py").write_text("MOST = 3\n")
+    (core / "parser.py").write_text("from prequential.topics.limits import MOST\n")
     (core / "other.py").write_text("")
-    monkeypatch.setattr(loopcache, "_ROOT", tmp_path)
+    monkeypatch.setattr(loopcache, "_ROOTS", (tmp_path,))
 
-    def stamps() -> tuple[str, str]:
+    def stamps() -> tuple[str, ...]:
         loopcache.stamp.cache_clear()
         loopcache._imported.cache_clear()
-        return loopcache.stamp(core / "outer.py"), loopcache.stamp(core / "other.py")
+        return tuple(loopcache.stamp(core / f"{name}.py") for name in ("outer", "other", "parser"))
 
     before = stamps()
     assert stamps() == before
@@ -87,7 +91,12 @@ def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     loopcache.stamp.cache_clear()
     loopcache._imported.cache_clear()
     assert after[0] != before[0]
-    assert after[1] == before[1]
+    assert after[1:] == before[1:]
+    (tmp_path / "topics" / "limits.py").write_text("MOST = 4\n")
+    later = stamps()
+    loopcache.stamp.cache_clear()
+    assert later[:2] == after[:2]
+    assert later[2] != after[2]
 
 
 def test_the_join_depends_on_what_it_calls_two_files_away() -> None:
@@ -98,6 +107,63 @@ def test_the_join_depends_on_what_it_calls_two_files_away() -> None:
             files.add(file)
             new += loopcache._imported(file)
     assert Path(str(calendar.__file__)) in files
+
+
+def test_the_parser_depends_on_constants_of_the_topics() -> None:
+    files, new = set(), [Path(str(plain.__file__))]
+    while new:
+        file = new.pop()
+        if file not in files:
+            files.add(file)
+            new += loopcache._imported(file)
+    assert Path(str(messages.__file__)) in files
+
+
+_ONE_LOOP = """
+import numpy as np
+from prequential.core.ids import _spread
+to = np.zeros(16, np.int64)
+_spread(np.array([5 << 32 | 1]), to)
+print(to[5] == 5 << 32 | 1, sum(_spread.stats.cache_hits.values()))
+"""
+
+
+def run_one_loop(folder: Path) -> tuple[str, list[str]]:
+    """What a process says that needs one compiled loop, and its warnings."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ONE_LOOP], env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", ["empty", "half", "garbage", "one bit", "a folder", "unreadable"])
+def test_a_damaged_file_is_made_again(suffix: str, content: str, tmp_path: Path) -> None:
+    if content == "unreadable" and os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    assert run_one_loop(tmp_path) == ("True 0", [])
+    assert run_one_loop(tmp_path) == ("True 1", [])
+    [file] = tmp_path.glob(f"*/ids._spread*.{suffix}")
+    whole = file.read_bytes()
+    if content == "a folder":
+        file.unlink()
+        file.mkdir()
+    elif content == "unreadable":
+        file.chmod(0)
+    else:
+        middle = len(whole) // 2
+        flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+        damaged = {"empty": b"", "half": whole[:middle], "garbage": b"\xff" * 99, "one bit": flipped}
+        file.write_bytes(damaged[content])
+    said, warnings = run_one_loop(tmp_path)
+    assert said == "True 0"
+    may_be_of_no_use = content == "one bit" and suffix == "nbi"  # a signature or a stamp that isn't ours
+    assert len(warnings) == 1 or may_be_of_no_use
+    assert all("they are compiled again" in line for line in warnings)
+    if content != "a folder":
+        assert run_one_loop(tmp_path) == ("True 1", [])
 
 
 def test_a_given_folder_is_read_where_nothing_can_be_written(

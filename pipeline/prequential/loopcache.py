@@ -4,6 +4,8 @@ numba drops a cached loop when the file that it stands in changes. But a loop ho
 calls, which stand in other files: after an upgrade it would go on doing what they did. Here it is dropped
 when any file that its own imports, directly or not, has changed.
 
+A file that is torn, or can't be read or written, costs time and one warning: its loops are compiled again.
+
 With `NUMBA_CACHE_DIR` they are kept there, also where nothing can be written, as in an image; else beside the
 sources, or in the user's cache directory.
 """
@@ -11,39 +13,47 @@ sources, or in the user's cache directory.
 from __future__ import annotations
 
 import hashlib
+import logging
+import pickle
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+import prequential
 from numba.core import caching
 
-_ROOT = Path(__file__).parent
-_IMPORT = re.compile(r"^from (prequential\.core[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+_log = logging.getLogger(__name__)
+
+#: Folders of the namespace package.
+_ROOTS = tuple(map(Path, prequential.__path__))
+_IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """Files of the core that a file imports."""
+    """Files of ours that a file imports."""
     found = []
     for module, names in _IMPORT.findall(path.read_text()):
-        folder = _ROOT.joinpath(*module.split(".")[1:])
-        found += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
-        found += [folder.with_suffix(".py"), folder / "__init__.py"]
+        for root in _ROOTS:
+            folder = root.joinpath(*module.split(".")[1:])
+            found += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
+            found += [folder.with_suffix(".py"), folder / "__init__.py"]
     return tuple(one for one in found if one.exists())
 
 
 @cache
 def stamp(path: Path) -> str:
-    """A digest of a file and of all files of the core that it needs."""
+    """A digest of a file and of all files of ours that it needs."""
     files, new = {path}, [path]
     while new:
         new = [one for one in _imported(new.pop()) if one not in files] + new
         files.update(new)
     digest = hashlib.sha256()
     for file in sorted(files):
-        digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes() + b"\0")
+        root = next(root for root in _ROOTS if root in file.parents)
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -79,3 +89,75 @@ class OfUser(_Stamped, caching.UserWideCacheLocator):
 
 #: As numba's setting has them.
 LOCATORS = ",".join(f"{one.__module__}.{one.__name__}" for one in (GivenFolder, BesideSources, OfUser))
+
+
+class _Files(caching.IndexDataCacheFile):
+    """Files of one loop, the compiled ones with a digest: a torn one isn't run.
+
+    numba puts each in place when it is whole, by renaming it.
+    """
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content: bytes = self._dump(data)  # type: ignore[no-untyped-call]
+        super()._save_data(name, hashlib.sha256(content).digest() + content)  # type: ignore[no-untyped-call]
+
+    def _load_data(self, name: str) -> Any:
+        path = Path(self._data_path(name))  # type: ignore[no-untyped-call]
+        content: Any = super()._load_data(name)  # type: ignore[no-untyped-call]
+        if not isinstance(content, bytes) or hashlib.sha256(content[32:]).digest() != content[:32]:
+            raise ValueError(f"{path} is torn, or of something else")
+        return pickle.loads(content[32:])
+
+
+class LoopCache(caching.FunctionCache):
+    """What is compiled of one function, kept as far as that is possible."""
+
+    _warned = False
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)  # type: ignore[no-untyped-call]
+        files, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(self._cache_path, files, stamp)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """A compiled loop; None where there is none that can be used."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:  # whatever unpickling makes of bytes
+            self._warn("read", error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled loop; what can't be read makes way for it."""
+        try:
+            try:
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            except OSError:
+                raise
+            except Exception:
+                self._cache_file.flush()  # type: ignore[no-untyped-call]
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._warn("written", error)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        if not LoopCache._warned:
+            LoopCache._warned = True
+            _log.warning(
+                "compiled loops in %s can't be %s (%s: %s): they are compiled again, which takes a while",
+                self._cache_path, what, type(error).__name__, error,
+            )  # fmt: skip
+
+
+def keep(compiled: Any) -> None:
+    """Have what numba compiles of a function kept, and fetched if it was."""
+    settings: Any = numba.config
+    before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, LOCATORS
+    try:
+        compiled._cache = LoopCache(compiled.py_func)
+    except RuntimeError as error:  # there is no place
+        if not LoopCache._warned:
+            LoopCache._warned = True
+            _log.warning("compiled loops can't be kept: %s", error)
+    finally:
+        settings.CACHE_LOCATOR_CLASSES = before

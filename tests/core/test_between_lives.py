@@ -16,6 +16,7 @@ from oracle_cases import inst, lab, pred
 from prequential.config import Config, DetectorConfig, Limits, StreamConfig
 from prequential.core import coverage
 from prequential.core.shard import Shard
+from prequential.core.state import check
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Metrics, Output
@@ -70,6 +71,21 @@ def test_probabilities_that_nobody_asks_for_any_more() -> None:
     lives.next(measures=("accuracy",))
     found = by_stage(lives.go(lab(1, 2_000, "a")))
     assert found["final"].measures == {"accuracy": 1.0}
+
+
+@pytest.mark.parametrize("measure", ["ipw_accuracy", "ipw_n"])
+def test_propensities_that_nobody_asks_for_any_more(measure: str) -> None:
+    """Tables of slots grow together, also those that only the former configuration needed."""
+    lives = Lives(measures=(measure,))
+    lives.go(*(inst(i, i, label_propensity=0.5) for i in range(3)))
+    lives.next(measures=("accuracy",))
+    lives.go(*(record for i in range(3, 90) for record in (inst(i, i), pred(i, i, "a"))))
+    store = lives.shard.store
+    check(store)
+    assert len(store.marks.propensity) == len(store.instances) > 64
+    shorter = store._replace(marks=store.marks._replace(propensity=store.marks.propensity[:3]))
+    with pytest.raises(RuntimeError, match=r"tables of slots have .*'marks.propensity': 3"):
+        check(shorter)
 
 
 def test_a_lower_limit_of_instances_is_reached_again() -> None:

@@ -106,6 +106,22 @@ class TestUsable:
         )
         assert (prediction.y_proba, prediction.model_version) == ({"UP": 0.0, "DOWN": 1.0}, 3)
 
+    @pytest.mark.parametrize(
+        ("kind", "name"), [*((kind, name) for kind in ALL for name in REQUIRED[kind]), (1, "model_version")]
+    )
+    @pytest.mark.parametrize("digits", [1, 18, 19, 20, 254, 255, 256, 257, 300, 4_300, 4_301])
+    @pytest.mark.parametrize("beside", ["ASCII", "é"])
+    def test_whether_an_integer_is_taken_doesnt_depend_on_its_batch(
+        self, kind: int, name: str, digits: int, beside: str
+    ) -> None:
+        for sign in (b"", b"-"):
+            number = sign + b"9" * digits
+            content = value(kind, **{name: "@"}).replace(b'"@"', number)
+            other = value(kind, nobody_knows=beside)
+            found = Decoder().decode(kind, [other, content])
+            is_name = name not in ("stream", "model")  # which are strings
+            assert (1 not in found.reasons) == (is_name and len(number) <= 256)
+
     @pytest.mark.parametrize("kind", ALL)
     @pytest.mark.parametrize("content", [None, 1, "x", [1, {"a": None}], {"stream": 5}, 1.5])
     def test_unknown_fields_are_ignored(self, kind: int, content: Any) -> None:

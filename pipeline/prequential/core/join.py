@@ -218,8 +218,8 @@ def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
     store.links.bucket[slot] = 0
     for key in range(marks.segments.shape[1]):
         marks.segments[slot, key] = 0
-    if len(marks.propensity) > 1:
-        marks.propensity[slot] = 0.0
+    if marks.propensity.shape[1]:
+        marks.propensity[slot, 0] = 0.0
     logs.used[REMEMBERED] += 1
     return slot
 
@@ -242,7 +242,7 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
         if rows.segments[i, key]:
             store.marks.segments[slot, key] = rows.segments[i, key]
     if registry.streams.weights[stream] and rows.propensity[i] > 0:
-        store.marks.propensity[slot] = rows.propensity[i]
+        store.marks.propensity[slot, 0] = rows.propensity[i]
 
 
 @inlined
@@ -311,7 +311,7 @@ def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, 
     if not same:
         return False
     if registry.streams.regression[stream]:
-        return store.values.number[same] == rows.number[i]
+        return store.values.number[same, 0] == rows.number[i]
     return predictions.label[same] == rows.label[i]
 
 
@@ -332,7 +332,7 @@ def _add_prediction(
     predictions.version[row] = rows.version[i]
     predictions.extra[row] = 0
     if streams.regression[stream]:
-        values.number[row] = rows.number[i]
+        values.number[row, 0] = rows.number[i]
     elif streams.probabilities[stream]:
         predictions.extra[row] = _keep_probabilities(rows, i, store)
     if streams.correction[stream]:

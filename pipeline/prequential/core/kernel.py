@@ -6,14 +6,15 @@ are compiled by numba. With `NUMBA_DISABLE_JIT=1` the same functions run as plai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar, Union, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import config, njit, types
-from prequential.loopcache import LOCATORS
+from numba import njit, types
+from prequential.core.bounds import with_bounds
+from prequential.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
@@ -60,7 +61,7 @@ def kernel(function: Function) -> Function:
     down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
     says it.
     """
-    return _compiled(function, _nrt=False)
+    return _from_python(_compiled(function, _nrt=False))
 
 
 def inner(function: Function) -> Function:
@@ -81,7 +82,7 @@ def inlined(function: Function) -> Function:
 
 def allocating(function: Function) -> Function:
     """Compile a loop that makes arrays for its own use; called from Python."""
-    return _compiled(function)
+    return _from_python(_compiled(function))
 
 
 def inner_allocating(function: Function) -> Function:
@@ -90,13 +91,15 @@ def inner_allocating(function: Function) -> Function:
 
 
 def _compiled(function: Function, **flags: bool) -> Function:
-    settings: Any = config
-    before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, LOCATORS
-    try:
-        compiled = _jit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
-    finally:
-        settings.CACHE_LOCATOR_CLASSES = before
+    compiled = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
+    if compiled is not function:
+        keep(compiled)
     return cast(Function, function if compiled is function else _once(compiled))
+
+
+def _from_python(compiled: Any) -> Any:
+    """Without the compiler, let indices outside of tables fail, as compiled loops mustn't have them."""
+    return compiled if hasattr(compiled, "py_func") else with_bounds(compiled, Records)
 
 
 def _from_loops(compiled: Any) -> Any:
@@ -222,9 +225,37 @@ def grown(table: Growing, rows: int) -> Growing:
     """
     if isinstance(table, np.ndarray):
         return cast(Growing, _wider(table, rows))
-    if rows <= len(table[0]):
+    lengths = lengths_of(table)
+    if min(lengths) != max(lengths):
+        raise RuntimeError(f"columns of {type(table).__name__} have {lengths} rows: expected one length")
+    if rows <= lengths[0]:
         return table
     return type(table)(*(_wider(column, rows) for column in table))
+
+
+def lengths_of(tables: Iterable[Any]) -> list[int]:
+    """Lengths of tables and of the columns of those that are NamedTuples."""
+    found: list[int] = []
+    for table in tables:
+        found += [len(table)] if isinstance(table, np.ndarray) else map(len, table)
+    return found
+
+
+def of_one_length(rows: int, *tables: Any) -> list[Any]:
+    """Tables that share an index, all with the length of the longest, and at least `rows`; new rows are zero.
+
+    >>> short, long = of_one_length(2, np.array([7]), np.arange(20))
+    >>> len(short), len(long), short[:2]
+    (32, 32, array([7, 0]))
+    """
+    lengths = lengths_of(tables)
+    if rows > max(lengths) or min(lengths) < max(lengths):
+        rows = capacity_for(max(rows, *lengths))
+    return [
+        _wider(table, rows) if isinstance(table, np.ndarray)
+        else type(table)(*(_wider(column, rows) for column in table))
+        for table in tables
+    ]  # fmt: skip
 
 
 def _wider(column: Any, rows: int) -> Any:

@@ -28,7 +28,7 @@ def score(
     if streams.regression[stream]:
         own = store.labels.number[store.instances.label[slot]]
         columns.scored[row] = SCORED
-        columns.error[row] = store.values.number[prediction] - own
+        columns.error[row] = store.values.number[prediction, 0] - own
         columns.value[row] = own
     elif predictions.extra[prediction]:
         start = streams.classes[stream]
@@ -64,6 +64,6 @@ def score(
         columns.confidence[row] = p_prediction
         columns.positive[row] = p_positive
         columns.is_positive[row] = truth == positive
-    if streams.weights[stream] and store.marks.propensity[slot] > 0:
+    if streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
         columns.scored[row] |= WEIGHTED
-        columns.weight[row] = 1.0 / store.marks.propensity[slot]
+        columns.weight[row] = 1.0 / store.marks.propensity[slot, 0]

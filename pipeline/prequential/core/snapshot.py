@@ -60,6 +60,9 @@ _CLASS_STATE = ("seen", "order", "followed")
 _OF_SLOTS = ("instances", "marks")
 _POOLS = ("predictions", "values", "labels", "label_values", "probabilities")
 
+#: Columns of these that are written without their second dimension; if nobody needs them, with length 1.
+_SINGLE = ("propensity", "number")
+
 
 # ---- taken
 
@@ -177,7 +180,10 @@ def _arrays(shard: Shard) -> dict[str, Any]:
         if isinstance(table, np.ndarray):
             found[name] = table[:end]
         else:
-            found |= {f"{name}|{field}": column[:end] for field, column in zip(table._fields, table)}
+            found |= {
+                f"{name}|{field}": _single(column, end) if field in _SINGLE else column[:end]
+                for field, column in zip(table._fields, table)
+            }
     found |= {f"pools|{field}": column for field, column in zip(store.pools._fields, store.pools)}
     found |= {f"ids|{field}": column for field, column in ids.used(store.ids)._asdict().items()}
     return found
@@ -570,7 +576,13 @@ class _Restoring:
         """A table of the state store, with the columns of the snapshot."""
         columns = {field: self._arrays[f"{name}|{field}"] for field in columns_of(empty)}
         if not isinstance(empty, np.ndarray):
-            return type(empty)(*(column.copy() for column in columns.values()))
+            rows = max(map(len, columns.values()))
+            return type(empty)(
+                *(
+                    _column(column, rows) if field in _SINGLE else column.copy()
+                    for field, column in columns.items()
+                )
+            )
         table: Any = np.zeros(len(next(iter(columns.values()))), dtype=empty.dtype)
         for field, column in columns.items():
             table[field] = column
@@ -708,6 +720,16 @@ class _Restoring:
         events.kind[:] = WAITS
         events.model[: len(waiting)], events.ts[: len(waiting)] = model[order], ts[order]
         return events, len(waiting)
+
+
+def _single(column: Any, end: int) -> Any:
+    """A column that there is at most one of, as snapshots have it."""
+    return column[:end, 0] if column.shape[1] else np.zeros(1)
+
+
+def _column(saved: Any, rows: int) -> Any:
+    """The same as the store has it; `rows` are those of the columns beside it."""
+    return saved[:, np.newaxis].copy() if len(saved) == rows > 1 else np.zeros((rows, 0))
 
 
 def _permute(column: Any, rows: Any, places: dict[int, int]) -> None:

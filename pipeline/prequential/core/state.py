@@ -8,7 +8,7 @@ import numpy as np
 from prequential.core import ids
 from prequential.core.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
 from prequential.core.catalog import Catalog
-from prequential.core.kernel import grown, records
+from prequential.core.kernel import grown, of_one_length, records, tables_of
 from prequential.core.records import Rows
 from prequential.core.store import (
     LABELS,
@@ -31,15 +31,17 @@ def new_store() -> Store:
     return Store(
         ids.new_ids(),
         records(Instances, 16, packed=True),
-        Marks(np.zeros((1, 0), np.uint16), np.zeros(1)),
+        Marks(np.zeros((16, 0), np.uint16), np.zeros((16, 0))),
         records(Links, 16, packed=True),
         Wheels(
             np.zeros((16, LEVELS * BUCKETS), np.int32), np.zeros((16, LEVELS), np.uint64), np.full(16, NEVER)
         ),
         records(Predictions, 16, packed=True),
-        Values(np.zeros(1), np.zeros((1, 0), np.uint16), *(np.zeros((1, 0), np.int64) for _ in range(2))),
+        Values(
+            np.zeros((16, 0)), np.zeros((16, 0), np.uint16), *(np.zeros((16, 0), np.int64) for _ in range(2))
+        ),
         records(Labels, 16, packed=True),
-        LabelValues(np.zeros((1, 0), np.int64)),
+        LabelValues(np.zeros((16, 0), np.int64)),
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
     )
@@ -55,44 +57,51 @@ def ensure_rows(
 ) -> Store:
     """The store with capacity for so many more records, bytes of their ids, and probabilities."""
     streams = catalog.registry.streams
+    keys, ages = int(streams.keys.max()), int(streams.age_count.max())
     table = ids.ensure(store.ids, count, text)
-    slots = len(table.stream)
     used = store.pools.used
-    predictions = int(used[PREDICTIONS]) + count + 2
-    keys = max(store.marks.segments.shape[1], int(streams.keys.max()))
-    ages = max(store.values.after_numbers.shape[1], int(streams.age_count.max()))
-    marked = keys > 0 or bool(streams.weights.any())
-    marks = store.marks
-    if keys > marks.segments.shape[1]:
-        marks = Marks(_wider(marks.segments, keys), marks.propensity)
-    if marked:
-        marks = grown(marks, slots)
-    store = store._replace(
-        ids=table,
-        instances=grown(store.instances, slots),
-        links=grown(store.links, slots),
-        marks=marks,
-        predictions=grown(store.predictions, predictions),
-        labels=grown(store.labels, int(used[LABELS]) + count + 2),
+    marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
+    values = Values(
+        _wider(store.values.number, streams.regression.max()), _wider(store.values.segments, keys),
+        _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
+    )  # fmt: skip
+    label_values = LabelValues(_wider(store.label_values.after_numbers, ages))
+    slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
+    stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
+    predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
+    labels, label_values = of_one_length(int(used[LABELS]) + count + 2, store.labels, label_values)
+    found = store._replace(
+        ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
+        marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
-    )
-    values = store.values
-    if keys > values.segments.shape[1] or ages > values.after_numbers.shape[1]:
-        values = values._replace(
-            segments=_wider(values.segments, keys), segment_numbers=_wider(values.segment_numbers, keys),
-            after_numbers=_wider(values.after_numbers, ages),
-        )  # fmt: skip
-    of_labels = store.label_values
-    if ages > of_labels.after_numbers.shape[1]:
-        of_labels = LabelValues(_wider(of_labels.after_numbers, ages))
-    if ages:
-        store = store._replace(label_values=grown(of_labels, len(store.labels)))
-    if keys or ages or streams.regression.any():
-        values = grown(values, len(store.predictions))
-    return store._replace(values=values, wheels=_wheels(store.wheels, len(streams.clock)))
+        wheels=_wheels(store.wheels, len(streams.clock)),
+    )  # fmt: skip
+    check(found)
+    return found
+
+
+#: Arrays of the store that share an index, by names or their beginnings.
+_OF_INDEX = {
+    "slots": ("ids.stream", "ids.offset", "ids.size", "instances", "links", "marks."),
+    "predictions": ("predictions", "values."),
+    "labels": ("labels", "label_values."),
+    "streams": ("wheels.",),
+}
+
+
+def check(store: Store) -> None:
+    """Raise an error unless tables that share an index have one length: loops don't look for their ends."""
+    arrays = tables_of(store)
+    for index, names in _OF_INDEX.items():
+        lengths = {name: len(array) for name, array in arrays.items() if name.startswith(names)}
+        if len(set(lengths.values())) > 1:
+            raise RuntimeError(f"tables of {index} have different numbers of rows: {lengths}")
 
 
 def _wider(column: Any, columns: int) -> Any:
+    """The column with at least so many columns of its own, new ones zero."""
+    if columns <= column.shape[1]:
+        return column
     wide = np.zeros((len(column), columns), dtype=column.dtype)
     wide[:, : column.shape[1]] = column
     return wide

@@ -42,10 +42,10 @@ class Instances(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """By slot, where streams need them (else of length 1): segments by key, and the label's propensity."""
+    """By slot, where streams need them (else without columns): segments by key, the label's propensity."""
 
     segments: Codes  # (slots, keys): 0 none, else 1 + position of the value among the key's
-    propensity: Floats  # 0: none
+    propensity: Floats  # (slots, 0 or 1): 0: none
 
 
 class Predictions(NamedTuple):
@@ -66,9 +66,9 @@ class Predictions(NamedTuple):
 
 
 class Values(NamedTuple):
-    """By prediction, where streams need them (else of length 1): the number, and segments by key."""
+    """By prediction, where streams need them (else without columns): the number, and segments by key."""
 
-    number: Floats
+    number: Floats  # (predictions, 0 or 1)
     segments: Codes  # (predictions, keys)
     segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
     after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes
@@ -89,7 +89,7 @@ class Labels(NamedTuple):
 
 
 class LabelValues(NamedTuple):
-    """By label, where streams need them (else of length 1)."""
+    """By label, where streams need them (else without columns)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
 

@@ -35,8 +35,8 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_0
 #: Smallest probability of a label: its inverse is a weight, which is squared and added up.
 MIN_PROPENSITY = 1e-9
 
-#: Integers that are classes, with a bound: larger ones are rare; `prequential.topics.decoding` counts their
-#: digits.
+#: Integers that are classes or versions, with a bound: larger ones are rare; `prequential.topics.decoding`
+#: counts their digits.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 #: A predicted probability.
@@ -86,7 +86,7 @@ class Prediction(msgspec.Struct, gc=False):
     ts: Milliseconds | None = None
     y_proba: dict[Name, Probability] | None = None
     segments: dict[Name, Name] | None = None
-    model_version: Union[Name, int, None] = None
+    model_version: Union[Name, Whole, None] = None
 
 
 class Label(msgspec.Struct, gc=False):
@@ -113,6 +113,7 @@ class WirePrediction(Prediction, gc=False):
     y_pred: WireTarget
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+    model_version: Union[Name, int, None] = None
 
 
 class Probabilities(msgspec.Struct, gc=False):

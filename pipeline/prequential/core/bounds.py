@@ -1,0 +1,88 @@
+"""Indices that are outside of a table fail where loops run as plain Python, as those below 0 do there.
+
+A compiled loop doesn't look where a table ends: it would write into others' memory. numpy takes an index
+below 0 as one from the end, so it, too, would go unseen. With `NUMBA_DISABLE_JIT=1` loops are handed
+tables that refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+
+def with_bounds(function: Callable[..., Any], records: type[Any]) -> Any:
+    """A loop that is called from Python, with tables that refuse an index below 0.
+
+    `records` is the class of tables that are one array.
+    """
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return _plain(function(*(_bounded(value, records) for value in args)), records)
+
+    return call
+
+
+class Bounded(np.ndarray):
+    """A view of an array for loops.
+
+    >>> np.arange(3).view(Bounded)[-1]
+    Traceback (most recent call last):
+    IndexError: index -1 is below 0: a compiled loop would leave its table, of shape (3,)
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        if index < 0 if type(index) is int else _is_below_0(index):
+            raise _error(index, self)
+        return np.ndarray.__getitem__(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if index < 0 if type(index) is int else _is_below_0(index):
+            raise _error(index, self)
+        np.ndarray.__setitem__(self, index, value)
+
+
+def _is_below_0(index: Any) -> bool:
+    if type(index) is tuple:
+        return any(_is_below_0(one) for one in index)
+    return isinstance(index, (int, np.integer)) and bool(index < 0)
+
+
+def _error(index: Any, array: Any) -> IndexError:
+    where = f"of shape {array.shape}"
+    return IndexError(f"index {index} is below 0: a compiled loop would leave its table, {where}")
+
+
+@cache
+def _bounded_records(records: Any) -> Any:
+    def column(self: Any, name: str) -> Any:
+        return records.__getattr__(self, name).view(Bounded)
+
+    return type("BoundedRecords", (Bounded, records), {"__getattr__": column})
+
+
+def _bounded(value: Any, records: type[Any]) -> Any:
+    if isinstance(value, Bounded):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.view(_bounded_records(records) if isinstance(value, records) else Bounded)
+    if isinstance(value, tuple):
+        return _like(value, [_bounded(one, records) for one in value])
+    return value
+
+
+def _plain(value: Any, records: type[Any]) -> Any:
+    """What a loop returns, with arrays as they were."""
+    if isinstance(value, Bounded):
+        return value.view(records if isinstance(value, records) else np.ndarray)
+    if isinstance(value, tuple):
+        return _like(value, [_plain(one, records) for one in value])
+    return value
+
+
+def _like(value: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
