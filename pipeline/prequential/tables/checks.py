@@ -7,9 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from prequential.config import ConfigError
-from prequential.conversion import is_absent, time
+from prequential.conversion import is_absent, lacks_offset, time
 from prequential.mapping import RFC3339, UNITS, Path, RecordMapping
 from prequential.tables.rows import RowFile, Rows, some
+from prequential.topics.values import quoted
 
 #: Between these (ms) lie the times of today's streams, 1990 to 2100: one that lies here in another unit, and
 #: in its own lies outside of the wider bounds below (March 1973 to 2200), has that other unit.
@@ -63,7 +64,13 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
     if not found and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
         unit = better_unit(value, one.unit)
-        if unit is not None:
+        if one.unit in (None, RFC3339) and lacks_offset(value):
+            found.append(
+                f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
+                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, unit: iso, "
+                "timezone: UTC}, or the zone whose clock it is"
+            )
+        elif unit is not None:
             found.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
                 f"that has it, {_in_words(value, one.unit)}: expected unit: {unit}"
