@@ -46,7 +46,8 @@ def evaluate(
     """Evaluate predictions by the labels that came, as `prequential replay` does.
 
     `predictions`, `labels` and `instances` are tables: of pandas, polars, Arrow and whatever else has the
-    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. They have columns of the names
+    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. A Series, an array or a list
+    of values is the column `y_pred` of predictions, `y_true` of labels. Tables have columns of the names
     that records have (`instance_id`, `y_pred`, `y_true`, `ts`, …); `columns` says where they are if not:
     `{"instance_id": "customer", "ts": {"path": "when", "unit": "s"}}`, or by table
     `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section `files`.
@@ -84,7 +85,7 @@ def evaluate(
     defaults = {"stream": Field(const=stream), "model": Field(const=model)}
     if all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items()):
         files = _numbered(files)
-    sources = in_order(table_sources(whole, files, defaults=defaults))
+    sources = in_order(table_sources(whole, files, defaults=defaults, section="columns[{!r}]".format))
     return run(whole, sources)
 
 
@@ -158,9 +159,10 @@ def _own(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) ->
     """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
     own = {}
     for name, one in columns.items():
-        path = one.get("path") if isinstance(one, Mapping) else one
+        found = one.get("path") if isinstance(one, Mapping) else one
+        paths = found if isinstance(found, list) else [found]
         able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
-        having = [other for other in able if path in columns_of(files[other])]
+        having = [other for other in able if set(paths) <= set(columns_of(files[other]))]
         if kind in (having or able):
             own[name] = one
     return own

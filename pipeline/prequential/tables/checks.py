@@ -35,12 +35,12 @@ def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> N
 
 
 def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
-    if file.columns is None:
+    if file.columns is None or file.own_columns is None:
         return
     known = set(file.columns)
     for keys, path in mapping.paths():
         if path.keys[0] not in known and ".".join(path.keys) not in known:
-            found = f"its columns: {some(file.columns)}"
+            found = f"its columns: {some(file.own_columns)}"
             yield (file.name, path.keys), _absent(mapping, keys, path, file, found)
     one = mapping.fields.get("ts")
     if one is not None and one.path is not None and one.unit is not None:
@@ -124,9 +124,18 @@ def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFi
     if name in mapping.implied:
         return (
             f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {found}; expected "
-            f"{section}.{name} to say where it is, or {{const: …}} for a fixed one"
+            f"{_setting(section, name)} to say where it is, or {{const: …}} for a fixed one"
         )
     return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {found}"
+
+
+def _setting(section: str, name: str) -> str:
+    """Where a field is said to be, as it is written there.
+
+    >>> _setting("files.labels", "ts"), _setting("columns['labels']", "ts")
+    ('files.labels.ts', "columns['labels']['ts']")
+    """
+    return f"{section}.{name}" if section.startswith("files") else f"{section}[{name!r}]"
 
 
 def _complain(found: Sequence[str]) -> None:
