@@ -16,7 +16,7 @@ from prequential.evaluation.result import Result
 from prequential.evaluation.tables import rows_of
 from prequential.files import Located, replay
 from prequential.mapping import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
-from prequential.summary import Account, Place, emission_of, why
+from prequential.summary import Account, Place, emission_of, refuse_reused_ids, why
 from prequential.tables.opening import columns_of, in_order, table_sources
 from prequential.tables.rows import RowFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -41,6 +41,7 @@ def evaluate(
     columns: Mapping[str, Any] | None = None,
     stream: str = STREAM,
     model: str = MODEL,
+    reused_ids: bool = False,
     **settings: Any,
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
@@ -61,8 +62,11 @@ def evaluate(
     `config` is a configuration file, or a dict of the same form. A `champion` is compared with each other
     model.
 
+    Ids that come again while labels are awaited are refused, as instances then meet each other's labels; an
+    id may be several columns (`columns={"instance_id": ["customer", "day"]}`). `reused_ids` allows them.
+
     Raises ConfigError, in one sentence, for settings and columns that make no sense, WorkError if nothing
-    could be evaluated.
+    could be evaluated, or ids are refused.
 
     >>> table = {
     ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
@@ -86,7 +90,10 @@ def evaluate(
     if all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items()):
         files = _numbered(files)
     sources = in_order(table_sources(whole, files, defaults=defaults, section="columns[{!r}]".format))
-    return run(whole, sources)
+    result = run(whole, sources)
+    if not reused_ids:
+        refuse_reused_ids(result.summary, "reused_ids=True")
+    return result
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -89,7 +89,8 @@ class Result:
                 found[one.model] = one.measures[name].get(measure)
         if not found:
             known = ", ".join(dict.fromkeys(one.stage for one in rows))
-            raise ValueError(f"no outcomes of stage {stage!r}: expected one of {known or 'none at all'}")
+            expected = f"expected one of {known}" if known else "there are none at all"
+            raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
         if all(value is None for value in found.values()):
             some = dict.fromkeys(name for one in rows for of in one.measures.values() for name in of)
             if measure not in some:

@@ -36,7 +36,7 @@ def rows_of(name: str, table: Any) -> RowFile:
     values = _values(name, table)
     if values is not None:
         if name not in _COLUMN:
-            raise TypeError(f"{name} is {_shown(table)}: expected a table with columns")
+            raise TypeError(f"{name} has values alone: expected a table with columns")
         return Objects(name, [{_COLUMN[name]: value} for value in values])
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
