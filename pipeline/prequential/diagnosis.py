@@ -96,7 +96,7 @@ class StreamFacts:
     lateness: int | None = None  # median of what late labels are beyond the horizon, as far as it is known
     reused: tuple[int, int] = (0, 0)  # of predictions that were followed: all, and with an id of others
     latency: int | None = None  # median from predictions to labels with the same id, met or not
-    predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if they aren't too many
+    predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if these are few
     labelled: tuple[str, ...] = ()
     positive_class: str | None = None
     classes: tuple[str, ...] = ()  # of labels, the most frequent first
@@ -127,8 +127,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     """
     found = [*_unusable(facts, least), *_misplaced(facts)]
     checks = (
-        _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class, _segments,
-        _compared,
+        _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class,
+        _segments, _compared,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
@@ -319,7 +319,9 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     )
     # The predictions' own way of writing it, of those that mean the same.
     own = {_meaning(name): name for name in sorted(alone)}
-    names = {name: own[_meaning(name)] for name in stream.labelled if name in without and _meaning(name) in own}
+    names = {
+        name: own[_meaning(name)] for name in stream.labelled if name in without and _meaning(name) in own
+    }
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
     yield Finding(
         "class_sets", stream.name,

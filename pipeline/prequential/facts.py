@@ -91,7 +91,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
 
 
 def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Classes that predictions and labels of this process have named; none of either if there are too many."""
+    """Classes that predictions and labels of this process have named; none if there are too many."""
     masks, code = shard.seen.classes, stream.code
     if stream.config.task == "regression" or code >= len(masks):
         return (), ()

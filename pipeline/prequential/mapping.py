@@ -484,7 +484,7 @@ def _why_no_zone(unit: str | None, timezone: str | None) -> str | None:
         return None if timezone is None else said
     if timezone is None:
         return (
-            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as UTC "
-            "or Europe/Berlin"
+            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as "
+            "UTC or Europe/Berlin"
         )
     return None

@@ -64,7 +64,7 @@ def new_recurrence() -> Recurrence:
 
 
 def update(found: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
-    """Follow the rows before `stop` that weren't refused, of so many streams; returns the tables, maybe wider."""
+    """Follow the rows before `stop` that weren't refused, of `count` streams; returns the tables."""
     found = found._replace(gone=grown(found.gone, count))
     _update(found.followed, found.gone, rows, stop, streams)
     return found
@@ -82,7 +82,7 @@ def reused_of(found: Recurrence, stream: int) -> tuple[int, int]:
 
 
 def latency_of(found: Recurrence, stream: int) -> int | None:
-    """The median time (ms) from predictions to labels of ids that are followed; None where none has a label."""
+    """The median time (ms) from predictions to labels of ids that are followed; None without any."""
     followed = found.followed
     own = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
     return int(np.sort(followed.latency[own])[int(own.sum()) // 2]) if own.any() else None
@@ -140,8 +140,10 @@ def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> N
     """A label of an id; within `settle` another class is a revision, and what is said again is no other."""
     if followed.latency[at] == NONE:
         followed.latency[at] = ts - followed.first[at]
-    elif ts <= followed.label_ts[at] or (ts - followed.label_ts[at] <= settle and value != followed.label[at]):
-        return
+    else:
+        since = ts - followed.label_ts[at]
+        if since <= 0 or (since <= settle and value != followed.label[at]):
+            return
     followed.label_ts[at], followed.label[at] = ts, value
     if followed.waiting[at]:
         followed.waiting[at] -= 1

@@ -59,6 +59,9 @@ def table_of_incidents(incidents: Sequence[Incident]) -> Any:
     needs_pyarrow("a table of incidents is Arrow")
     import pyarrow as pa
 
+    types = {
+        "text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string()),
+    }  # fmt: skip
     rows = []
     for incident in incidents:
         row = _flat(msgspec.to_builtins(incident))
@@ -70,7 +73,7 @@ def table_of_incidents(incidents: Sequence[Incident]) -> Any:
         if name == "ts" or name.endswith("_ts"):
             kind = pa.timestamp("ms", "UTC")
         else:
-            kind = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string())}.get(kind)
+            kind = types.get(kind)
         columns[name] = pa.array([row.get(name) for row in rows], kind)
     return pa.table(columns)
 

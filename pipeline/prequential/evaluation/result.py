@@ -16,7 +16,7 @@ from prequential.report import Report
 from prequential.summary import Summary
 from prequential.summary_text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Message, Metrics
 from rich.console import Console
 
 #: Characters of a line of the summary: its table with courses needs them.

@@ -10,7 +10,6 @@ from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
 
-
 #: What a table without columns is, by what it is of.
 _COLUMN = {"predictions": "y_pred", "labels": "y_true"}
 
@@ -42,7 +41,7 @@ def rows_of(name: str, table: Any) -> RowFile:
         arrow = needs_pyarrow(f"{name} is a table")
         try:
             return arrow.of_object(name, table)  # type: ignore[no-any-return]
-        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's are these
+        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's own
             raise TypeError(f"{name} can't be read: {_why_not_arrow(table, error)}") from error
     if isinstance(table, Mapping):
         return Objects(name, _transposed(name, table))
@@ -65,13 +64,14 @@ class _Column(list[Any]):
 
 
 def _values(name: str, table: Any) -> list[Any] | None:
-    """The values of what has no columns; None of a table. Raises TypeError for arrays of several dimensions."""
+    """The values of what has no columns; None of a table. Raises TypeError for arrays of more dimensions."""
     if isinstance(table, _Column):
         return table
     if _is(table, "numpy", "ndarray"):
         if table.ndim != 1 or table.dtype.names:
             raise TypeError(
-                f"{name} is {_shown(table)}: expected one of one dimension, or a dict of columns"
+                f"{name} is an array of shape {table.shape} and type {table.dtype}: expected one "
+                "dimension, or a dict of columns"
             )
         return _listed(table)
     if _is(table, "pandas", "Series") or _is(table, "pandas", "Index"):
@@ -79,7 +79,7 @@ def _values(name: str, table: Any) -> list[Any] | None:
     if _is(table, "polars", "Series"):
         return _listed(table.to_list())
     if _is(table, "pyarrow", "Array") or _is(table, "pyarrow", "ChunkedArray"):
-        return None if hasattr(table, "flatten") and _is(table, "pyarrow", "StructArray") else table.to_pylist()
+        return None if str(table.type).startswith("struct") else _listed(table.to_pylist())
     return None
 
 
@@ -88,12 +88,6 @@ def _is(value: Any, package: str, name: str) -> bool:
     return any(
         kind.__module__.partition(".")[0] == package and kind.__name__ == name for kind in type(value).__mro__
     )
-
-
-def _shown(table: Any) -> str:
-    shape = getattr(table, "shape", None)
-    of = f" of shape {shape}" if isinstance(shape, tuple) and len(shape) > 1 else ""
-    return f"{'an' if type(table).__name__[0] in 'AIaeiou' else 'a'} {type(table).__name__}{of}"
 
 
 def _why_not_arrow(table: Any, error: Exception) -> str:
