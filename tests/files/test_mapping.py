@@ -69,7 +69,7 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
         ),
         (
             {"as": "labels", "ts": {"path": "value.at", "units": "s"}}, ("ts", "units"),
-            "unknown key 'units' of ts; known: const, path, unit",
+            "unknown key 'units' of ts; known: const, path, unit, timezone",
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),

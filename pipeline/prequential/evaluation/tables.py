@@ -54,8 +54,8 @@ def rows_of(name: str, table: Any) -> RowFile:
                 raise TypeError(f"{name}: row {place + 1} is {one!r:.48}: expected a dict of fields")
         return Objects(name, objects)
     raise TypeError(
-        f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, values "
-        "or a path"
+        f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
+        "values or a path"
     )
 
 
