@@ -181,7 +181,7 @@ class TestEvaluate:
     def test_the_latest_measures(self, tables: tuple[list[Row], list[Row]]) -> None:
         result = evaluate(*tables, **SETTINGS)
         whole = result.measures("accuracy", estimator="all")
-        latest = result.measures("accuracy", stage="initial")
+        latest = result.measures("accuracy", stage="initial", estimator="window:1000")
         assert whole.keys() == latest.keys() == {"a", "b"}
         assert latest["a"] < whole["a"] < 1  # type: ignore[operator]
         for words, options in (
