@@ -435,8 +435,8 @@ class TestClassesThatNeverMeet:
     @pytest.mark.parametrize(
         ("predicted", "known", "words"),
         [
-            ((True, False), (1, 0), "labels have '0', '1'"),
-            (("yes", "no"), (1, 0), "map: {'0': 'no', '1': 'yes'}"),
+            ((True, False), (1, 0), "labels have '1', '0'"),
+            (("yes", "no"), (1, 0), "map: {'1': 'yes', '0': 'no'}"),
             (("yes", "no"), ("yes", "no "), "map: {'no ': 'no'}"),
         ],
     )  # fmt: skip
