@@ -107,6 +107,15 @@ class TestFindings:
         )
         assert case.run(predictions, labels, "defaults: {label_horizon: 8d}")["findings"] == []
 
+    def test_labels_so_late_that_nothing_is_known_of_their_instances(self, case: Case) -> None:
+        predictions, labels = records(2_000, step=HOUR, delay=21 * DAY)
+        assert case.finding("late_labels", predictions, labels) == (
+            "none of 2,000 labels came within the horizon of 7d; the median latency of those with the "
+            "instance_id of a prediction is 21d: raise label_horizon"
+        )
+        assert case.status == 1
+        assert case.run(predictions, labels, "defaults: {label_horizon: 22d}")["findings"] == []
+
     def test_some_late_labels_are_usual(self, case: Case) -> None:
         predictions, labels = records()
         for label in labels[:5]:

@@ -84,7 +84,9 @@ def _rests(found: Column, types: set[type]) -> Column | None:
     return None if shares is None else [1 - value for value in shares]
 
 
-def _times(found: Column, types: set[type], unit: str | None = None) -> Column | None:
+def _times(
+    found: Column, types: set[type], unit: str | None = None, timezone: str | None = None
+) -> Column | None:
     if unit not in (None, *UNITS):
         return None
     if types == {str} and _DIGITS.fullmatch(text := "".join(found)) and "." not in text and all(found):

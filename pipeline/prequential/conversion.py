@@ -13,8 +13,9 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from prequential.mapping import RFC3339, UNITS, Field, as_text
+from prequential.mapping import ISO, RFC3339, UNITS, Field, as_text
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
 from prequential.topics.times import milliseconds
@@ -35,6 +36,9 @@ _MICROSECOND = 1_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+
+#: Digits of seconds beyond those that Python's own times have, and an offset without a colon.
+_BEYOND = re.compile(r"(\.\d{6})\d+")
 
 #: Text that is a number as JSON, CSV and SQL write it.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -68,6 +72,15 @@ def identifier(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"{path} is {values.quoted(value)}: expected a string or a whole number")
     return values.text(path, str(value))
+
+
+def together(path: str, parts: tuple[str, ...]) -> str:
+    """One id of several; different parts give different ids.
+
+    >>> together("customer, day", ("7", "2024-05-01")), together("a, b", ("x|y", "z"))
+    ('7|2024-05-01', 'x\\\\|y|z')
+    """
+    return values.text(path, "|".join(one.replace("\\", r"\\").replace("|", r"\|") for one in parts))
 
 
 def target(path: str, value: Any) -> values.Class:
@@ -137,28 +150,54 @@ def segments(path: str, value: Any) -> dict[str, str]:
     }
 
 
-def time(path: str, value: Any, unit: str | None = None) -> int:
+def time(path: str, value: Any, unit: str | None = None, timezone: str | None = None) -> int:
     """Epoch milliseconds; digits below the millisecond are cut off. Without an offset dates are UTC.
 
     >>> time("value.at", 1.5, "s"), time("value.at", "1970-01-01T00:00:02Z"), time("value.at", "3000", "us")
     (1500, 2000, 3)
+    >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
+    (3000, 0)
     """
     found = None
+    written = unit is not None and unit not in UNITS and unit != RFC3339
     if type(value) is int and unit in (None, "ms"):
         found = value
-    elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        found = _scaled(value, unit)
     elif isinstance(value, date):  # or a datetime, which is one
-        found = _of_date(value)
+        found = _of_date(value, timezone)
     elif isinstance(value, str):
-        found = _of_text(value.strip(), unit)
+        found = _of_text(value.strip(), unit, timezone)
+    elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        if written:
+            found = None if unit == ISO else _of_text(as_text(value), unit, timezone)
+        else:
+            found = _scaled(value, unit)
     if found is None or not -values.MAX_TS <= found <= values.MAX_TS:
-        expected = {
-            None: "epoch milliseconds or an RFC 3339 time with offset",
-            RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
-        }.get(unit, f"a time since 1970 in {unit}")
-        raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
+        raise ValueError(f"{path} is {values.quoted(value)}: expected {_expected_time(value, unit)}")
     return found
+
+
+def _expected_time(value: Any, unit: str | None) -> str:
+    if unit == ISO:
+        return "an ISO 8601 time, such as 2024-05-01 12:00:00"
+    if unit is not None and unit not in UNITS and unit != RFC3339:
+        return f"a time as {values.quoted(unit)} has it"
+    said = {
+        None: "epoch milliseconds or an RFC 3339 time with offset",
+        RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
+    }.get(unit, f"a time since 1970 in {unit}")
+    return f"{said}, or unit: iso and timezone" if lacks_offset(value) else said
+
+
+def lacks_offset(value: Any) -> bool:
+    """Whether it is text of a time that doesn't say in which zone.
+
+    >>> lacks_offset("2024-05-01 12:00:00"), lacks_offset("2024-05-01T12:00:00Z"), lacks_offset("12")
+    (True, False, False)
+    """
+    if not isinstance(value, str) or _NUMBER.fullmatch(value.strip()):
+        return False
+    moment = _iso(value.strip())
+    return moment is not None and moment.tzinfo is None
 
 
 def one_of(path: str, value: Any, field: Field) -> values.Class:
@@ -252,15 +291,24 @@ def _scaled(value: float | Decimal, unit: str | None) -> int | None:
     return nanoseconds // _NANOSECONDS_OF_MS
 
 
-def _of_date(value: date) -> int:
+def _of_date(value: date, zone: str | None = None) -> int:
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
+        moment = moment.replace(tzinfo=timezone.utc if zone is None else ZoneInfo(zone))
     return (moment - _EPOCH) // _MILLISECOND
 
 
-def _of_text(text: str, unit: str | None) -> int | None:
-    if unit != RFC3339 and _NUMBER.fullmatch(text):
+def _iso(text: str) -> datetime | None:
+    """An ISO 8601 time, or a date; None if it is none."""
+    text = _BEYOND.sub(r"\1", text)
+    try:
+        return datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else text)
+    except ValueError:
+        return None
+
+
+def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None:
+    if unit in (None, *UNITS) and _NUMBER.fullmatch(text):
         try:
             return _scaled(Decimal(text), unit)
         except InvalidOperation:  # of an exponent beyond all bounds
@@ -270,4 +318,16 @@ def _of_text(text: str, unit: str | None) -> int | None:
             return milliseconds(text)
         except ValueError:
             return None
-    return None
+    if unit in UNITS:
+        return None
+    moment = _iso(text) if unit == ISO else _by_format(text, unit)
+    if moment is None or (moment.tzinfo is None and zone is None):
+        return None
+    return _of_date(moment, zone)
+
+
+def _by_format(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None

@@ -34,6 +34,21 @@ _ABSURD = 10 * _YEAR
 #: Classes that are all whole numbers, from which on they look like numbers.
 _MANY_CLASSES = 20
 
+#: Of predictions, the share with an id of another instance that waits, and how many there must be.
+_REUSED, _LEAST_REUSED = 0.05, 3
+
+#: Fewer predictions or labels say nothing of which classes there are.
+_LEAST_RECORDS = 10
+
+#: Ways to write two classes.
+_MEANINGS = {
+    "1": "true", "yes": "true", "y": "true", "t": "true",
+    "0": "false", "no": "false", "n": "false", "f": "false",
+}  # fmt: skip
+
+#: The finding because of which files aren't evaluated unless it is asked for.
+REUSED_IDS = "reused_ids"
+
 #: Names that are shown of many.
 _SHOWN = 5
 
@@ -79,6 +94,10 @@ class StreamFacts:
     late_predictions: int  # made after their labels
     late_labels: int
     lateness: int | None = None  # median of what late labels are beyond the horizon, as far as it is known
+    reused: tuple[int, int] = (0, 0)  # of predictions that were followed: all, and with an id of others
+    latency: int | None = None  # median from predictions to labels with the same id, met or not
+    predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if these are few
+    labelled: tuple[str, ...] = ()
     positive_class: str | None = None
     classes: tuple[str, ...] = ()  # of labels, the most frequent first
     unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
@@ -107,7 +126,10 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     With `least` nothing is said of shares and matches among fewer labels or records than these.
     """
     found = [*_unusable(facts, least), *_misplaced(facts)]
-    checks = _units, _late_labels, _late_predictions, _ids, _task, _positive_class, _segments, _compared
+    checks = (
+        _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class,
+        _segments, _compared,
+    )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
             found += check(stream, least)
@@ -211,6 +233,13 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     yield Finding("late_labels", stream.name, said)
 
 
+def _latency(latency: int) -> str:
+    """A latency beyond the horizon, and what to do about it."""
+    if latency > _ABSURD:
+        return f"{shown_duration(latency)}: have predictions and labels the same unit of ts?"
+    return f"{shown_duration(latency)}: raise label_horizon"
+
+
 def _rounded(lateness: int) -> int:
     """A quantile, which is right to 1 %, in whole units.
 
@@ -245,11 +274,71 @@ def _ids(stream: StreamFacts, least: int) -> Iterator[Finding]:
     labels = stream.records[LABELS]
     if labels < least or not never_meet(stream):
         return
+    if stream.latency is not None and stream.latency > stream.horizon:
+        yield Finding(
+            "late_labels", stream.name,
+            f"none of {labels:,} labels came within the horizon of {shown_duration(stream.horizon)}; the "
+            f"median latency of those with the instance_id of a prediction is {_latency(stream.latency)}",
+        )  # fmt: skip
+        return
     said = f"none of {labels:,} labels has the instance_id of a prediction"
     of_prediction, of_label = stream.example
     if of_prediction is not None and of_label is not None:
         said += f"; e.g. prediction `{of_prediction}`, label `{of_label}`"
     yield Finding("ids", stream.name, f"{said}: both must have the same ids")
+
+
+def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Ids that come again while the labels of those before are awaited."""
+    predictions, reused = stream.reused
+    if predictions < least or reused < _LEAST_REUSED or reused <= _REUSED * predictions:
+        return
+    yield Finding(
+        REUSED_IDS, stream.name,
+        f"ids come again while labels are awaited: {100 * reused / predictions:.0f} % of predictions "
+        f"({reused:,} of {predictions:,} that were followed) have the instance_id of another instance that "
+        "waited for its label, so they meet each other's labels: give each instance an id of its own, also "
+        "of several columns, such as instance_id: [customer, day]",
+    )  # fmt: skip
+
+
+def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Classes of predictions that labels don't have, though they have others that may mean the same."""
+    predicted, labelled = set(stream.predicted), set(stream.labelled)
+    records = min(stream.records[PREDICTIONS], stream.records[LABELS])
+    if not predicted or not labelled or records < max(least, _LEAST_RECORDS):
+        return
+    alone, without = predicted - labelled, labelled - predicted
+    alike = {_meaning(name) for name in alone} & {_meaning(name) for name in without}
+    if predicted & labelled and not alike:
+        return
+    what = "some classes are written in two ways" if predicted & labelled else "classes never meet"
+    shown, other = (
+        ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
+        for names in (stream.predicted, stream.labelled)
+    )
+    # The predictions' own way of writing it, of those that mean the same.
+    own = {_meaning(name): name for name in sorted(alone)}
+    names = {
+        name: own[_meaning(name)] for name in stream.labelled if name in without and _meaning(name) in own
+    }
+    way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
+    yield Finding(
+        "class_sets", stream.name,
+        f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
+        f"true and false: a map brings them together, such as y_true: {{path: …, map: {{{way}}}}}",
+    )  # fmt: skip
+
+
+def _meaning(name: str) -> str:
+    """What a class's name says, however it is written.
+
+    >>> _meaning("no "), _meaning("1.0"), _meaning("Yes"), _meaning("UP")
+    ('false', 'true', 'true', 'up')
+    """
+    plain = name.strip().casefold()
+    whole = plain.removesuffix(".0")
+    return _MEANINGS.get(whole, whole)
 
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:

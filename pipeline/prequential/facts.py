@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from prequential.core import ids, latency
+from prequential.core import ids, latency, recurrence
 from prequential.core.catalog import Stream
+from prequential.core.seen import OTHERS
 from prequential.core.shard import Shard
 from prequential.core.store import EXPIRED, LABELLED, WAITING
 from prequential.diagnosis import Example, StreamFacts, never_meet
+from prequential.topics.decoding import LABELS, PREDICTIONS
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
@@ -60,6 +62,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
             triple(column[code].tolist()) for column in (seen.records, seen.earliest, seen.latest)
         )
     models = list(stream.models.values())
+    predicted, labelled = _named(shard, stream)
     return StreamFacts(
         name=stream.name,
         partition=shard.partition,
@@ -72,6 +75,10 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         late_predictions=int(subjects.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.reporter.late_latencies, np.array([code]))[0].get("p50"),
+        reused=recurrence.reused_of(shard.recurrence, code),
+        latency=recurrence.latency_of(shard.recurrence, code),
+        predicted=predicted,
+        labelled=labelled,
         positive_class=config.positive_class,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
@@ -80,6 +87,21 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         champion=config.champion if config.compare == "champion" else None,
         pairs_left_out=shard.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
+    )
+
+
+def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Classes that predictions and labels of this process have named; none if there are too many."""
+    masks, code = shard.seen.classes, stream.code
+    if stream.config.task == "regression" or code >= len(masks):
+        return (), ()
+    of_predictions, of_labels = int(masks[code, PREDICTIONS]), int(masks[code, LABELS])
+    if (of_predictions | of_labels) >> OTHERS:
+        return (), ()
+    names = list(stream.class_names)[:OTHERS]
+    return (
+        tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
+        tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
     )
 
 

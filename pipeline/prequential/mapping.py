@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prequential.topics import values
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -19,9 +20,13 @@ from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 #: What a path begins with.
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
 
-#: Units of a time, and how many nanoseconds one has; `rfc3339` is text.
+#: Units of a time, and how many nanoseconds one has; `rfc3339` is text, as are `iso` (as tables write times,
+#: with or without an offset) and formats of `strptime`, such as `%Y-%m-%d %H:%M:%S`.
 UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "us": 1_000, "ns": 1}
-RFC3339 = "rfc3339"
+RFC3339, ISO = "rfc3339", "iso"
+
+#: What a format of `strptime` has where its times say their offset.
+_OFFSET = re.compile(r"(?:%%|[^%]|%[^z%])*%z", re.DOTALL)
 
 #: By kind: fields that a record must have, and others; `y_proba` and `segments` consist of several.
 REQUIRED = {
@@ -37,6 +42,9 @@ OPTIONAL = {
 
 #: Formats of files; where none is said it follows from what the file begins with.
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
+
+#: The field that may be several: their values together.
+_ID = "instance_id"
 
 #: Fields that are classes or numbers; those that may be looked up in a `map`; the one that has a unit.
 TARGETS = ("y_pred", "y_true")
@@ -171,6 +179,15 @@ class Field:
     names: Mapping[str, values.Class] | None = field(default=None, hash=False)
     #: Of a time; None: ms, or RFC 3339 text.
     unit: str | None = None
+    #: Of times that are text without an offset: where they are read off clocks, as the IANA names it.
+    timezone: str | None = None
+    #: Where an id is several values: their paths.
+    parts: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All that it is made of; none if it is a constant."""
+        return self.parts or (() if self.path is None else (self.path,))
 
 
 class Share(NamedTuple):
@@ -207,7 +224,7 @@ class RecordMapping:
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Every path, with the keys that lead to it."""
         found: list[tuple[tuple[Any, ...], Path]] = [
-            ((name,), one.path) for name, one in self.fields.items() if one.path is not None
+            ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
         for name, several in (("y_proba", self.y_proba), ("segments", self.segments)):
             if isinstance(several, Path):
@@ -321,6 +338,8 @@ class _Parser:
         keys = (*above, name)
         if isinstance(given, str):
             return Field(self._path(given, keys))
+        if name == _ID and isinstance(given, list) and given:
+            return Field(parts=tuple(self._path(one, (*keys, place)) for place, one in enumerate(given)))
         if not isinstance(given, Mapping):
             said = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
             raise MappingError(keys, said)
@@ -330,7 +349,7 @@ class _Parser:
         if name in _NAMES or above:
             more["map"] = _names
         if name == _TIME:
-            more["unit"] = _unit
+            more |= {"unit": _unit, "timezone": _timezone}
         known = ("const", "path", *more)
         for key in given:
             if key not in known:
@@ -346,6 +365,8 @@ class _Parser:
         if found.keys() & _CUT and found.keys() != _CUT:
             said = f"{name} has {', '.join(found)}: expected all of threshold, above and below, and no map"
             raise MappingError(keys, said)
+        if (said := _why_no_zone(found.get("unit"), found.get("timezone"))) is not None:
+            raise MappingError(keys, f"{name}: {said}")
         names = found.pop("map", None)
         return Field(self._path(given["path"], (*keys, "path")), names=names, **found)
 
@@ -436,6 +457,34 @@ def _names(value: Any) -> dict[str, values.Class]:
 
 
 def _unit(value: Any) -> str:
-    if value not in (*UNITS, RFC3339):
-        raise ValueError(f"{values.quoted(value)}: expected {', '.join(UNITS)} or {RFC3339}")
+    if value not in (*UNITS, RFC3339, ISO) and not (isinstance(value, str) and "%" in value):
+        raise ValueError(
+            f"{values.quoted(value)}: expected {', '.join(UNITS)}, {RFC3339}, {ISO} or a format such as "
+            "'%Y-%m-%d %H:%M:%S'"
+        )
     return str(value)
+
+
+def _timezone(value: Any) -> str:
+    try:
+        return ZoneInfo(value).key
+    except (ValueError, TypeError, AttributeError, OSError, ZoneInfoNotFoundError):
+        raise ValueError(
+            f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
+        ) from None
+
+
+def _why_no_zone(unit: str | None, timezone: str | None) -> str | None:
+    """Why a time can't have this unit and this time zone, in a sentence; None if it can."""
+    if unit is None or unit in UNITS or unit == RFC3339:
+        said = f"unit {unit or 'ms'} needs no timezone: expected one with {ISO} or a format alone"
+        return None if timezone is None else said
+    if _OFFSET.match(unit) is not None:
+        said = f"unit {values.quoted(unit)} has an offset (%z): expected no timezone beside it"
+        return None if timezone is None else said
+    if timezone is None:
+        return (
+            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as "
+            "UTC or Europe/Berlin"
+        )
+    return None

@@ -17,10 +17,11 @@ from prequential.core.measures import INDEX
 from prequential.core.refusals import Refusal
 from prequential.core.shard import COURSE_STAGES, Shard
 from prequential.core.streams import BASELINE, CORRECTION, MODEL
-from prequential.diagnosis import Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.diagnosis import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
 from prequential.facts import example, read_by, streams_of, triple, with_example
 from prequential.incident_text import Newest
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
 
@@ -314,6 +315,13 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
 
 def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
     return {name: state.values[INDEX[name]] for name in names if not state.reasons[INDEX[name]]}
+
+
+def refuse_reused_ids(summary: Summary, way: str) -> None:
+    """Raise WorkError if ids come again while labels are awaited; `way` is how to have it all the same."""
+    for one in summary.findings:
+        if one.code == REUSED_IDS:
+            raise WorkError(f"{one.stream}: {one.sentence}; {way} evaluates it all the same")
 
 
 def why(summary: Summary, facts: Facts) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from prequential.comparing import report
 from prequential.config import shown_duration
@@ -33,17 +33,38 @@ _CAPTIONS = {
 }
 
 
-def show(summary: Summary, console: Console) -> None:
-    """Print a summary."""
-    for line in (*record_lines(summary), *outcome_lines(summary)):
+class Elsewhere(NamedTuple):
+    """Where more is to be found than is shown, of each: how a line that says so goes on."""
+
+    drops: str
+    sequences: str
+    pairs: str
+    incidents: str
+    alarms: str
+
+
+#: To whoever typed a command, and to whoever has a `Result`.
+AT_A_TERMINAL = Elsewhere(
+    drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
+    incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
+)  # fmt: skip
+IN_PYTHON = Elsewhere(
+    drops=": summary.dropped has all", sequences=": summary.sequences has all",
+    pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
+)  # fmt: skip
+
+
+def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
+    """Print a summary; `more` says where that is which isn't shown."""
+    for line in (*record_lines(summary, more), *outcome_lines(summary)):
         _print(line, console)
     for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
             print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
             if len(rows) > len(shown):
-                _print(f"… and {len(rows) - len(shown):,} more: --summary has all", console)
-    for line in (*report(summary.comparisons, ": --summary has all"), *incident_lines(summary)):
+                _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
+    for line in (*report(summary.comparisons, more.pairs), *incident_lines(summary, more)):
         _print(line, console)
     for finding in summary.findings:
         _print(f"looks wrong: {finding_in_words(finding)}", console)
@@ -58,7 +79,7 @@ def _print(line: str, console: Console) -> None:
     console.print(Text(printable(line)), soft_wrap=True)
 
 
-def record_lines(summary: Summary) -> Iterator[str]:
+def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """What was read, and what became of it."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
@@ -70,7 +91,7 @@ def record_lines(summary: Summary) -> Iterator[str]:
         where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
         yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
     if len(summary.dropped) > _DROPS:
-        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons: --summary has all"
+        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
 
 
 def place_in_words(place: Place) -> str:
@@ -162,14 +183,14 @@ def course_of(one: Sequence) -> list[float]:
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
 
 
-def incident_lines(summary: Summary) -> Iterator[str]:
+def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """Incidents, each in one line; and alarms that are in none."""
     incidents, alarms = summary.incidents, summary.alarms
     yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"
     for incident in incidents[:_ALARMS]:
         yield f"  {sentence(incident)}"
     if len(incidents) > _ALARMS:
-        yield f"  … and {len(incidents) - _ALARMS:,} more: --incidents-out and --summary have all"
+        yield f"  … and {len(incidents) - _ALARMS:,} more{more.incidents}"
     grouped = {(one.stream, one.partition, one.model) for one in incidents}
     rest = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
     for alarm in rest[:_ALARMS]:
@@ -179,4 +200,4 @@ def incident_lines(summary: Summary) -> Iterator[str]:
             f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
         )
     if len(rest) > _ALARMS:
-        yield f"  … and {len(rest) - _ALARMS:,} more: --alarms-out and --summary have all"
+        yield f"  … and {len(rest) - _ALARMS:,} more{more.alarms}"

@@ -57,7 +57,7 @@ def with_courses(console: Console) -> bool:
 def print_wide(table: Callable[[Console], Table], console: Console) -> None:
     """Print a table for good, as wide as it is with courses where it doesn't go to a terminal."""
     if not console.is_terminal:
-        console = Console(width=_WIDE, no_color=True, file=console.file)
+        console = Console(width=_WIDE, no_color=True, file=console.file, force_jupyter=False)
     console.print(table(console))
 
 

@@ -192,6 +192,8 @@ class Translator:
         one = mapping.fields.get(name)
         if one is None:
             return repeat(None, len(batch.kept))
+        if one.parts:
+            return _together(one.parts, batch)
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
         found = batch.column(one.path)
@@ -247,6 +249,21 @@ class _Batch:
                 self.fail(index, str(error))
                 made.append(None)
         return made
+
+
+def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
+    """Ids of several values."""
+    columns = [
+        batch.converted(batch.column(path), path, conversion.identifier, required=True) for path in paths
+    ]
+    made: list[Any] = []
+    for index, parts in enumerate(zip(*columns)):
+        try:
+            made.append(None if None in parts else conversion.together(", ".join(map(str, paths)), parts))
+        except ValueError as error:
+            batch.fail(index, str(error))
+            made.append(None)
+    return made
 
 
 def _probabilities(given: Any, batch: _Batch) -> Any:
@@ -308,7 +325,9 @@ def _converter(name: str, one: Field) -> Converter:
         return partial(conversion.above_or_below, field=one)
     if one.names is not None:
         return lambda path, value: own(path, conversion.one_of(path, value, one))
-    return partial(conversion.time, unit=one.unit) if one.unit is not None else own
+    if one.unit is not None:
+        return partial(conversion.time, unit=one.unit, timezone=one.timezone)
+    return own
 
 
 def _holds(condition: Condition, value: Any) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -144,8 +145,15 @@ class TestEvaluate:
         assert isinstance(compared, pl.DataFrame)
         assert compared["verdict"].to_list() == [one.verdict for one in pairs]
         assert compared["interval_low"].to_list() == [one.interval and one.interval[0] for one in pairs]
-        incidents = [one for one in replayed if isinstance(one, Incident)]
-        assert result.incidents.column("revision").to_pylist() == [one.revision for one in incidents]
+        incidents = {one.id: one for one in replayed if isinstance(one, Incident)}  # the newest of each
+        table = result.incidents.to_pylist()
+        assert [row["revision"] for row in table] == [one.revision for one in incidents.values()]
+        for row, one in zip(table, incidents.values()):
+            assert (row["before_level"], row["after_level"]) == (one.before["level"], one.after["level"])
+            assert (row["cause"], row["cause_share"]) == (one.causes[0]["cause"], one.causes[0]["share"])
+            assert row["alarms"] == one.alarms
+            assert row["change_point_outcome"] == one.change_point["outcome"]
+            assert not any(isinstance(value, str) and value[:1] in "[{" for value in row.values())
 
     def test_what_it_shows(self, tables: tuple[list[Row], list[Row]], tmp_path: Path) -> None:
         result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
@@ -173,7 +181,7 @@ class TestEvaluate:
     def test_the_latest_measures(self, tables: tuple[list[Row], list[Row]]) -> None:
         result = evaluate(*tables, **SETTINGS)
         whole = result.measures("accuracy", estimator="all")
-        latest = result.measures("accuracy", stage="initial")
+        latest = result.measures("accuracy", stage="initial", estimator="window:1000")
         assert whole.keys() == latest.keys() == {"a", "b"}
         assert latest["a"] < whole["a"] < 1  # type: ignore[operator]
         for words, options in (
@@ -239,10 +247,10 @@ class TestEvaluate:
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
             (
                 {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
-                "columns: ts.unit: 'sec': expected ms, s, us, ns or rfc3339",
+                "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
             ),
             ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
-            ({"predictions": [1]}, TypeError, "predictions: row 1 is 1: expected a dict of fields"),
+            ({"predictions": [[1]]}, TypeError, "predictions: row 1 is [1]: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
             ({"predictions": "nowhere.csv"}, UsageError, "can't read 'nowhere.csv': No such file"),
             ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default"),
@@ -378,3 +386,149 @@ def test_rows_of_two_tables_without_ids_and_times_belong_together(form: str) -> 
     expected = evaluate(one, one, estimators=["all"]).measures("kappa_per")
     assert evaluate(predictions, labels, estimators=["all"]).measures("kappa_per") == expected
     assert expected["model"] != 0
+
+
+DAY = 86_400_000
+
+
+def days(late: int, customers: int = 60, count: int = 30) -> tuple[list[Row], float]:
+    """A row for each customer and day, whose label is known some days later; and the share that is right."""
+    r = random.Random(3)
+    rows, right = [], 0
+    for day in range(count):
+        for customer in range(customers):
+            truth = r.choice(["leaves", "stays"])
+            guess = truth if r.random() < 0.9 else "stays"
+            right += guess == truth
+            ts = START + day * DAY + customer
+            rows.append(
+                {"customer": customer, "day": day, "y_pred": guess, "y_true": truth, "ts": ts,
+                 "label_ts": ts + late * DAY + 1000}
+            )  # fmt: skip
+    return rows, right / len(rows)
+
+
+class TestIdsThatComeAgain:
+    def test_they_are_refused_while_labels_are_awaited(self) -> None:
+        rows, right = days(late=5)
+        given: Row = {"predictions": rows, "labels": rows, "estimators": ["all"]}
+        with pytest.raises(WorkError, match=r"ids come again while labels are awaited: 9\d % of predictions"):
+            evaluate(columns={"instance_id": "customer"}, **given)
+        asked = evaluate(columns={"instance_id": "customer"}, reused_ids=True, **given)
+        assert abs(asked.measures("accuracy")["model"] - right) > 0.3
+        assert "reused_ids" in [one.code for one in asked.summary.findings]
+        whole = evaluate(columns={"instance_id": ["customer", "day"]}, **given)
+        assert whole.measures("accuracy") == {"model": pytest.approx(right)}
+        assert whole.summary.findings == []
+
+    def test_also_without_times(self) -> None:
+        rows, _ = days(late=5)
+        predictions = [{"instance_id": row["customer"], "y_pred": row["y_pred"]} for row in rows]
+        labels = [{"instance_id": row["customer"], "y_true": row["y_true"]} for row in rows[:-1]]
+        with pytest.raises(WorkError, match="ids come again"):
+            evaluate(predictions, labels)
+
+    def test_not_where_the_labels_are_there_by_then(self) -> None:
+        rows, right = days(late=0)
+        found = evaluate(rows, rows, columns={"instance_id": "customer"}, estimators=["all"])
+        assert found.measures("accuracy") == {"model": pytest.approx(right)}
+
+    def test_not_where_a_model_changes_its_mind(self) -> None:
+        """With corrections of labels, and both said again."""
+        predictions, labels = [], []
+        for i in range(300):
+            for step in range(4):
+                ts = START + i * DAY + step * 3_600_000
+                predictions += [{"instance_id": i, "y_pred": "ab"[(i + step) % 2], "ts": ts}] * 2
+            labels += [{"instance_id": i, "y_true": "a", "ts": ts + 1000}] * 2
+            if i % 3 == 0:
+                labels.append({"instance_id": i, "y_true": "b", "ts": ts + 2000})
+        assert evaluate(predictions, labels).summary.findings == []
+
+
+class TestClassesThatNeverMeet:
+    @pytest.mark.parametrize(
+        ("predicted", "known", "words"),
+        [
+            ((True, False), (1, 0), "labels have '1', '0'"),
+            (("yes", "no"), (1, 0), "map: {'1': 'yes', '0': 'no'}"),
+            (("yes", "no"), ("yes", "no "), "map: {'no ': 'no'}"),
+        ],
+    )  # fmt: skip
+    def test_both_sets_are_quoted(self, predicted: Any, known: Any, words: str) -> None:
+        given = [i % 3 > 0 for i in range(60)]
+        found = evaluate([predicted[one] for one in given], [known[one] for one in given])
+        [finding] = found.summary.findings
+        assert finding.code == "class_sets"
+        assert words in finding.sentence
+        for one in {*map(str, predicted)} - {"True", "False"}:
+            assert repr(one) in finding.sentence
+
+    def test_not_where_a_class_is_rare(self) -> None:
+        found = evaluate(["a", "b", "a"] * 20, ["a", "c", "b"] * 20)
+        assert found.summary.findings == []
+
+
+VALUES: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list, "numpy": np.array, "pandas": pd.Series, "polars": pl.Series, "arrow": pa.array,
+    "chunks": lambda values: pa.chunked_array([values]), "category": lambda v: pd.Series(v, dtype="category"),
+    "nullable": lambda values: pd.Series(values, dtype="string"),
+}  # fmt: skip
+
+
+class TestWhatHasNoColumns:
+    @pytest.mark.parametrize("form", VALUES)
+    def test_it_is_the_one_column(self, form: str) -> None:
+        predicted, known = map(VALUES[form], (["a", "a"] * 10, ["a", "b"] * 10))
+        assert evaluate(predicted, known, estimators=["all"]).measures("accuracy") == {"model": 0.5}
+
+    def test_a_lazy_frame_is_collected(self) -> None:
+        table = pl.LazyFrame({"y_pred": ["a"] * 10, "y_true": ["a"] * 10})
+        assert evaluate(table, table).measures("accuracy") == {"model": 1.0}
+
+    @pytest.mark.parametrize(
+        ("predictions", "error", "words"),
+        [
+            (np.zeros((3, 2)), TypeError, "predictions is an array of shape (3, 2) and type float64:"),
+            (pd.DataFrame({"y_pred": [1, "a"]}), TypeError, "column 'y_pred' has values of several types"),
+            (pd.DataFrame([[1, 2]], columns=["y", "y"]), TypeError, "it has several columns 'y'"),
+            (
+                pd.DataFrame({"a": [1]}), ConfigError,
+                "its columns: a; expected columns['predictions']['y_pred'] to say where it is",
+            ),
+            ({"a": [1]}, ConfigError, "fields of its first record: a; expected columns['predictions']"),
+            (
+                {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
+                "a time without a zone: expected {path: ts, unit: iso, timezone: UTC}",
+            ),
+        ],
+    )  # fmt: skip
+    def test_else_a_sentence_says_what_is_wrong(self, predictions: Any, error: Any, words: str) -> None:
+        with pytest.raises(error) as raised:
+            evaluate(predictions, ["a"])
+        assert words in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_notebook_shows_a_result_once(
+    tables: tuple[list[Row], list[Row]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = evaluate(*tables, **SETTINGS)
+    expected = repr(result)
+    assert "outcomes of s" in expected
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    capfd.readouterr()
+    assert repr(result) == expected
+    assert capfd.readouterr() == ("", "")
+    for text in (expected, result._repr_html_()):
+        assert "--" not in text.replace("<!--", "")
+
+
+def test_no_prediction_yet() -> None:
+    """As river's learners say it before they have learned anything."""
+    evaluator = Evaluator(estimators=["all"])
+    for i in range(20):
+        evaluator.predict(i, "a" if i else None)
+        evaluator.learn(i, "a")
+    assert evaluator.get("accuracy") == 1.0
+    assert evaluator.result().summary.records["predictions"].read == 19

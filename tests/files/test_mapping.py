@@ -65,11 +65,11 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
         ({"as": "labels", "ts": "headers"}, ("ts",), "ts: 'headers' is no path: expected headers.NAME"),
         (
             {"as": "labels", "ts": {"path": "value.at", "unit": "sec"}}, ("ts", "unit"),
-            "ts.unit: 'sec': expected ms, s, us, ns or rfc3339",
+            "ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or a format such as '%Y-%m-%d %H:%M:%S'",
         ),
         (
             {"as": "labels", "ts": {"path": "value.at", "units": "s"}}, ("ts", "units"),
-            "unknown key 'units' of ts; known: const, path, unit",
+            "unknown key 'units' of ts; known: const, path, unit, timezone",
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),
@@ -343,3 +343,51 @@ def test_a_batch_is_what_its_records_are_one_by_one(column: list[Any], y_pred: A
         (own, _), said, _ = translated(section, PREDICTIONS, row, {"x": b"0.5"})
         assert repr(records[place]) == repr(own)
         assert reasons.get(place) == said.get(0)
+
+
+def test_an_id_of_several_columns() -> None:
+    """In any form of its parts; whatever is in them, other parts are another id."""
+    section = {**LABEL, "instance_id": ["value.customer", "value.day"]}
+    whole = only(section, LABELS, {"customer": 7.0, "day": "2024-05-01", "y": 1})
+    assert whole.instance_id == "7|2024-05-01"
+    parts = [("a|", "b"), ("a", "|b"), ("a\\", "|b"), ("a", "b"), ("a\\|b", "")]
+    found = [only(section, LABELS, {"customer": one, "day": two, "y": 1}).instance_id for one, two in parts]
+    assert len(set(found)) == len(parts)
+    assert reason(section, LABELS, {"customer": 7, "y": 1}) == "value.day is missing"
+    assert "has 401 bytes" in reason(section, LABELS, {"customer": "a" * 200, "day": "b" * 200, "y": 1})
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "text", "ms"),
+    [
+        ("%Y-%m-%d %H:%M:%S", "UTC", "1970-01-02 00:00:01", 86_401_000),
+        ("%Y-%m-%d %H:%M:%S", "Europe/Berlin", "1970-01-02 01:00:01", 86_401_000),
+        ("%d/%m/%Y", "UTC", "02/01/1970", 86_400_000),
+        ("%Y%m%d", "UTC", 19700102, 86_400_000),
+        ("%Y-%m-%dT%H:%M:%S%z", None, "1970-01-02T01:00:01+0100", 86_401_000),
+        ("iso", "UTC", "1970-01-02 00:00:01.123456789", 86_401_123),
+        ("iso", "America/New_York", "1970-01-01T19:00:01", 86_401_000),
+        ("iso", "America/New_York", "1970-01-02T00:00:01Z", 86_401_000),
+        ("iso", "UTC", "1970-01-02", 86_400_000),
+    ],
+)  # fmt: skip
+def test_times_as_text_without_a_zone(unit: str, zone: str | None, text: Any, ms: int) -> None:
+    form = {"path": "value.at", "unit": unit} | ({} if zone is None else {"timezone": zone})
+    assert only({**LABEL, "ts": form}, LABELS, {"id": 1, "y": 1, "at": text}).ts == ms
+    assert "value.at is 'x': expected" in reason({**LABEL, "ts": form}, LABELS, {"id": 1, "y": 1, "at": "x"})
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ({"unit": "iso"}, "ts: unit 'iso' is of times without a zone: expected timezone beside it"),
+        ({"unit": "%H:%M"}, "ts: unit '%H:%M' is of times without a zone: expected timezone beside it"),
+        ({"unit": "%H%z", "timezone": "UTC"}, "ts: unit '%H%z' has an offset (%z): expected no timezone"),
+        ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one with iso"),
+        ({"unit": "iso", "timezone": "Mars"}, "ts.timezone: 'Mars': expected the name of a time zone"),
+    ],
+)
+def test_a_zone_that_lacks_or_is_too_much(form: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(MappingError) as error:
+        parse({**LABEL, "ts": {"path": "value.at", **form}}, LABELS)
+    assert str(error.value).startswith(sentence)

@@ -22,7 +22,7 @@ from prequential.core.course import Courses
 from prequential.diagnosis import findings
 from prequential.files import Located, replay
 from prequential.report import Report
-from prequential.summary import Account, Emission, Place, emission_of, why
+from prequential.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
 from prequential.summary_text import show
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
@@ -57,6 +57,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
     parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
     parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
+    parser.add_argument(
+        "--reused-ids", action="store_true",
+        help="evaluate files although ids come again while labels are awaited",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -89,6 +93,8 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             report_out.write(out.report.html())
         if summary_out is not None:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    if not (args.reused_ids or args.from_topics):
+        refuse_reused_ids(summary, "--reused-ids")
     show(summary, Console(stderr=True))  # when all that was asked for is written
     if not summary.evaluated:
         raise WorkError(printable(why(summary, account.facts())))

@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.kernel import Ints, grown, kernel
-from prequential.core.records import Rows
+from prequential.core.records import INSTANCE, Rows
 
 _KINDS = 3
+
+#: The bit of classes beyond those that have one of their own.
+OTHERS = 62
 
 
 class Seen(NamedTuple):
@@ -21,6 +24,7 @@ class Seen(NamedTuple):
     records: Ints  # that could be used
     earliest: Ints  # ts, ms; 0 without records
     latest: Ints
+    classes: Ints  # bit of each code of a class that was named; the last bit: of all others
 
 
 def new_seen() -> Seen:
@@ -46,3 +50,5 @@ def _update(seen: Seen, rows: Rows, stop: int) -> None:
         seen.records[stream, kind] += 1
         seen.earliest[stream, kind] = min(seen.earliest[stream, kind], ts)
         seen.latest[stream, kind] = max(seen.latest[stream, kind], ts)
+        if kind != INSTANCE:
+            seen.classes[stream, kind] |= 1 << min(max(int(rows.label[i]), 0), OTHERS)

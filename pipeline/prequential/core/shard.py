@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from prequential.config import Config
-from prequential.core import coverage, latency, periods, seen, selection, snapshot
+from prequential.core import coverage, latency, periods, recurrence, seen, selection, snapshot
 from prequential.core.admission import Admission, reason_of
 from prequential.core.catalog import Catalog, Subject
 from prequential.core.comparisons.pairing import Pairing
@@ -110,6 +110,7 @@ class Shard:
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.logs`).
         self.seen = seen.new_seen()
+        self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
@@ -239,6 +240,9 @@ class Shard:
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
+        self.recurrence = recurrence.update(
+            self.recurrence, encoded.rows, rows, self.catalog.columns.streams, len(self.catalog.streams)
+        )
         if self.logs.dropped.max() > 0:
             self._note_dropped(taken, places[encoded.positions])
         if self._partitions is not None:

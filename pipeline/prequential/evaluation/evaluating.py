@@ -16,7 +16,7 @@ from prequential.evaluation.result import Result
 from prequential.evaluation.tables import rows_of
 from prequential.files import Located, replay
 from prequential.mapping import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
-from prequential.summary import Account, Place, emission_of, why
+from prequential.summary import Account, Place, emission_of, refuse_reused_ids, why
 from prequential.tables.opening import columns_of, in_order, table_sources
 from prequential.tables.rows import RowFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -41,12 +41,14 @@ def evaluate(
     columns: Mapping[str, Any] | None = None,
     stream: str = STREAM,
     model: str = MODEL,
+    reused_ids: bool = False,
     **settings: Any,
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
 
     `predictions`, `labels` and `instances` are tables: of pandas, polars, Arrow and whatever else has the
-    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. They have columns of the names
+    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. A Series, an array or a list
+    of values is the column `y_pred` of predictions, `y_true` of labels. Tables have columns of the names
     that records have (`instance_id`, `y_pred`, `y_true`, `ts`, …); `columns` says where they are if not:
     `{"instance_id": "customer", "ts": {"path": "when", "unit": "s"}}`, or by table
     `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section `files`.
@@ -61,8 +63,11 @@ def evaluate(
     `config` is a configuration file, or a dict of the same form. A `champion` is compared with each other
     model.
 
+    Ids that come again while labels are awaited are refused, as instances then meet each other's labels; an
+    id may be several columns (`columns={"instance_id": ["customer", "day"]}`). `reused_ids` allows them.
+
     Raises ConfigError, in one sentence, for settings and columns that make no sense, WorkError if nothing
-    could be evaluated.
+    could be evaluated, or ids are refused.
 
     >>> table = {
     ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
@@ -86,8 +91,13 @@ def evaluate(
     by_row = all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items())
     if by_row:
         files = _numbered(files)
-    sources = in_order(table_sources(whole, files, defaults=defaults), by_row=by_row)
-    return run(whole, sources)
+    sources = in_order(
+        table_sources(whole, files, defaults=defaults, section="columns[{!r}]".format), by_row=by_row
+    )
+    result = run(whole, sources)
+    if not reused_ids:
+        refuse_reused_ids(result.summary, "reused_ids=True")
+    return result
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -160,9 +170,10 @@ def _own(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) ->
     """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
     own = {}
     for name, one in columns.items():
-        path = one.get("path") if isinstance(one, Mapping) else one
+        found = one.get("path") if isinstance(one, Mapping) else one
+        paths = found if isinstance(found, list) else [found]
         able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
-        having = [other for other in able if path in columns_of(files[other])]
+        having = [other for other in able if set(paths) <= set(columns_of(files[other]))]
         if kind in (having or able):
             own[name] = one
     return own

@@ -63,7 +63,7 @@ class Evaluator:
     def predict(
         self,
         instance_id: values.Id,
-        y_pred: values.Class,
+        y_pred: values.Class | None,
         *,
         y_proba: Mapping[Any, float] | None = None,
         model: str = MODEL,
@@ -74,9 +74,12 @@ class Evaluator:
         """A model predicts; as often as it changes its mind before the label is known.
 
         `y_proba` are probabilities by class; `ts` is when (epoch milliseconds, or a datetime with a time
-        zone). Without any `ts` the number of the prediction is the time. Raises ValueError, quoting the
-        argument, for what can't be used.
+        zone). Without any `ts` the number of the prediction is the time. A `y_pred` of None is no prediction
+        yet, as learners say it that haven't learned anything. Raises ValueError, quoting the argument, for
+        what can't be used.
         """
+        if y_pred is None:
+            return
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),

@@ -10,6 +10,7 @@ from prequential.summary import Sequence as Evaluated
 from prequential.summary import Summary
 from prequential.summary_text import (
     COLUMNS,
+    IN_PYTHON,
     course_of,
     finding_in_words,
     incident_lines,
@@ -33,14 +34,14 @@ _STYLE = (
 
 def page_of(summary: Summary) -> str:
     """The summary."""
-    parts = [_STYLE, _text([*record_lines(summary), *outcome_lines(summary)])]
+    parts = [_STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
         if rows:
             parts.append(_table(rows[:_ROWS], task))
             if len(rows) > _ROWS:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
-    parts.append(_text([*report(summary.comparisons), *incident_lines(summary)]))
+    parts.append(_text([*report(summary.comparisons, IN_PYTHON.pairs), *incident_lines(summary, IN_PYTHON)]))
     parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     return f'<div class="prequential">{"".join(parts)}</div>'
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from prequential.tables.formats import needs_pyarrow
+from prequential.topics.outputs import Incident
 
 #: Fields that are times (epoch ms), and objects whose entries become columns.
 _TIMES = ("ts",)
@@ -14,6 +15,18 @@ _SPREAD = ("measures",)
 
 #: Objects of plain values by name, which stay such.
 _MAPS = {"undefined": "string", "counts": "int64"}
+
+
+#: Columns that a table of incidents has, even one of none; times are known by their names.
+_OF_INCIDENTS = {
+    "id": "text", "stream": "text", "partition": "whole", "model": "text", "revision": "whole",
+    "status": "text", "segment": "text", "stage": "text", "opened_outcome": "whole", "opened_ts": "",
+    "change_point_outcome": "whole", "change_point_ts": "", "severity": "number", "before_level": "number",
+    "before_interval_low": "number", "before_interval_high": "number", "after_level": "number",
+    "after_interval_low": "number", "after_interval_high": "number", "cause": "text",
+    "cause_share": "number", "alarm_count": "whole", "alarms": "texts", "examples": "texts",
+    "outcome": "whole", "ts": "",
+}  # fmt: skip
 
 
 def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> Any:
@@ -39,6 +52,45 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
         elif field.required or any(name in row for row in rows):
             columns[name] = _column(pa, name, [row.get(name) for row in rows], field.type)
     return pa.table(columns)
+
+
+def table_of_incidents(incidents: Sequence[Incident]) -> Any:
+    """The table of incidents, a row each: objects as columns, lists as lists. Raises as `table_of` does."""
+    needs_pyarrow("a table of incidents is Arrow")
+    import pyarrow as pa
+
+    types = {
+        "text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string()),
+    }  # fmt: skip
+    rows = []
+    for incident in incidents:
+        row = _flat(msgspec.to_builtins(incident))
+        first: dict[str, Any] = incident.causes[0] if incident.causes else {}
+        rows.append({**row, "cause": first.get("cause"), "cause_share": first.get("share")})
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys([*_OF_INCIDENTS, *(name for row in rows for name in row)]):
+        kind = _OF_INCIDENTS.get(name, "")
+        if name == "ts" or name.endswith("_ts"):
+            kind = pa.timestamp("ms", "UTC")
+        else:
+            kind = types.get(kind)
+        columns[name] = pa.array([row.get(name) for row in rows], kind)
+    return pa.table(columns)
+
+
+def _flat(found: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """The entries of an object, those of objects within as entries of its own; intervals as two."""
+    flat: dict[str, Any] = {}
+    for key, value in found.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{name}_")
+        elif key == "interval":
+            ends = value or (None, None)
+            flat |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _column(pa: Any, name: str, values: list[Any], kind: Any) -> Any:

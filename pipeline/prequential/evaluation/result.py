@@ -11,12 +11,12 @@ from typing import Any
 
 from prequential.config import Config
 from prequential.evaluation.html import page_of
-from prequential.evaluation.messages import table_of
+from prequential.evaluation.messages import table_of, table_of_incidents
 from prequential.report import Report
 from prequential.summary import Summary
-from prequential.summary_text import finding_in_words, show, shown_estimators
+from prequential.summary_text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Message, Metrics
 from rich.console import Console
 
 #: Characters of a line of the summary: its table with courses needs them.
@@ -55,8 +55,12 @@ class Result:
 
     @cached_property
     def incidents(self) -> Any:
-        """Alarms of one change of one model, when they became known, changed and were over."""
-        return self._table(Incident)
+        """Alarms of one change of one model: a row an incident, as its newest message has it.
+
+        Levels, places and causes have columns of their own (`before_level`, `change_point_outcome`, `cause`,
+        `cause_share`, …). All messages, each time one changed, are in `messages`.
+        """
+        return table_of_incidents(list(self.summary.incidents))
 
     @cached_property
     def dead_letters(self) -> list[dict[str, Any]]:
@@ -67,10 +71,10 @@ class Result:
     def measures(
         self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
     ) -> dict[str, float | None]:
-        """The latest value of a measure by model; of several streams the one must be named.
+        """A measure of the whole run by model; of several streams the one must be named.
 
-        `estimator` is by default the latest part that is evaluated: the first window or fading estimator, or
-        all. None where a measure has no value. Raises ValueError for names that nothing has.
+        `estimator` is by default `all`, or the first one where that isn't evaluated; `window:1000` gives the
+        latest outcomes. None where a measure has no value. Raises ValueError for names that nothing has.
         """
         found: dict[str, float | None] = {}
         rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
@@ -79,17 +83,19 @@ class Result:
             raise ValueError(f"there are several streams: expected stream to be one of {', '.join(streams)}")
         for one in rows:
             if one.stage == stage:
-                name = estimator or shown_estimators(one.measures)[1]
+                name = estimator or shown_estimators(one.measures)[0]
                 if name not in one.measures:
                     raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
                 found[one.model] = one.measures[name].get(measure)
         if not found:
             known = ", ".join(dict.fromkeys(one.stage for one in rows))
-            raise ValueError(f"no outcomes of stage {stage!r}: expected one of {known or 'none at all'}")
+            expected = f"expected one of {known}" if known else "there are none at all"
+            raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
         if all(value is None for value in found.values()):
             some = dict.fromkeys(name for one in rows for of in one.measures.values() for name in of)
             if measure not in some:
-                raise ValueError(f"no measure {measure!r} has a value: expected one of {', '.join(some)}")
+                known = f"expected one of {', '.join(some)}" if some else "no measure has one"
+                raise ValueError(f"no measure {measure!r} has a value: {known}")
         return found
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
@@ -103,7 +109,11 @@ class Result:
 
     def __repr__(self) -> str:
         text = io.StringIO()
-        show(self.summary, Console(file=text, width=_WIDTH, force_terminal=False, color_system=None))
+        # In a notebook, too, it is to be written: `_repr_html_` is what is shown there.
+        console = Console(
+            file=text, width=_WIDTH, force_terminal=False, force_jupyter=False, color_system=None
+        )
+        show(self.summary, console, IN_PYTHON)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def _repr_html_(self) -> str:

@@ -10,34 +10,96 @@ from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
 
+#: What a table without columns is, by what it is of.
+_COLUMN = {"predictions": "y_pred", "labels": "y_true"}
+
+#: What a column of values alone may have in it.
+_VALUES = (str, int, float, bool, type(None))
+
 
 def rows_of(name: str, table: Any) -> RowFile:
     """A table, however it comes, as rows.
 
     It may be a path of a file, anything that speaks the Arrow C interface (`__arrow_c_stream__`: Arrow
-    itself, pandas, polars, DuckDB, …), a dict of columns, or an iterable of dicts. Raises TypeError for
-    anything else, UsageError where pyarrow is needed and isn't there.
+    itself, pandas, polars, DuckDB, …), a dict of columns, or an iterable of dicts. What has no columns (a
+    Series, an array, a list of values) is the predictions' `y_pred`, or the labels' `y_true`. Raises
+    TypeError for anything else, UsageError where pyarrow is needed and isn't there.
 
-    >>> rows_of("labels", [{"y_true": "UP"}]).unit
-    'row'
+    >>> rows_of("labels", [{"y_true": "UP"}]).unit, rows_of("labels", ["UP", "DOWN"]).unit
+    ('row', 'row')
     """
     if isinstance(table, (str, os.PathLike)):
         return open_rows(Stored(os.fspath(table)), None)
+    if _is(table, "polars", "LazyFrame"):
+        table = table.collect()
+    values = _values(name, table)
+    if values is not None:
+        if name not in _COLUMN:
+            raise TypeError(f"{name} has values alone: expected a table with columns")
+        return Objects(name, [{_COLUMN[name]: value} for value in values])
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
-        return arrow.of_object(name, table)  # type: ignore[no-any-return]
+        try:
+            return arrow.of_object(name, table)  # type: ignore[no-any-return]
+        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's own
+            raise TypeError(f"{name} can't be read: {_why_not_arrow(table, error)}") from error
     if isinstance(table, Mapping):
         return Objects(name, _transposed(name, table))
     if isinstance(table, Iterable):
         objects = list(table)
+        if objects and all(isinstance(one, _VALUES) for one in objects):
+            return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):
             if not isinstance(one, Mapping):
                 raise TypeError(f"{name}: row {place + 1} is {one!r:.48}: expected a dict of fields")
         return Objects(name, objects)
     raise TypeError(
-        f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts or a "
-        "path"
+        f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
+        "values or a path"
     )
+
+
+class _Column(list[Any]):
+    """A list that is known to have values alone."""
+
+
+def _values(name: str, table: Any) -> list[Any] | None:
+    """The values of what has no columns; None of a table. Raises TypeError for arrays of more dimensions."""
+    if isinstance(table, _Column):
+        return table
+    if _is(table, "numpy", "ndarray"):
+        if table.ndim != 1 or table.dtype.names:
+            raise TypeError(
+                f"{name} is an array of shape {table.shape} and type {table.dtype}: expected one "
+                "dimension, or a dict of columns"
+            )
+        return _listed(table)
+    if _is(table, "pandas", "Series") or _is(table, "pandas", "Index"):
+        return [None if _is(value, "pandas", "NAType") else value for value in _listed(table)]
+    if _is(table, "polars", "Series"):
+        return _listed(table.to_list())
+    if _is(table, "pyarrow", "Array") or _is(table, "pyarrow", "ChunkedArray"):
+        return None if str(table.type).startswith("struct") else _listed(table.to_pylist())
+    return None
+
+
+def _is(value: Any, package: str, name: str) -> bool:
+    """Whether it is an object of a class of a package that needn't be installed."""
+    return any(
+        kind.__module__.partition(".")[0] == package and kind.__name__ == name for kind in type(value).__mro__
+    )
+
+
+def _why_not_arrow(table: Any, error: Exception) -> str:
+    """In one sentence; the column with values of several types, if that is why."""
+    for column in getattr(table, "columns", ()) if _is_pandas(table) else ():
+        values = table[column]
+        if not _is(values, "pandas", "Series"):
+            return f"it has several columns {column!r}: expected names of their own"
+        kinds = sorted({type(value).__name__ for value in values.dropna()})
+        if str(values.dtype) == "object" and len(kinds) > 1:
+            return f"column {column!r} has values of several types ({', '.join(kinds)}): expected one type"
+    return " ".join(str(error).split())
 
 
 def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -54,6 +116,5 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _is_pandas(table: Any) -> bool:
-    """A DataFrame of before the Arrow C interface."""
-    kind = type(table)
-    return kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame"
+    """A DataFrame, also one of before the Arrow C interface."""
+    return _is(table, "pandas", "DataFrame")

@@ -117,6 +117,7 @@ class ArrowFile:
         self.name = name
         self._schema, self._count, self._read = schema, rows, read
         self.columns: Sequence[str] = schema.names
+        self.own_columns: Sequence[str] = self.columns
         self._wanted: list[str] | None = None
 
     def select(self, paths: Sequence[Path]) -> None:
@@ -183,7 +184,10 @@ class ArrowTable(ArrowFile):
 
     def numbered(self, field: str) -> ArrowTable:
         """The same with the number of each row, from 0, in a column."""
-        return ArrowTable(self.name, self._table.append_column(field, pa.array(range(len(self)), pa.int64())))
+        numbers = pa.array(range(len(self)), pa.int64())
+        numbered = ArrowTable(self.name, self._table.append_column(field, numbers))
+        numbered.own_columns = self.columns
+        return numbered
 
 
 def of_object(name: str, table: Any) -> ArrowTable:

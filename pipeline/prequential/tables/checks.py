@@ -7,9 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from prequential.config import ConfigError
-from prequential.conversion import is_absent, time
+from prequential.conversion import is_absent, lacks_offset, time
 from prequential.mapping import RFC3339, UNITS, Path, RecordMapping
 from prequential.tables.rows import RowFile, Rows, some
+from prequential.topics.values import quoted
 
 #: Between these (ms) lie the times of today's streams, 1990 to 2100: one that lies here in another unit, and
 #: in its own lies outside of the wider bounds below (March 1973 to 2200), has that other unit.
@@ -34,12 +35,12 @@ def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> N
 
 
 def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
-    if file.columns is None:
+    if file.columns is None or file.own_columns is None:
         return
     known = set(file.columns)
     for keys, path in mapping.paths():
         if path.keys[0] not in known and ".".join(path.keys) not in known:
-            found = f"its columns: {some(file.columns)}"
+            found = f"its columns: {some(file.own_columns)}"
             yield (file.name, path.keys), _absent(mapping, keys, path, file, found)
     one = mapping.fields.get("ts")
     if one is not None and one.path is not None and one.unit is not None:
@@ -63,7 +64,13 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
     if not found and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
         unit = better_unit(value, one.unit)
-        if unit is not None:
+        if one.unit in (None, RFC3339) and lacks_offset(value):
+            found.append(
+                f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
+                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, unit: iso, "
+                "timezone: UTC}, or the zone whose clock it is"
+            )
+        elif unit is not None:
             found.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
                 f"that has it, {_in_words(value, one.unit)}: expected unit: {unit}"
@@ -117,9 +124,18 @@ def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFi
     if name in mapping.implied:
         return (
             f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {found}; expected "
-            f"{section}.{name} to say where it is, or {{const: …}} for a fixed one"
+            f"{_setting(section, name)} to say where it is, or {{const: …}} for a fixed one"
         )
     return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {found}"
+
+
+def _setting(section: str, name: str) -> str:
+    """Where a field is said to be, as it is written there.
+
+    >>> _setting("files.labels", "ts"), _setting("columns['labels']", "ts")
+    ('files.labels.ts', "columns['labels']['ts']")
+    """
+    return f"{section}.{name}" if section.startswith("files") else f"{section}[{name!r}]"
 
 
 def _complain(found: Sequence[str]) -> None:

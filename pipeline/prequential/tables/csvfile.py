@@ -85,6 +85,7 @@ class CsvFile:
         if not names:
             raise UsageError(f"{name} is empty: expected a line with the names of its columns")
         self.columns: Sequence[str] = [cell.strip() for cell in names]
+        self.own_columns = self.columns
         twice = [column for column in self.columns if self.columns.count(column) > 1]
         if twice:
             raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")

@@ -32,7 +32,7 @@ class JsonFile:
     """A file of JSON lines; `open_file` opens its bytes anew."""
 
     unit, text = "line", False
-    columns = None
+    columns = own_columns = None
 
     def __init__(
         self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]

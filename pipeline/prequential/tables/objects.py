@@ -14,8 +14,10 @@ from prequential.translation import pick
 class ObjectRows:
     """Some objects; None where there is none, for a reason."""
 
-    def __init__(self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None) -> None:
-        self.objects, self.reasons = objects, reasons or {}
+    def __init__(
+        self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None, number: str | None = None
+    ) -> None:
+        self.objects, self.reasons, self._number = objects, reasons or {}, number
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -46,7 +48,8 @@ class ObjectRows:
 
     def fields(self) -> str:
         """The names of the first object."""
-        return next((names_of(one) for one in self.objects if one is not None), "")
+        first: Any = next((one for one in self.objects if one is not None), {})
+        return names_of({name: value for name, value in first.items() if name != self._number})
 
     def names(self) -> Sequence[str]:
         """The names of all objects' fields."""
@@ -57,11 +60,13 @@ class Objects:
     """Dicts as a file of rows."""
 
     unit, text = "row", False
-    columns = None
+    columns = own_columns = None
 
-    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None
+    ) -> None:
         self.name = name
-        self._objects = objects
+        self._objects, self._number = objects, number
 
     def select(self, paths: Sequence[Path]) -> None:
         """All of each is here anyway."""
@@ -73,14 +78,15 @@ class Objects:
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
         """The objects, in their order."""
         for start in range(0, len(self._objects), BATCH):
-            yield ObjectRows(self._objects[start : start + BATCH])
+            yield ObjectRows(self._objects[start : start + BATCH], number=self._number)
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def numbered(self, field: str) -> Objects:
         """The same with the number of each, from 0, in a field."""
-        return Objects(self.name, [{**one, field: place} for place, one in enumerate(self._objects)])
+        rows = [{**one, field: place} for place, one in enumerate(self._objects)]
+        return Objects(self.name, rows, field)
 
     def hold(self) -> Objects:
         """They are in memory."""

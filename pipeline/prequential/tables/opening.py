@@ -51,15 +51,17 @@ def table_sources(
     files: Mapping[int, RowFile],
     progress: Callable[[int], Progress] = lambda kind: lambda rows, share: None,
     defaults: Mapping[str, Field] | None = None,
+    section: Callable[[str], str] = "files.{}".format,
 ) -> dict[int, Located]:
     """The sources of rows; predictions and labels of the same object stand in the same rows.
 
-    Required fields that nothing is said of, and for which there is no column, are as in `defaults`.
+    Required fields that nothing is said of, and for which there is no column, are as in `defaults`; `section`
+    is where something would be said of a kind.
     """
     shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
     for kind, file in sorted(files.items()):
-        by_name = _by_name(kind, file)
+        by_name = _by_name(kind, file, Origin(section(KINDS[kind])))
         mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
         if shared and kind == LABELS:
             mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
@@ -101,10 +103,9 @@ def _lines(kind: int, stored: Stored) -> Source:
         raise WorkError(f"can't read {stored.name!r}: {error}") from error
 
 
-def _by_name(kind: int, file: RowFile) -> RecordMapping:
+def _by_name(kind: int, file: RowFile, origin: Origin) -> RecordMapping:
     """The mapping of a file whose columns have the names of our fields."""
     columns = columns_of(file)
-    origin = Origin(f"files.{KINDS[kind]}")
     try:
         return same_names(kind, columns, origin)
     except MappingError as error:

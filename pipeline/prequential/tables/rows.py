@@ -69,6 +69,10 @@ class RowFile(Protocol):
     def columns(self) -> Sequence[str] | None:
         """Names of the columns; None where every row has its own."""
 
+    @property
+    def own_columns(self) -> Sequence[str] | None:
+        """Those that the user knows of: without a number of the row that was added."""
+
     def select(self, paths: Sequence[Path]) -> None:
         """These will be asked for, and what was said before, and nothing else."""
 

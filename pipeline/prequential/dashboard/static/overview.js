@@ -53,9 +53,14 @@ function incidents(data) {
     h("ul", { class: "plain" }, open.map((one) => h("li", {}, incidentLine(one, data.now)))));
 }
 
+// An incident after which the loss is lower is no bad news.
+function mark(incident) {
+  return `badge ${incident.severity < 0 ? "mark-better" : "mark-incident"}`;
+}
+
 export function incidentLine(one, now) {
   const state = one.status === "open" ? `open for ${age(now - one.began)}` : one.status;
-  return [h("span", { class: "badge mark-incident" }, `◆ ${state}`), " ",
+  return [h("span", { class: mark(one) }, `◆ ${state}${one.severity < 0 ? ", better" : ""}`), " ",
     link("incident", { id: one.id }, `${one.stream} / ${one.model}`),
     ` since ${moment(one.began, now)}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
 }
@@ -104,7 +109,7 @@ function rows(data) {
 // What is wrong with a model, each as a mark and words.
 function state(row, now, live) {
   const found = [];
-  if (row.incident) found.push(h("a", { class: "badge mark-incident", href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ incident, ${age(now - row.incident.began)}`));
+  if (row.incident) found.push(h("a", { class: mark(row.incident), href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ ${row.incident.severity < 0 ? "better" : "incident"}, ${age(now - row.incident.began)}`));
   if (row.silent) found.push(h("span", { class: "badge mark-missed" }, `○ no new outcomes since ${moment(row.silent.since, now)}; ${row.silent.why}`));
   for (const one of row.missed) found.push(h("span", { class: "badge mark-missed" }, `▼ ${one.measure} ${number(one.value)} ${one.less_is_better ? ">" : "<"} ${one.bound}`));
   if (row.alarms?.recent && live) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
