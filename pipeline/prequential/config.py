@@ -379,6 +379,8 @@ class WorkerConfig:
     snapshot_every: int = 10_000
     #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
     quarantine_after: int | None = 3
+    #: Partitions whose shards go on from what is there where retention has removed records that they needed.
+    accept_loss: tuple[int, ...] = ()
     #: Told to stop, it publishes, takes snapshots and leaves the group within so long (ms), or ends without.
     stop_within: int = 10_000
 

@@ -140,6 +140,14 @@ class Shard:
             batch.change(partial(separate_versions, self.config))
         return self.merge.add(batch)
 
+    def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
+        """Go on from where the inputs begin now: what is below these offsets is lost.
+
+        `missing`: how many offsets that are, by kind, and how many entries of the journal.
+        """
+        self.merge.skip(begins)
+        self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
+
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:
         """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
         taken = self.merge.take(watermarks, most)

@@ -137,6 +137,7 @@ _FAMILIES = (
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
     ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
+    ("lost_records_total", COUNTER, "Records that retention removed before they were taken"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
@@ -144,6 +145,7 @@ _FAMILIES = (
     ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, which holds processing up"),
     ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
     ("shards", GAUGE, "Shards held"),
+    ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
     ("build_info", GAUGE, "The version"),
 )  # fmt: skip
 
@@ -220,6 +222,9 @@ class Exporter:
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
+                    families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
+            if runner.halted is not None:
+                families["shard_halted"].add(labels(partition=runner.partition), 1)
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
@@ -229,9 +234,9 @@ class Exporter:
             counts = [sum(of) for of in zip(none, *(one.counts for one in durations))]
             total = float(sum(one.total for one in durations))
             families[name].add_buckets("", DURATION_BOUNDS, counts, total)
-        recovering = sum(runner.recovering for runner in runners)
-        families["shards"].add(labels(state="running"), len(runners) - recovering)
-        families["shards"].add(labels(state="recovering"), recovering)
+        states = Counter(_state(runner) for runner in runners)
+        for state in ("running", "recovering", "halted"):
+            families["shards"].add(labels(state=state), states[state])
         families["build_info"].add(labels(version=VERSION), 1)
 
 
@@ -446,6 +451,12 @@ class _Scrape:
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
+
+
+def _state(runner: ShardRunner) -> str:
+    if runner.halted is not None:
+        return "halted"
+    return "recovering" if runner.recovering else "running"
 
 
 def _stages(about: Subject, stream: Stream) -> list[str]:

@@ -471,7 +471,8 @@ class Incidents:
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
         about, stream = self._subject(owner), self._stream(owner)
-        return identity(stream.name, self._catalog.partition, about.model, "incident", opened)
+        place = stream.name, self._catalog.partition, about.model
+        return identity(*place, "incident", opened, *self._catalog.loss)
 
     def _subject(self, owner: int) -> Subject:
         about = self._catalog.subjects[owner]
