@@ -418,6 +418,18 @@ class Config:
         """The consumer group: installations with different prefixes never share one."""
         return self.kafka.prefix + self.worker.group
 
+    @property
+    def longest_horizon(self) -> int:
+        """The longest `label_horizon` of any stream (ms)."""
+        return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        streams = {name: one.digest for name, one in self.streams.items()}
+        settings = [self.defaults.digest, streams, asdict(self.limits)]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
     def stream(self, name: str) -> StreamConfig:
         """The settings of a stream: its own section over `defaults`."""
         return self.streams.get(name, self.defaults)

@@ -271,13 +271,15 @@ class Worker(Served):
 
     def _check_topics(self) -> Origin:
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
-        kafka = self.config.kafka
-        specs = topic_specs(kafka)
+        kafka, horizon = self.config.kafka, self.config.longest_horizon
+        specs = topic_specs(kafka, horizon)
         _create_own(kafka)
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
-        misfits = check(kafka, specs, as_far_as_possible=True)
+        misfits = check(kafka, specs, horizon=horizon, as_far_as_possible=True)
+        if short := [error for error in misfits.errors if "label_horizon" in error]:
+            raise WorkError("; ".join(short))
         for error in misfits.errors:
             log.warning("%s", error)
         self._unseen = set(misfits.unseen)

@@ -175,8 +175,9 @@ def read_known(
     missing = missing_entries(journal, last)
     if missing and not whole:
         log.warning(
-            "the journal of shard %d begins at entry %d: %d are missing", partition, journal[0].number, missing
-        )
+            "the journal of shard %d begins at entry %d: %d are missing",
+            partition, journal[0].number, missing,
+        )  # fmt: skip
     known = Known(manifest, parts, journal, journal_number, journal_offset)
     if not whole:
         return known

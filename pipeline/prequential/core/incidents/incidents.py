@@ -67,6 +67,8 @@ class Standing(NamedTuple):
     cause: str  # "": none is open
     severity: float
     opened: dict[str, int]
+    id: str = ""
+    since: int = 0  # label time (ms) at which it opened
 
 
 @dataclass
@@ -140,7 +142,8 @@ class Incidents:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
                 _, cause, severity, _ = state.said if is_open and state is not None else _NOTHING_SAID
-                found[row] = Standing(cause, severity, opened)
+                which = (state.id, state.opened["ts"]) if is_open and state is not None else ("", 0)
+                found[row] = Standing(cause, severity, opened, *which)
         return found
 
     # ---- rows
