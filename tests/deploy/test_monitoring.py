@@ -81,7 +81,6 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "prequential_open_incidents": ("gauge", _MODEL),
     "prequential_incident_severity": ("gauge", (*_MODEL, "incident", "cause")),
-    "prequential_incident_opened_timestamp_seconds": ("gauge", (*_MODEL, "incident")),
     "prequential_newest_prediction_timestamp_seconds": ("gauge", _MODEL),
     "prequential_newest_label_timestamp_seconds": ("gauge", _STREAM),
     "prequential_lost_records_total": ("counter", ("topic", "partition")),
@@ -107,6 +106,13 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
 #: Made by Prometheus itself.
 OWN: dict[str, tuple[str, ...]] = {
     "up": ("instance", "job"),
+    # Of a shard that has halted, and of `ingest`.
+    "prequential_shard_halted": ("partition",),
+    "prequential_ingest_build_info": ("version",),
+    "prequential_ingest_dead_letters_total": ("topic",),
+    "prequential_ingest_lag": ("topic", "partition"),
+    "prequential_ingest_lost_total": ("topic",),
+    "prequential_ingest_records_total": ("topic",),
     "ALERTS": ("alertname", "alertstate"),
 }
 

@@ -268,8 +268,8 @@ class Reporter:
         names = tuple(columns)
         lost = self._catalog.lost
         beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
-        rows = zip(*(column.tolist() for column in columns.values()))
-        return [dict(zip(names, own)) | beyond for own in rows]
+        values = zip(*(column.tolist() for column in columns.values()))
+        return [dict(zip(names, own)) | beyond for own in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
