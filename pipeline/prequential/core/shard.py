@@ -111,8 +111,8 @@ class Shard:
         #: each reason (`prequential.core.logs`).
         self.seen = seen.new_seen()
         self.dropped: dict[int, tuple[int, int]] = {}
-        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0: none
-        #: has come in this life of the process.
+        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
+        #: none has come in this life of the process.
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
         self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
