@@ -379,6 +379,8 @@ class WorkerConfig:
     snapshot_every: int = 10_000
     #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
     quarantine_after: int | None = 3
+    #: Partitions whose shards go on from what is there where retention has removed records that they needed.
+    accept_loss: tuple[int, ...] = ()
     #: Told to stop, it publishes, takes snapshots and leaves the group within so long (ms), or ends without.
     stop_within: int = 10_000
 
@@ -415,6 +417,18 @@ class Config:
     def group(self) -> str:
         """The consumer group: installations with different prefixes never share one."""
         return self.kafka.prefix + self.worker.group
+
+    @property
+    def longest_horizon(self) -> int:
+        """The longest `label_horizon` of any stream (ms)."""
+        return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        streams = {name: one.digest for name, one in self.streams.items()}
+        settings = [self.defaults.digest, streams, asdict(self.limits)]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
     def stream(self, name: str) -> StreamConfig:
         """The settings of a stream: its own section over `defaults`."""

@@ -264,7 +264,7 @@ LIMITS: dict[str, Parser] = {
 WORKER: dict[str, Parser] = {
     "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
     "commit_every": _duration, "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
-    "stop_within": _duration,
+    "stop_within": _duration, "accept_loss": _list_of(_integer(0), empty=True),
 }  # fmt: skip
 
 HTTP: dict[str, Parser] = {

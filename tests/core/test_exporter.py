@@ -202,6 +202,9 @@ def of_incidents(outputs: list[Output]) -> Samples:
     for about, one in newest.values():
         if one.status == "open":
             found["prequential_open_incidents", frozenset(about.items())] = 1
+            about["incident"] = one.id
+            opened = "prequential_incident_opened_timestamp_seconds", frozenset(about.items())
+            found[opened] = one.opened["ts"] / 1000
             about["cause"] = one.causes[0]["cause"]
             found["prequential_incident_severity", frozenset(about.items())] = one.severity
     return found

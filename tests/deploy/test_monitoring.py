@@ -80,7 +80,11 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
         (*_MODEL, "segment", "stage", "detector", "signal"),
     ),
     "prequential_open_incidents": ("gauge", _MODEL),
-    "prequential_incident_severity": ("gauge", (*_MODEL, "cause")),
+    "prequential_incident_severity": ("gauge", (*_MODEL, "incident", "cause")),
+    "prequential_newest_prediction_timestamp_seconds": ("gauge", _MODEL),
+    "prequential_newest_label_timestamp_seconds": ("gauge", _STREAM),
+    "prequential_lost_records_total": ("counter", ("topic", "partition")),
+    "prequential_config_info": ("gauge", ("group", "config")),
     "prequential_incidents_total": ("counter", (*_MODEL, "cause")),
     "prequential_objective": ("gauge", (*_STREAM, "measure")),
     "prequential_objective_margin": ("gauge", (*_SEQUENCE, "measure")),
@@ -102,6 +106,13 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
 #: Made by Prometheus itself.
 OWN: dict[str, tuple[str, ...]] = {
     "up": ("instance", "job"),
+    # Of a shard that has halted, and of `ingest`.
+    "prequential_shard_halted": ("partition",),
+    "prequential_ingest_build_info": ("version",),
+    "prequential_ingest_dead_letters_total": ("topic",),
+    "prequential_ingest_lag": ("topic", "partition"),
+    "prequential_ingest_lost_total": ("topic",),
+    "prequential_ingest_records_total": ("topic",),
     "ALERTS": ("alertname", "alertstate"),
 }
 
@@ -245,7 +256,7 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     warmup._feed(another, 0)
     runners: Any = {
         partition: SimpleNamespace(
-            shard=one, recovering=False, partition=partition, statistics=ShardStatistics()
+            shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics()
         )
         for partition, one in enumerate((shard, another))
     }

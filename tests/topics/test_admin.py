@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from prequential.topics import admin
 from prequential.topics.admin import (
     Misfits,
     TopicFound,
@@ -325,6 +326,7 @@ def make(cluster: KafkaConfig, **topics: tuple[int, dict[str, str]]) -> None:
 @pytest.mark.kafka
 def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConfig) -> None:
     make(cluster, labels=(5, {"cleanup.policy": "compact", "retention.ms": "-1"}))
+    cluster = replace(cluster, partitions=5)
     report = create(cluster, topic_specs(cluster))
     labels, journal = cluster.topic("labels"), cluster.topic("prequential-journal")
     assert report.existing == (labels,)
@@ -341,8 +343,6 @@ def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConf
             "expected the journal to be kept for as long as the inputs",
         ),
         remarks=(
-            "the configuration says kafka.partitions: 3, but the inputs have 5 partitions each: "
-            "expected the same number",
             f"topic {labels!r} has max.message.bytes=1048588: expected at least 1064960",
         ),
     )
@@ -389,3 +389,27 @@ def test_asking_for_topics_does_not_create_them(cluster: KafkaConfig) -> None:
     with pytest.raises(WorkError, match=f"no topic {name!r}"):
         partition_counts(cluster, [name])
     assert name not in AdminClient(cluster.client()).list_topics(timeout=10).topics
+
+
+def test_inputs_must_be_kept_for_the_label_horizon() -> None:
+    found = with_config("labels", retention_ms="3600000")
+    [error] = misfits(SPECS, found, 3_600_001).errors
+    assert error.startswith("topic 'labels' has retention.ms=3600000: expected at least 3600001, the longest")
+    assert misfits(SPECS, found, 3_600_000).errors == ()
+    for_ever = with_config("labels", retention_ms="-1")
+    assert not [one for one in misfits(SPECS, for_ever, 1 << 60).errors if one.startswith("topic 'labels'")]
+
+
+def test_topics_are_created_so_that_they_outlive_the_horizon() -> None:
+    days = 24 * 3_600_000
+    specs = topic_specs(KafkaConfig(), 30 * days)
+    assert {one.configs["retention.ms"] for one in specs if one.role == "input"} == {str(60 * days)}
+    assert misfits(specs, fitting(specs), 30 * days) == Misfits()
+
+
+def test_a_topic_that_a_producer_made_does_not_decide_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "connect", lambda *_: None)
+    monkeypatch.setattr(admin, "find", lambda *_: {"labels": TopicFound(1, {})})
+    expected = r"'labels' has 1 partition, maybe made by a producer .*: expected 4, .* kafka.partitions: 1"
+    with pytest.raises(WorkError, match=expected):
+        create(KafkaConfig(), SPECS)

@@ -17,7 +17,8 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 from prequential.worker import recovery
-from prequential.worker.journal import JournalEntry, encode_entry
+from prequential.worker.journal import JournalEntry, Lost, encode_entry
+from prequential.worker.losses import refusal
 from prequential.worker.origin import Origin
 from prequential.worker.recovery import GENERATION, Known, read_known, read_partition
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
@@ -108,8 +109,16 @@ class TestBeginnings:
     def test_a_journal_without_its_beginning_is_refused(
         self, read: Callable[..., Known], rebuild: bool
     ) -> None:
-        with pytest.raises(WorkError, match=r"journal of shard 0 begins at entry 3: what was before is gone"):
-            read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
+        known = read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
+        assert known.lost == Lost((0, 0, 0), (0, 0, 0), 2)
+        assert refusal(Config(), 0, known.lost).startswith(
+            "shard 0 can't go on: retention has removed what it hasn't taken yet: 2 entries of the journal; "
+            "`prequential worker --accept-loss 0`"
+        )
+
+    def test_entries_missing_behind_a_snapshot_are_lost(self, read: Callable[..., Known]) -> None:
+        known = read(entries(5, [(5, 5, 5)]), snapshot(1, 2))
+        assert known.lost == Lost((1, 1, 1), (1, 1, 1), 2)
 
     def test_a_replay_is_told(self, read: Callable[..., Known], caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
@@ -120,8 +129,8 @@ class TestBeginnings:
     def test_inputs_that_begin_after_the_first_cut_are_refused(self, read: Callable[..., Known]) -> None:
         journal = entries(1, [], [(2, 3, 4)], [(5, 5, 5)])
         assert len(read(journal, lows=(2, 3, 4), rebuild=True).journal) == 3
-        with pytest.raises(WorkError, match=r"predictions/0 begins at offset 4: what was before is gone"):
-            read(journal, lows=(0, 4, 0), rebuild=True)
+        assert read(journal, lows=(2, 3, 4), rebuild=True).lost is None
+        assert read(journal, lows=(0, 4, 0), rebuild=True).lost == Lost((0, 0, 0), (0, 4, 0))
 
     def test_a_broker_that_says_nothing_of_beginnings_is_waited_for_by_who_can(
         self, read: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
@@ -143,10 +152,23 @@ class TestBeginnings:
         with pytest.raises(WorkError, match="authorization failed"):
             read(journal, refusals=(denied,), rebuild=True, waiting=said.append)
 
-    def test_inputs_may_be_gone_where_there_is_a_snapshot(self, read: Callable[..., Known]) -> None:
-        known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(9, 9, 9))
+    def test_inputs_may_be_gone_as_far_as_the_snapshot(self, read: Callable[..., Known]) -> None:
+        known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(1, 1, 1))
         assert known.manifest is not None
+        assert known.lost is None
         assert [entry.number for entry in known.journal] == [3]
+        known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(1, 9, 1))
+        assert known.lost == Lost((1, 1, 1), (1, 9, 1))
+
+    def test_what_was_accepted_is_lost_once(self, read: Callable[..., Known]) -> None:
+        """But not for a rebuild, which lacks more than the snapshot's successor did."""
+        lost = Lost((1, 1, 1), (1, 9, 1))
+        note = Written(2, encode_entry(JournalEntry(3, [], ORIGIN, lost)))
+        known = read([note], snapshot(1, 2), lows=(1, 9, 1))
+        assert (known.accepted, known.lost) == ((lost,), None)
+        assert read([note], snapshot(1, 2), lows=(1, 11, 1)).lost == Lost((1, 9, 1), (1, 11, 1))
+        journal = [*entries(1, [(2, 2, 2)], []), note]
+        assert read(journal, lows=(1, 9, 1), rebuild=True).lost == Lost((0, 0, 0), (0, 9, 0))
 
     def test_a_rebuild_passes_over_what_was_before_the_topics(self, read: Callable[..., Known]) -> None:
         journal = [*entries(4, [(7, 7, 7)], origin=FORMER), *entries(5, [(1, 1, 1)])]

@@ -43,15 +43,16 @@ def run(args: argparse.Namespace) -> int:
     if args.partitions is not None:
         raise UsageError("--partitions goes with `topics grow`: others take kafka.partitions")
     kafka = config.kafka
-    specs = topic_specs(kafka)
+    horizon = config.longest_horizon
+    specs = topic_specs(kafka, horizon)
     if args.action == "create":
-        report = create(kafka, specs)
+        report = create(kafka, specs, horizon)
         misfits = report.misfits
         for verb, names in (("created", report.created), ("left as it is:", report.existing)):
             for name in names:
                 print(verb, name)
     else:
-        misfits = check(kafka, specs)
+        misfits = check(kafka, specs, horizon=horizon)
     for kind, sentences in (("error", misfits.errors), ("remark", misfits.remarks)):
         for sentence in sentences:
             print(f"{kind}: {sentence}")

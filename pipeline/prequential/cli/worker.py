@@ -48,6 +48,11 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="pass over snapshots: make the state anew from the input topics and the journal",
     )
+    parser.add_argument(
+        "--accept-loss", metavar="PARTITION", type=int, action="append", default=[],
+        help="where retention has removed records that this partition's shard needs, go on from what is "
+        "there; may be repeated (as worker.accept_loss, which all workers of a group know)",
+    )  # fmt: skip
     parser.add_argument("--log-level", choices=list(LEVELS), default="info", help="default: info")
     parser.set_defaults(run=run)
 
@@ -61,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     if args.http is not None:
         given = address(args.http)
         config = replace(config, http=replace(config.http, host=given.host, port=given.port))
+    if accepted := (*config.worker.accept_loss, *args.accept_loss):
+        config = replace(config, worker=replace(config.worker, accept_loss=accepted))
     logging.basicConfig(
         level=LEVELS[args.log_level],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -160,6 +160,8 @@ class Catalog:
         self.config = config
         #: Of the input topics; it stands in messages and in their ids.
         self.partition = partition
+        #: Records that retention removed before the shard took them, by kind, and entries of its journal.
+        self.lost = [0, 0, 0, 0]
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
         self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row
@@ -178,6 +180,14 @@ class Catalog:
         self._class_rows = 0
         self._pair_places = 0
         self._ages = 0
+
+    @property
+    def loss(self) -> tuple[int, ...]:
+        """What ids of messages have behind all else: how much is lost, if anything is.
+
+        What was said of as many outcomes without the loss was something else.
+        """
+        return (sum(self.lost),) if any(self.lost) else ()
 
     @property
     def registry(self) -> Registry:

@@ -241,6 +241,11 @@ class Merge:
         if not self.buffered[kind]:
             self.cut[kind] = self.added[kind]
 
+    def skip(self, begins: Sequence[int]) -> None:
+        """Nothing below these offsets will ever come."""
+        self.cut = list(map(max, self.cut, begins))
+        self.added = list(map(max, self.added, begins))
+
     def take(self, watermarks: Sequence[int | None], most: int) -> Round | None:
         """Records whose turn has come, at most `most` of each topic; None if there are none.
 

@@ -131,7 +131,7 @@ class Reporter:
             about = catalog.subjects[row]
             assert about is not None
             stream = catalog.streams[about.stream]
-            numbers = b",%d,%d]" % (outcomes, revisions)
+            numbers = b"".join(b",%d" % one for one in (outcomes, revisions, *catalog.loss)) + b"]"
             columns = self._columns_of(stream.config.measures)
             lines = self._estimates.lines(row, about, stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
@@ -269,7 +269,10 @@ class Reporter:
             "revisions": streams.revisions[at],
         }  # fmt: skip
         names = tuple(columns)
-        return [dict(zip(names, own)) for own in zip(*(column.tolist() for column in columns.values()))]
+        lost = self._catalog.lost
+        beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
+        values = zip(*(column.tolist() for column in columns.values()))
+        return [dict(zip(names, own)) | beyond for own in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
@@ -358,7 +361,8 @@ class Reporter:
         }  # fmt: skip
         return Metrics(
             identity(
-                *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status
+                *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
+                *self._catalog.loss,
             ),
             *key, state.labelled, state.labelled, state.newest_ts, *selected,
             self._counts([row])[0], stream.config.digest, period=said,
@@ -400,7 +404,7 @@ class Reporter:
             stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
         )  # fmt: skip
         return Alarm(
-            identity(*key, config.signal, watch.params, outcome),
+            identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
             *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
             msgspec.UNSET if correlation != correlation else correlation,
         )  # fmt: skip

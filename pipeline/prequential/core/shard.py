@@ -49,7 +49,7 @@ from prequential.core.messages import Reporter
 from prequential.core.outcomes import OUTCOME, REFERENCE
 from prequential.core.past import Past
 from prequential.core.plans import Plan
-from prequential.core.records import PREDICTION, Rows
+from prequential.core.records import LABEL, PREDICTION, Rows
 from prequential.core.refusals import Refusals
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
@@ -112,6 +112,10 @@ class Shard:
         self.seen = seen.new_seen()
         self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
+        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
+        #: none has come in this life of the process.
+        self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
+        self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
@@ -140,6 +144,14 @@ class Shard:
         if self._versions_apart and batch.kind == PREDICTION:
             batch.change(partial(separate_versions, self.config))
         return self.merge.add(batch)
+
+    def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
+        """Go on from where the inputs begin now: what is below these offsets is lost.
+
+        `missing`: how many offsets that are, by kind, and how many entries of the journal.
+        """
+        self.merge.skip(begins)
+        self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
 
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:
         """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
@@ -239,6 +251,7 @@ class Shard:
         rows = self._join(encoded, of_rows)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
+        self._note_newest(encoded.rows, rows)
         self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
         self.recurrence = recurrence.update(
             self.recurrence, encoded.rows, rows, self.catalog.columns.streams, len(self.catalog.streams)
@@ -255,6 +268,18 @@ class Shard:
             reason = reason_of(encoded.rows.refused[row], records[position], limits)
             self._refuse(taken, int(places[position]), reason)
         return done, would_be_taken
+
+    def _note_newest(self, rows: Rows, stop: int) -> None:
+        """When labels of each stream, and predictions of each model, came last, before this row."""
+        taken = rows.refused[:stop] == 0
+        self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
+        self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.subjects))
+        for kind, of, newest in (
+            (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
+        ):  # fmt: skip
+            chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
+            # Record times don't decrease within a topic: the last one of each is its newest.
+            newest[of[chosen]] = rows.time[chosen]
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
         """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
@@ -557,6 +582,10 @@ def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, floa
         yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
     for i in range(int(alarms.warned[0])):
         yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
+
+
+def _wider(column: Ints, rows: int) -> Ints:
+    return column if len(column) >= rows else np.append(column, np.zeros(rows, dtype=np.int64))
 
 
 def _place(stage: str) -> int:

@@ -112,6 +112,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         "next_tick": shard.next_tick,
         "dead_letters": list(shard.dead_letters),
         "quarantined": list(shard.quarantined),
+        "lost": list(catalog.lost),
         "remembered": shard.remembered,
         "streams": [
             {
@@ -231,6 +232,7 @@ class _Restoring:
             shard.ticks, shard.next_tick = saved_ticks, head["next_tick"]
         shard.dead_letters = list(head["dead_letters"])
         shard.quarantined = list(head.get("quarantined", shard.quarantined))
+        shard.catalog.lost = list(head.get("lost", shard.catalog.lost))
         for saved in self._saved:
             self._stream(saved)
         self._subjects()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from prequential.topics.decoding import KINDS
+from prequential.version import VERSION
 from prequential.worker.exposition import COUNTER, GAUGE, Family, labels
 
 
@@ -70,4 +71,6 @@ def exposition(
     behind = family("lag", GAUGE, "Records of a partition of ours that aren't read yet")
     for (topic, partition), count in lag.items():
         behind.add(labels(topic=topic, partition=partition), count)
-    return "".join(one.text() for one in families)
+    build = Family("prequential_ingest_build_info", GAUGE, "The version")
+    build.add(labels(version=VERSION), 1)
+    return "".join(one.text() for one in (*families, build))

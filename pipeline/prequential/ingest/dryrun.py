@@ -16,6 +16,7 @@ from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
+from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
@@ -32,6 +33,9 @@ _EXCERPT = 300
 
 #: Most reasons shown of a source, the most frequent first.
 _MOST_REASONS = 10
+
+#: Milliseconds between an event and its record that are no delay: twenty years.
+_FAR_MS = 20 * 365 * 24 * 3_600_000
 
 #: Fields that have a column of their own.
 _ABOUT = ("stream", "model", "instance_id", "ts")
@@ -112,6 +116,7 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
     )
     if not messages:
         console.print("  there is nothing in it yet")
+    _tell_far_times(console, made, messages)
     first: dict[str, int] = {}
     for place, reason in reasons.items():
         first.setdefault(kind_of(reason), place)
@@ -123,10 +128,30 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
     return len(reasons)
 
 
+def _tell_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
+    """Say so of event times that are decades from their records' own: a wrong unit, as a rule."""
+    far = [
+        (message, record.ts)
+        for _, records, _ in made
+        for message, record in zip(messages, records)
+        if record is not None and record.ts is not None and message.timestamp()[1] > 0
+        and abs(record.ts - message.timestamp()[1]) > _FAR_MS
+    ]  # fmt: skip
+    if far:
+        message, ts = far[0]
+        console.print(
+            f"  {len(far)} × ts is decades from the record's own time, first at {message.partition()}:"
+            f"{message.offset()}: {clock(ts)}, the record's {clock(message.timestamp()[1])}; is `unit` right "
+            "(s, ms, us, ns)?"
+        )
+
+
 def _cells(record: Any) -> list[str]:
     """A message's fields as text: those with columns of their own, and the rest."""
     fields = msgspec.to_builtins(record)
     own = [fields.pop(name, "") for name in _ABOUT]
+    if isinstance(own[-1], int):
+        own[-1] = clock(own[-1])
     rest = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
     return [printable(str(one)) for one in (*own, rest)]
 

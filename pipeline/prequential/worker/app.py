@@ -66,7 +66,7 @@ class Worker(Served):
         self._closing = False
         self._turns = asyncio.Lock()
         self._snapshot_turn = SnapshotTurn()
-        self._fetcher = Fetcher(config, self._on_partitions)
+        self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
         #: Asks clients whether they reach the cluster: one that doesn't takes its time.
@@ -151,7 +151,7 @@ class Worker(Served):
         for partition in sorted(partitions - set(self.runners)):
             self._open(partition)
 
-    def _open(self, partition: int) -> None:
+    def _open(self, partition: int, gone: str | None = None) -> None:
         rebuild = self._rebuild and partition not in self._rebuilt
         self._rebuilt.add(partition)  # what it holds from now on is good
         try:
@@ -164,6 +164,7 @@ class Worker(Served):
                 on_lost=self._on_lost,
                 turns=self._turns,
                 snapshot_turn=self._snapshot_turn,
+                gone=gone,
             )
         except Exception as error:  # asyncio calls us, and would go on without this shard
             die(f"shard {partition}", error)
@@ -178,20 +179,30 @@ class Worker(Served):
         log.warning("shard %d: lost to another worker (%s)", partition, why)
         self._let_go(partition)
 
-    def _let_go(self, partition: int) -> None:
+    def _on_gone(self, partition: int, why: str) -> None:
+        """A record that a shard needs isn't there any more; called from within a fetch, maybe repeatedly."""
+        log.warning("shard %d: %s", partition, why)
+        self._loop.call_soon(self._begin_anew, partition, why)
+
+    def _begin_anew(self, partition: int, gone: str) -> None:
+        """From its snapshot: what is missing by then halts it, or is passed over."""
+        if partition in self.runners and self.runners[partition].halted is None:
+            self._let_go(partition, gone)
+
+    def _let_go(self, partition: int, gone: str | None = None) -> None:
         """Let a shard go. If the group still says a little later that it is ours, take it anew."""
         runner = self.runners.pop(partition, None)
         if runner is not None:
             self._fetcher.close(partition)
             runner.abandon()
         asyncio.get_running_loop().call_later(
-            _REJOIN_SECONDS, lambda: self._reopen(partition)
+            _REJOIN_SECONDS, lambda: self._reopen(partition, gone)
         )
 
-    def _reopen(self, partition: int) -> None:
+    def _reopen(self, partition: int, gone: str | None) -> None:
         ours = self._assigned is not None and partition in self._assigned
         if ours and partition not in self.runners and not self._closing:
-            self._open(partition)
+            self._open(partition, gone)
 
     def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -260,13 +271,15 @@ class Worker(Served):
 
     def _check_topics(self) -> Origin:
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
-        kafka = self.config.kafka
-        specs = topic_specs(kafka)
+        kafka, horizon = self.config.kafka, self.config.longest_horizon
+        specs = topic_specs(kafka, horizon)
         _create_own(kafka)
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
-        misfits = check(kafka, specs, as_far_as_possible=True)
+        misfits = check(kafka, specs, horizon=horizon, as_far_as_possible=True)
+        if short := [error for error in misfits.errors if "label_horizon" in error]:
+            raise WorkError("; ".join(short))
         for error in misfits.errors:
             log.warning("%s", error)
         self._unseen = set(misfits.unseen)
@@ -335,14 +348,17 @@ class Worker(Served):
         return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
-        """Ready: the group has decided, and every shard that is ours is running."""
+        """Ready: the group has decided, and every shard that is ours is running, or has halted.
+
+        One that has halted stays so until somebody decides: a roll-out, of that decision, goes on.
+        """
         lines = [
             f"shard {partition}: {runner.progress}\n"
             for partition, runner in sorted(self.runners.items())
         ]
         if self._assigned is None:  # shards go on meanwhile, see `_assign`
             return False, "waiting for the group\n" + "".join(lines)
-        running = [not runner.recovering for runner in self.runners.values()]
+        running = [not runner.recovering or runner.halted is not None for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
         return ready, ("".join(lines) or "no shards\n") + self._findings.text()
 

@@ -32,7 +32,16 @@ from prequential.topics.specs import (
 )
 from prequential.worker.batches import Originals
 from prequential.worker.fetching import Fetcher
-from prequential.worker.journal import Attempt, Death, Grown, JournalEntry, Note, Quarantine, encode_entry
+from prequential.worker.journal import (
+    Attempt,
+    Death,
+    Grown,
+    JournalEntry,
+    Lost,
+    Note,
+    Quarantine,
+    encode_entry,
+)
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
@@ -305,6 +314,11 @@ class Checkpoint:
     async def quarantine(self, record: Quarantine) -> None:
         """Settle that a record is passed over."""
         await self._publish_entry([], [], record)
+
+    async def lose(self, lost: Lost) -> None:
+        """Settle that the shard goes on without what is missing; a snapshot is due at once."""
+        await self._publish_entry([], [], lost)
+        self._changed, self._snapshot_at = True, monotonic()
 
     async def death(self, error: str) -> None:
         """Leave word of an unexpected error, behind what is being committed."""

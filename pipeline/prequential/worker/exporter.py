@@ -22,6 +22,7 @@ from prequential.core.estimates import Line
 from prequential.core.latency import BOUNDS
 from prequential.core.measures import INDEX
 from prequential.core.picture import Part, Picture
+from prequential.core.shard import Shard
 from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
@@ -97,12 +98,21 @@ _FAMILIES = (
     ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
+    ("incident_opened_timestamp_seconds", GAUGE, "Label time at which the open incident began, as Unix time"),
     ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
     ("objective", GAUGE, "Bounds of measures that the configuration sets"),
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    (
+        "newest_prediction_timestamp_seconds", GAUGE,
+        "Record time of a model's newest prediction in this life of the process, as Unix time",
+    ),
+    (
+        "newest_label_timestamp_seconds", GAUGE,
+        "Record time of a stream's newest label in this life of the process, as Unix time",
+    ),
     ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
     ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
     (
@@ -137,6 +147,7 @@ _FAMILIES = (
     ("lag_records", GAUGE, "Records that are there but not processed"),
     ("dead_letters_total", COUNTER, "Records not usable"),
     ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
+    ("lost_records_total", COUNTER, "Records that retention removed before they were taken"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
@@ -144,7 +155,9 @@ _FAMILIES = (
     ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, which holds processing up"),
     ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
     ("shards", GAUGE, "Shards held"),
+    ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
     ("build_info", GAUGE, "The version"),
+    ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
 )  # fmt: skip
 
 #: Durations in a shard's statistics, by the metric's name.
@@ -198,6 +211,18 @@ class Exporter:
             if self._is_shown(runner)
         ]
 
+    def _newest(self, families: dict[str, Family], shard: Shard) -> None:
+        """When what came last, by stream and model."""
+        catalog = shard.catalog
+        for stream in catalog.streams:
+            where = labels(stream=stream.name, partition=catalog.partition)
+            if came := _at(shard.newest_labels, stream.code):
+                families["newest_label_timestamp_seconds"].add(where, came / 1000)
+            for model, row in stream.models.items():
+                if came := _at(shard.newest_predictions, row):
+                    of_model = f"{where},{labels(model=model)}"
+                    families["newest_prediction_timestamp_seconds"].add(of_model, came / 1000)
+
     def _is_shown(self, runner: ShardRunner) -> bool:
         # While a shard is restored its numbers are those of the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
@@ -220,6 +245,11 @@ class Exporter:
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
+                    families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
+            if runner.halted is not None:
+                families["shard_halted"].add(labels(partition=runner.partition), 1)
+            if self._is_shown(runner):
+                self._newest(families, runner.shard)
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
@@ -229,10 +259,12 @@ class Exporter:
             counts = [sum(of) for of in zip(none, *(one.counts for one in durations))]
             total = float(sum(one.total for one in durations))
             families[name].add_buckets("", DURATION_BOUNDS, counts, total)
-        recovering = sum(runner.recovering for runner in runners)
-        families["shards"].add(labels(state="running"), len(runners) - recovering)
-        families["shards"].add(labels(state="recovering"), recovering)
+        states = Counter(_state(runner) for runner in runners)
+        for state in ("running", "recovering", "halted"):
+            families["shards"].add(labels(state=state), states[state])
         families["build_info"].add(labels(version=VERSION), 1)
+        of_config = labels(group=self._config.group, config=self._config.digest)
+        families["config_info"].add(of_config, 1)
 
 
 class _Scrape:
@@ -358,7 +390,11 @@ class _Scrape:
         if (standing := taken.incidents.get(row)) is not None:
             families["open_incidents"].add(where, int(bool(standing.cause)))
             if standing.cause:
-                families["incident_severity"].add(f'{where},cause="{standing.cause}"', standing.severity)
+                of_incident = f'{where},incident="{standing.id}"'
+                families["incident_severity"].add(
+                    f'{of_incident},cause="{standing.cause}"', standing.severity
+                )
+                families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
                 families["incidents_total"].add(f'{where},cause="{cause}"', count)
         if version := int(subjects.version[row]):
@@ -446,6 +482,16 @@ class _Scrape:
         for key, index in reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
+
+
+def _at(column: Any, row: int) -> int:
+    return int(column[row]) if row < len(column) else 0
+
+
+def _state(runner: ShardRunner) -> str:
+    if runner.halted is not None:
+        return "halted"
+    return "recovering" if runner.recovering else "running"
 
 
 def _stages(about: Subject, stream: Stream) -> list[str]:

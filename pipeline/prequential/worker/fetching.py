@@ -100,9 +100,14 @@ class Fetcher:
     """Reads the input topics of the shards that are asked for."""
 
     def __init__(
-        self, config: Config, on_partitions: Callable[[frozenset[int] | None], None]
+        self,
+        config: Config,
+        on_partitions: Callable[[frozenset[int] | None], None],
+        on_gone: Callable[[int, str], None] | None = None,
     ) -> None:
+        """`on_gone`: told of a shard whose next record isn't there any more, and why; else WorkError."""
         self._config = config
+        self._on_gone = on_gone
         self._on_partitions = on_partitions
         name = config.worker.instance_id
         self._name = None if name is None else resolved("worker.instance_id", name)
@@ -348,11 +353,14 @@ class Fetcher:
     def _fail(self, message: Message, error: KafkaError) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            raise WorkError(
-                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed "
-                "it, or the topic was made anew; `prequential worker --rebuild` begins anew if the topic "
-                "and the journal are there from their beginnings on"
+            why = (
+                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed it, or "
+                "the topic was made anew"
             )
+            if self._on_gone is None:
+                raise WorkError(why)
+            self._on_gone(partition, why)
+            return
         if is_temporary(error):
             log.warning("%s/%d: %s", topic, partition, error.str())
             return

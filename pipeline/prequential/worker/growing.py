@@ -211,6 +211,8 @@ class _Growth:
                 await asyncio.wait([running], timeout=_FETCH_SECONDS)
                 if running.done():
                     running.result()
+                    if runner.halted is not None:
+                        raise WorkError(runner.halted)
                     raise ShardLost(*lost)
             await runner.close()
         finally:

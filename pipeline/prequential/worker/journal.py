@@ -6,13 +6,14 @@ change. The outputs follow in one transaction with the next entry, which has no 
 entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
 
 An entry may also have a note: about deaths of workers (see `prequential.worker.caution`), that records are
-about to be tried, that a worker died at them, or that a record is passed over for good; or that the inputs
-have got more partitions. `standing` says what a journal as a whole comes to.
+about to be tried, that a worker died at them, or that a record is passed over for good; that the inputs
+have got more partitions; or that the shard goes on without records that retention has removed.
+`standing` says what a journal as a whole comes to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Union
 
 import msgspec
@@ -65,7 +66,40 @@ class Grown(msgspec.Struct, array_like=True, frozen=True, tag="grown"):
     before: int
 
 
-Note = Union[Attempt, Death, Quarantine, Grown]
+class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
+    """The shard goes on without records that it hadn't taken when retention removed them.
+
+    That was accepted by whoever runs it (`worker.accept_loss`).
+    """
+
+    #: From where the records of each input were wanted, and where they begin.
+    start: Cut
+    begins: Cut
+    #: How many entries of the journal before this one are missing, too.
+    entries: int = 0
+
+    @property
+    def missing(self) -> list[int]:
+        """How many offsets of each input, and entries of the journal."""
+        return [*(now - then for then, now in zip(self.start, self.begins)), self.entries]
+
+    def says(self, topics: Sequence[str]) -> str:
+        """In words; `topics`: the full names of the inputs.
+
+        >>> Lost((10, 5, 7), (10, 5, 9), 1).says(["instances", "predictions", "labels"])
+        '2 of labels (offsets 7 to 8), 1 entry of the journal'
+        """
+        said = [
+            f"{end - begin} of {topic} (offsets {begin} to {end - 1})"
+            for topic, begin, end in zip(topics, self.start, self.begins)
+            if end > begin
+        ]
+        if self.entries:
+            said.append(f"{self.entries} entr{'y' if self.entries == 1 else 'ies'} of the journal")
+        return ", ".join(said)
+
+
+Note = Union[Attempt, Death, Quarantine, Grown, Lost]
 
 
 class JournalEntry(NamedTuple):
@@ -175,7 +209,7 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
       stood open before.
     - An attempt has all cuts below its own published. Cuts beyond it stay open, and in their place: what one
       worker tried as a whole and died of, the next one tries in parts, in the same order.
-    - A death, or a quarantine, changes nothing about cuts.
+    - A death, a quarantine or a loss changes nothing about cuts.
     - When the inputs have got more partitions, everything before is published.
 
     >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
@@ -198,6 +232,8 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
         elif isinstance(note, Quarantine):
             quarantined.append(note)
             suspicion = Suspicion(records=1)
+        elif isinstance(note, Lost):
+            pass
         elif isinstance(note, Attempt) and entry.cuts:
             [cut] = entry.cuts
             settled += (one for one in open_ if one != cut and _below(one, cut))
@@ -230,6 +266,8 @@ class Generation(NamedTuple):
     cuts: list[Cut]
     #: Records that are passed over.
     quarantined: list[Quarantine]
+    #: What workers have gone on without.
+    lost: list[Lost]
 
 
 def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
@@ -252,7 +290,8 @@ def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
     stands = [(since, own, standing(own)) for since, own in found]
     return [
         Generation(
-            since, own[0].origin.partitions if own else None, [*stand.settled, *stand.open], stand.quarantined
+            since, own[0].origin.partitions if own else None, [*stand.settled, *stand.open],
+            stand.quarantined, [entry.note for entry in own if isinstance(entry.note, Lost)],
         )
         for since, own, stand in stands
-    ]
+    ]  # fmt: skip

@@ -21,6 +21,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.batches import to_batch
 from prequential.worker.journal import Generation, Grown, generations
+from prequential.worker.losses import LostRecords, refusal
 from prequential.worker.origin import Origin
 from prequential.worker.recovery import Known, Waiting, read_known, read_partition
 
@@ -59,6 +60,8 @@ class _Lineage:
                 self._config, partition, self._origin, rebuild=True, stopped=self._stopped,
                 waiting=self._waiting,
             )  # fmt: skip
+            if known.lost is not None:
+                raise LostRecords(refusal(self._config, partition, known.lost))
             self._generations[partition] = generations(known.journal)
         return self._generations[partition]
 

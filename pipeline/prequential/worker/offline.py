@@ -132,7 +132,7 @@ class _ShardReplay:
         self._shard.quarantine = {
             (q.kind, q.offset): q.reason for generation in self._generations for q in generation.quarantined
         }
-        self._cuts.extend(self._generations.popleft().cuts)
+        self._begin(self._generations.popleft())
         consumer = Consumer(
             self._config.kafka.client(
                 **{
@@ -242,7 +242,17 @@ class _ShardReplay:
             self._shard = _split(cluster, former, state, self._partition, before, after)
             self._shard.merge = former.merge  # what is there already stays
             self._shard.quarantine = former.quarantine
-            self._cuts.extend(generation.cuts)
+            self._begin(generation)
+
+    def _begin(self, generation: Generation) -> None:
+        """Follow its cuts. What workers went on without isn't here either, and messages say so."""
+        self._cuts.extend(generation.cuts)
+        for lost in generation.lost:
+            log.warning(
+                "shard %d: workers went on without what retention had removed: %s", self._partition,
+                lost.says(list(self._kinds)),
+            )  # fmt: skip
+            self._shard.skip(self._shard.merge.cut, lost.missing)
 
     def _deliver(self) -> None:
         for output in self._shard.flush()[0]:

@@ -15,7 +15,8 @@ from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.complaints import COMPLAINING
 from prequential.worker.fetching import FETCH_SETTINGS
-from prequential.worker.journal import JournalEntry, decode_entry
+from prequential.worker.journal import JournalEntry, Lost, decode_entry
+from prequential.worker.losses import goes_on_from, loss, missing_entries
 from prequential.worker.origin import Origin
 from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
@@ -34,12 +35,6 @@ _POLL_SECONDS = 1.0
 #: Is told what is waited for, and None when it has come.
 Waiting = Callable[[Union[str, None]], None]
 
-#: What can't be had without the beginnings.
-_GONE = (
-    "what was before is gone, and without it other things would be published under the same ids; begin "
-    "under a new kafka.prefix"
-)
-
 #: Name of the header that says to which snapshot a chunk belongs.
 GENERATION = "generation"
 
@@ -53,6 +48,9 @@ class Known(NamedTuple):
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
     made_anew: bool = False  # the parts aren't a snapshot's: see `prequential.worker.lineage`
+    #: Losses that were accepted before, and what is missing beyond them and isn't accepted yet.
+    accepted: tuple[Lost, ...] = ()
+    lost: Lost | None = None
 
     @property
     def fresh(self) -> bool:
@@ -135,9 +133,9 @@ def read_known(
     """Snapshot and journal of a shard, both read to their ends.
 
     Both must be of the present input topics (`origin`; None: of whichever), or WorkError says what has
-    changed. `rebuild` passes over snapshots, and over journal entries of topics that are no more. Without a
-    snapshot the journal and the inputs that it speaks of must be there from their beginnings on, or WorkError
-    says what is missing; with `whole` false that is a warning. A broker that doesn't answer is waited for if
+    changed. `rebuild` passes over snapshots, and over journal entries of topics that are no more. The journal
+    and the inputs must be there from the snapshot on, without one from their beginnings on; what is missing
+    is `lost`, with `whole` false a warning. A broker that doesn't answer is waited for if
     there is `waiting`, see `read_partition`. Once `stopped`, what is known is in part, or a WorkError.
     """
     kafka = config.kafka
@@ -173,20 +171,22 @@ def read_known(
             _check_origin(entry.origin, origin, partition)
     elif journal and origin is not None and journal[-1].origin.difference(origin):
         journal, begins = [], journal_number + 1
-    if manifest is not None:
-        last = manifest.journal_number
-    else:
-        last = begins - 1
-        if journal and journal[0].number != begins:
-            missing = f"the journal of shard {partition} begins at entry {journal[0].number}"
-            if whole:
-                raise WorkError(f"{missing}: {_GONE}")
-            log.warning(missing)
-            last = journal[0].number - 1
-        if whole:
-            _check_beginnings(kafka, partition, journal, stopped, waiting)
-    _check_numbers(journal, last, partition)
-    return Known(manifest, parts, journal, journal_number, journal_offset)
+    last = begins - 1 if manifest is None else manifest.journal_number
+    missing = missing_entries(journal, last)
+    if missing and not whole:
+        log.warning(
+            "the journal of shard %d begins at entry %d: %d are missing",
+            partition, journal[0].number, missing,
+        )  # fmt: skip
+    known = Known(manifest, parts, journal, journal_number, journal_offset)
+    if not whole:
+        return known
+    start, accepted = goes_on_from((0, 0, 0) if manifest is None else tuple(manifest.cut), journal)
+    fresh = manifest is None
+    untouched = fresh and not any(entry.cuts for entry in journal)
+    lows = [0, 0, 0] if untouched else _beginnings(kafka, partition, stopped, waiting)
+    lost = loss(start, lows, journal, missing, fresh=fresh)
+    return known._replace(accepted=tuple(accepted), lost=lost)
 
 
 def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
@@ -197,22 +197,15 @@ def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
     return entries[max(0, start) :]
 
 
-def _check_beginnings(
-    kafka: KafkaConfig, partition: int, journal: list[JournalEntry], stopped: Callable[[], bool],
-    waiting: Waiting | None,
-) -> None:  # fmt: skip
-    """The inputs must begin before the journal's first cut."""
-    first = next((cut for entry in journal for cut in entry.cuts), None)
-    if first is None:
-        return
+def _beginnings(
+    kafka: KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
+) -> list[int]:
+    """The offsets at which the inputs begin."""
     consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": "prequential-read"}))  # never joined
     try:
-        for name, end in zip(INPUTS, first):
-            part = TopicPartition(kafka.topic(name), partition)
-            with plain_errors(kafka):
-                low = _beginning(consumer, part, stopped, waiting)
-            if low > end:
-                raise WorkError(f"{part.topic}/{partition} begins at offset {low}: {_GONE}")
+        with plain_errors(kafka):
+            parts = [TopicPartition(kafka.topic(name), partition) for name in INPUTS]
+            return [_beginning(consumer, part, stopped, waiting) for part in parts]
     finally:
         consumer.close()
 
@@ -243,13 +236,3 @@ def _check_origin(then: Origin, now: Origin | None, partition: int) -> None:
             "nothing has been written to the new partitions"
         )
     raise WorkError(f"{said}; `prequential worker --rebuild` begins anew with the topics as they are")
-
-
-def _check_numbers(journal: list[JournalEntry], last: int, partition: int) -> None:
-    for entry in journal:
-        if entry.number != last + 1:
-            raise WorkError(
-                f"the journal of shard {partition} goes from entry {last} to {entry.number}: entries "
-                "are missing; was its retention shorter than the snapshots' age?"
-            )
-        last = entry.number

@@ -28,6 +28,7 @@ from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.journal import Standing, Suspicion, standing
 from prequential.worker.lineage import made_anew
+from prequential.worker.losses import LostRecords, refusal, way_out
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
@@ -92,16 +93,21 @@ class ShardRunner:
         on_lost: Callable[[int, str], None],
         turns: asyncio.Lock | None = None,
         snapshot_turn: SnapshotTurn | None = None,
+        gone: str | None = None,
     ) -> None:
         """`turns`: shards of a process that have one try what workers have died at one after the other.
 
         So a worker that dies is in the middle of one attempt at most. `snapshot_turn` is that of all, too.
+        `gone`: what a former runner couldn't fetch any more.
         """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
         self.recovering = True
         self.progress = "waiting"
+        #: Why it can't go on, while others can.
+        self.halted: str | None = None
+        self._gone = gone
         #: What was known when this worker took the shard over.
         self.restored: list[StreamFacts] = []
         self._config = config
@@ -181,8 +187,10 @@ class ShardRunner:
 
         1. Fence the former holder and abort what it had open.
         2. Read the newest snapshot and the journal after it, to their ends. If there is none, and the inputs
-           have got more partitions once, make anew what the shard knew then.
-        3. Restore the state, and fetch the inputs from the snapshot's offsets.
+           have got more partitions once, make anew what the shard knew then. Where what they need isn't
+           there any more the shard halts here, unless that is accepted.
+        3. Restore the state, say in the journal what is lost, and fetch the inputs from the snapshot's
+           offsets, or where they begin.
         4. Follow the journal silently, but for its last entry: the outputs of those before have been
            published already. Publish those of the last one.
         5. Go on freely, aloud.
@@ -198,6 +206,9 @@ class ShardRunner:
         except ShardLost as why:
             if not self._stopping:
                 self._on_lost(self.partition, str(why))
+        except LostRecords as why:
+            if not self._stopping:
+                self._halt(str(why))
         except WorkError:
             if not (self._stopping and self.recovering):  # what was read in part says nothing
                 raise
@@ -210,7 +221,21 @@ class ShardRunner:
         self._wait(None)
         of, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
         known = read_known(*of, self._rebuild, stopped, waiting=self._wait)
+        if known.lost is not None and not self._accepts:
+            raise LostRecords(refusal(self._config, self.partition, known.lost))
+        if known.lost is None and self._gone is not None:
+            raise LostRecords(f"shard {self.partition} can't go on: {self._gone}; {way_out(self.partition)}")
         return known if known.manifest else made_anew(*of, known, stopped, self._wait)
+
+    @property
+    def _accepts(self) -> bool:
+        """Whether it may go on without what is lost."""
+        return self.partition in self._config.worker.accept_loss
+
+    def _halt(self, why: str) -> None:
+        """Stand still, alone, and say so."""
+        log.error("%s", why)
+        self.halted, self.progress = why, f"halted: {why}"
 
     def _wait(self, what: str | None) -> None:
         """Say what is waited for, here and at `/ready`; None: nothing any more."""
@@ -241,6 +266,7 @@ class ShardRunner:
                 log.debug("shard %d: %s is new and starts empty", self.partition, what)
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
+        await self._skip(known)
         found = standing(known.journal)
         self.shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
         self._journal.extend(found.settled)
@@ -263,7 +289,20 @@ class ShardRunner:
             await self._in_thread(self._publisher.publish, [tombstone])
         if found.suspicion is not None:
             await self._be_cautious(found)
-        self._fetcher.open(self.partition, _BEGINNING if fresh else self.shard.merge.cut)
+        begins = fresh and not any(self.shard.merge.cut)
+        self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.cut)
+
+    async def _skip(self, known: Known) -> None:
+        """Pass over what is lost, as was accepted before, or is now."""
+        for lost in known.accepted:
+            self.shard.skip(lost.begins, lost.missing)
+        if known.lost is not None:
+            await self.checkpoint.lose(known.lost)
+            self.shard.skip(known.lost.begins, known.lost.missing)
+            log.error(
+                "shard %d: going on without what retention has removed: %s", self.partition,
+                known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
+            )  # fmt: skip
 
     async def _be_cautious(self, found: Standing) -> None:
         """Workers have died: pass over the record that it was, or find out which it is."""

@@ -84,11 +84,12 @@ class CreateReport:
     misfits: Misfits
 
 
-def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
+def create(kafka: KafkaConfig, specs: Sequence[TopicSpec], horizon: int = 0) -> CreateReport:
     """Create the topics that are missing, leave the others alone, and report what doesn't fit.
 
     Where inputs exist already, missing topics get as many partitions as those have: Kafka can't
-    take partitions away, so any other number would have to be mended by hand.
+    take partitions away, so any other number would have to be mended by hand. But where there is nothing of
+    ours yet, that number must be the configured one: a producer may have made an input by writing to it.
 
     1. Look at what exists. If its numbers of partitions can't be right, nothing is created.
     2. Have the cluster check all that is to be created. If it would refuse one, none is created.
@@ -100,7 +101,7 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
     admin = connect(kafka)
     found = find(kafka, admin, [spec.name for spec in specs])  # step 1
     counts = {name: topic.partitions for name, topic in found.items()}
-    if wrong := partition_errors(specs, counts):
+    if wrong := partition_errors(specs, counts) + _made_by_others(specs, counts):
         wrong += [error for error in misfits(_existing(specs, found), found).errors if error not in wrong]
         raise WorkError(
             f"nothing was created at {kafka.bootstrap_servers}, since topics that exist don't fit; their "
@@ -116,7 +117,7 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> CreateReport:
     return CreateReport(
         created=created,
         existing=tuple(spec.name for spec in specs if spec.name not in created),
-        misfits=misfits(specs, found),
+        misfits=misfits(specs, found, horizon),
     )
 
 
@@ -125,15 +126,17 @@ def check(
     specs: Sequence[TopicSpec],
     timeout: float = REACH_SECONDS,
     *,
+    horizon: int = 0,
     as_far_as_possible: bool = False,
 ) -> Misfits:
     """Every way in which the cluster's topics don't fit.
 
-    `as_far_as_possible`: settings that can't be seen aren't judged. Raises WorkError if no broker answers
-    within `timeout` seconds, or refuses.
+    `as_far_as_possible`: settings that can't be seen aren't judged. `horizon`: see `misfits`. Raises
+    WorkError if no broker answers within `timeout` seconds, or refuses.
     """
     names = [spec.name for spec in specs]
-    return misfits(specs, find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible))
+    found = find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible)
+    return misfits(specs, found, horizon)
 
 
 class TopicIdentity(NamedTuple):
@@ -197,8 +200,10 @@ def find(
     }
 
 
-def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Misfits:
+def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], horizon: int = 0) -> Misfits:
     """Compare the topics that should be with those found; a setting not found isn't judged.
+
+    `horizon`: the longest label horizon (ms), for which inputs must be kept.
 
     (Kafka reports every setting; the embedded broker only those that were given.)
     """
@@ -207,6 +212,7 @@ def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Misf
         **_setting_errors(specs, found),
         **_dead_letter_errors(specs, found),
         **_journal_errors(specs, found),
+        **_horizon_errors(specs, found, horizon),
     }
     return Misfits(
         errors=(
@@ -247,6 +253,19 @@ def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> l
             why = "as many as the inputs" if inputs else "as kafka.partitions says"
             errors.append(f"topic {spec.name!r} has {_count(counts[spec.name])}: expected {number}{why}")
     return errors
+
+
+def _made_by_others(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> list[str]:
+    """Inputs that were there before anything of ours, with another number of partitions than configured."""
+    inputs = {spec.name: spec.partitions for spec in specs if spec.role == "input"}
+    if not counts or not inputs or not {*counts} <= {*inputs}:
+        return []
+    return [
+        f"topic {name!r} has {_count(counts[name])}, maybe made by a producer that wrote to it: expected "
+        f"{wanted}, as kafka.partitions says; delete it, or say kafka.partitions: {counts[name]}"
+        for name, wanted in inputs.items()
+        if counts.get(name, wanted) != wanted
+    ]
 
 
 def _is_growing(
@@ -359,6 +378,18 @@ def _journal_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound])
                     f"{key}={_number(longest, found, key)}: "
                     "expected the journal to be kept for as long as the inputs"
                 )
+    return errors
+
+
+def _horizon_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], horizon: int) -> _Settings:
+    errors = {}
+    for name in _named(specs, found, "input"):
+        kept = _number(name, found, "retention.ms")
+        if kept is not None and _limit(kept) < horizon:
+            errors[name, "retention.ms"] = (
+                f"topic {name!r} has retention.ms={kept}: expected at least {horizon}, the longest "
+                "label_horizon: a worker that reads again what waits for labels wouldn't find it any more"
+            )
     return errors
 
 

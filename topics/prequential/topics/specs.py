@@ -96,8 +96,10 @@ class TopicSpec:
     replication: int = 1
 
 
-def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
+def topic_specs(kafka: KafkaConfig, horizon: int = 0) -> list[TopicSpec]:
     """All topics, in the order in which they are created and listed.
+
+    `horizon`: the longest label horizon (ms): inputs are kept for at least two of them.
 
     >>> [spec.name for spec in topic_specs(KafkaConfig(prefix="eu."))][:4]
     ['eu.instances', 'eu.predictions', 'eu.labels', 'eu.metrics']
@@ -105,6 +107,8 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
     # The broker's clock can't be wrong in one client's favour, and records written with an old
     # client time would be removed by retention at once.
     broker_time = {"message.timestamp.type": "LogAppendTime"}
+
+    retention = max(INPUT_RETENTION, 2 * horizon)
 
     def spec(name: str, role: Role, **configs: str | int) -> TopicSpec:
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
@@ -121,15 +125,15 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
             name,
             "input",
             cleanup_policy="delete",
-            retention_ms=INPUT_RETENTION,
+            retention_ms=retention,
             max_message_bytes=INPUT_MESSAGE_BYTES,
         )
         for name in INPUTS
     ]
     return [
         *inputs,
-        spec(METRICS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
-        spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=INPUT_RETENTION),
+        spec(METRICS, "output", cleanup_policy="delete", retention_ms=retention),
+        spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=retention),
         spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(INCIDENTS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(
@@ -143,7 +147,7 @@ def topic_specs(kafka: KafkaConfig) -> list[TopicSpec]:
             JOURNAL,
             "journal",
             cleanup_policy="delete",
-            retention_ms=INPUT_RETENTION,
+            retention_ms=retention,
             # A cluster's default limit by size is meant for bulk; the journal is tiny, and without
             # it the inputs can't be replayed in their order.
             retention_bytes=-1,

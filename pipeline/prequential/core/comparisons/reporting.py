@@ -166,6 +166,7 @@ class ComparisonReporter:
             return []
         values, first = self._values(found, levels)
         draft = Draft()
+        loss = catalog.loss
         for known, own in places:
             a, b = known.a, known.b
             stream = catalog.streams[a.stream]
@@ -178,8 +179,9 @@ class ComparisonReporter:
                 if not outcomes:
                     continue
                 start, step = first[known.number, place.side] + i, len(side.n)
+                numbers = b"".join(b",%d" % one for one in (outcomes, *revised, *loss)) + b"]"
                 draft.add(
-                    stream.name, place.about, b",%d,%d,%d]" % (outcomes, *revised),
+                    stream.name, place.about, numbers,
                     range(start, start + len(place.about.heads) * step, step), outcomes, side.newest[i],
                     self._all_columns, self._rest(stream, sharing, side, i),
                 )  # fmt: skip

@@ -77,6 +77,8 @@ class Standing(NamedTuple):
     cause: str  # "": none is open
     severity: float
     opened: dict[str, int]
+    id: str = ""
+    since: int = 0  # label time (ms) at which it opened
 
 
 @dataclass
@@ -159,7 +161,8 @@ class Incidents:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
                 _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
-                found[row] = Standing(cause, severity, opened)
+                which = (state.id, state.opened["ts"]) if is_open and state is not None else ("", 0)
+                found[row] = Standing(cause, severity, opened, *which)
         return found
 
     # ---- rows
@@ -538,7 +541,8 @@ class Incidents:
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
         about, stream = self._subject(owner), self._stream(owner)
-        return identity(stream.name, self._catalog.partition, about.model, "incident", opened)
+        place = stream.name, self._catalog.partition, about.model
+        return identity(*place, "incident", opened, *self._catalog.loss)
 
     def _subject(self, owner: int) -> Subject:
         about = self._catalog.subjects[owner]

@@ -1,0 +1,101 @@
+"""Records that retention removes before they are taken: their shard halts alone, until that is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.worker.journal import Lost, decode_entry
+from processes import (
+    WorkerProcess,
+    await_published,
+    await_ready,
+    ends,
+    eventually,
+    outputs,
+    prequential,
+    read_topic,
+    repeated,
+    write_config,
+)
+from workload import Sender, records
+
+pytestmark = pytest.mark.kafka
+
+_EMIT = {"emit": {"outcomes": 10, "every": None}}
+
+
+def send(cluster: KafkaConfig, seed: int) -> None:
+    sender = Sender(cluster)
+    sender.send(list(records(seed, 300, 8)))
+    sender.flush()
+
+
+def remove(cluster: KafkaConfig, partition: int, *names: str) -> None:
+    """As retention does, all that is there."""
+    wanted = dict(zip(INPUTS, ends(cluster)[partition]))
+    admin = AdminClient(cluster.client())
+    parts = [TopicPartition(cluster.topic(name), partition, wanted[name]) for name in names]
+    for done in admin.delete_records(parts).values():
+        done.result()
+
+
+@pytest.mark.parametrize("cluster", [2], indirect=True)
+@pytest.mark.parametrize(("names", "options"), [(("labels",), []), (INPUTS, ["--rebuild"])])
+def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
+    cluster: KafkaConfig, tmp_path: Path, names: tuple[str, ...], options: list[str]
+) -> None:
+    config = write_config(tmp_path, cluster, defaults=_EMIT)
+    send(cluster, 5)
+    with WorkerProcess(config) as worker:
+        await_ready(worker)
+        await_published(cluster, worker)
+        assert worker.stop() == 0, worker.log
+    send(cluster, 6)
+    remove(cluster, 1, *names)
+    before = len(outputs(cluster, "metrics"))
+    with WorkerProcess(config, *options) as worker:
+        eventually("shard 1 has halted", lambda: "shard 1: halted" in worker.get("/ready")[1])
+        eventually("shard 0 is running", lambda: "shard 0: running" in worker.get("/ready")[1])
+        eventually("shard 0 goes on", lambda: len(outputs(cluster, "metrics")) > before)
+        assert worker.ready()  # a roll-out of the way out isn't held up
+        said = worker.get("/ready")[1]
+        assert "`prequential worker --accept-loss 1`" in said
+        found = worker.metrics()
+        assert found["prequential_shard_halted"] == {frozenset({("partition", "1")}): 1}
+        assert found["prequential_shards"][frozenset({("state", "halted")})] == 1
+        assert worker.stop() == 0, worker.log
+        assert "shard 1 can't go on: retention has removed" in worker.log
+    with WorkerProcess(config, "--accept-loss", "1", *options) as worker:
+        await_ready(worker)
+        send(cluster, 7)
+        await_published(cluster, worker)
+        lost = worker.metrics()["prequential_lost_records_total"]
+        assert worker.stop() == 0, worker.log
+    assert "going on without what retention has removed" in worker.log
+    journal = [one for one in read_topic(cluster, JOURNAL) if one.partition() == 1]
+    entries = [decode_entry(one.value() or b"") for one in journal]
+    [note] = [entry.note for entry in entries if isinstance(entry.note, Lost)]
+    missing = {cluster.topic(name): count for name, count in zip(INPUTS, note.missing)}
+    places = {where: dict(where) for where in lost}
+    of_shard = {at["topic"]: lost[where] for where, at in places.items() if at["partition"] == "1"}
+    assert of_shard == missing
+    metrics = outputs(cluster, "metrics")
+    counted = {one["counts"].get("lost_records", 0) for one in metrics if one["partition"] == 1}
+    assert counted == {0, sum(missing.values())}
+    assert not any("lost_records" in one["counts"] for one in metrics if one["partition"] == 0)
+    assert not repeated(metrics)
+    with WorkerProcess(config) as worker:  # accepted once, for good
+        await_ready(worker)
+        assert "halted" not in worker.get("/ready")[1]
+        assert worker.stop() == 0, worker.log
+    replayed = tmp_path / "replayed.jsonl"
+    done = prequential(
+        "replay", "--config", config, "--from-topics", "--metrics-out", replayed, cwd=tmp_path
+    )
+    assert "shard 1: workers went on without" in done.stderr
+    assert f'"lost_records":{sum(missing.values())}' in replayed.read_text().replace(" ", "")
