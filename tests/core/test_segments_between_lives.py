@@ -1,19 +1,19 @@
-"""Other `segments` or `segments_per_key`: what is evaluated still goes on, what ended never has its ids again."""
+"""Other `segments` or `segments_per_key`: what is evaluated still goes on, what ended keeps its ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
-from helpers import metrics_of
+from helpers import alarms_of, comparisons_of, metrics_of
 from oracle_cases import Record, inst, lab, pred
 from prequential.config import DetectorConfig
 from prequential.core.incidents.history import column_of_segment
 from prequential.core.incidents.incidents import Incidents
-from prequential.topics.outputs import Metrics, Output, decoded
+from prequential.topics.outputs import Metrics, Output
 from test_between_lives import Lives
 
 SETTINGS: dict[str, Any] = {
@@ -39,12 +39,6 @@ def records_of(numbers: Iterator[int], many: int) -> list[Record]:
     return found
 
 
-def about(message: Output) -> tuple[Any, ...]:
-    one = decoded(message) if isinstance(message, bytes) else message
-    names = ("model", "against", "segment", "stage", "estimator", "loss", "detector", "outcomes", "outcome")
-    return (type(one).__name__, *(getattr(one, name, None) for name in names))
-
-
 def content(message: Any) -> dict[str, Any]:
     """What a message says, without what its configuration is."""
     found: dict[str, Any] = msgspec.to_builtins(message)
@@ -53,8 +47,9 @@ def content(message: Any) -> dict[str, Any]:
     return found
 
 
-def messages(outputs: Sequence[Output]) -> list[Any]:
-    return [decoded(one) if hasattr(one, "value") else one for one in outputs]
+def messages(outputs: list[Output]) -> list[Any]:
+    """Those whose ids are functions of numbers."""
+    return [*metrics_of(outputs), *alarms_of(outputs), *comparisons_of(outputs)]
 
 
 def test_segments_that_are_evaluated_still_go_on() -> None:
@@ -85,14 +80,13 @@ def test_no_id_is_used_again_for_other_content(change: dict[str, Any]) -> None:
         if step is not None:
             lives.next(**SETTINGS | step)
         for message in messages(lives.go(*records_of(numbers, 14))):
-            if hasattr(message, "id") and not hasattr(message, "causes"):
-                assert said.setdefault(message.id, content(message)) == content(message)
+            assert said.setdefault(message.id, content(message)) == content(message)
     assert len(said) > 1_000
 
 
-def final(outputs: Sequence[Output], segment: str) -> Metrics:
+def final(outputs: list[Output], segment: str) -> Metrics:
     return [
-        one for one in metrics_of(list(outputs))
+        one for one in metrics_of(outputs)
         if (one.segment, one.stage, one.estimator) == (segment, "final", "all")
     ][-1]  # fmt: skip
 
@@ -113,7 +107,10 @@ def test_values_beyond_a_lower_bound_end_and_are_said() -> None:
     # A label of it is corrected: nobody has this outcome.
     revised = metrics_of(lives.go(lab(2, 7, "b"), *outcome(8, "A"), *outcome(9, "D", "b")))
     other = final(revised, "arm=other")
-    assert (other.outcomes, other.counts["revisions"], other.measures["accuracy"]) == (3, 0, 2 / 3)
+    assert (other.outcomes, other.measures["accuracy"]) == (3, 2 / 3)
+    subjects = lives.shard.catalog.subjects
+    [row] = [one.row for one in filter(None, subjects) if one.segment == "arm=other"]
+    assert lives.shard.catalog.columns.subjects.revisions[row] == 0
     lives.next(segments=("arm",), segments_per_key=2)
     assert lives.shard.ended == []
 
