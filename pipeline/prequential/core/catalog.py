@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.config import AFTER, BASELINES, Config, StreamConfig, duration
+from prequential.core.ended import Ended
 from prequential.core.errors import Unusable
 from prequential.core.kernel import Ints, as_columns, grown, records
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
@@ -175,6 +176,9 @@ class Catalog:
             records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Subjects, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
+        #: What former configurations evaluated; and subjects that began anew since this was last emptied.
+        self.ended = Ended()
+        self.begun_anew: list[int] = []
         #: Of `SegmentRows`: model, key, position.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
         #: By length: heaps of first rows for the segments of models that are gone.
@@ -382,7 +386,22 @@ class Catalog:
         about = Subject(len(self.subjects), stream.code, kind, model, segment, age)
         self.put_subject(about)
         self.registry.subjects.began[about.row] = self.registry.streams.completed[stream.code]
+        before = self.ended.take(about[1:])
+        if before is not None:
+            self._begin_anew(about, *before)
         return about.row
+
+    def _begin_anew(self, about: Subject, outcomes: int, revisions: int) -> None:
+        """A subject had so many outcomes and revisions before it ended: its ids are others than then."""
+        subjects, row = self.registry.subjects, about.row
+        subjects.revisions[row] = revisions + 1
+        # Outcomes of baselines are numbered by the labels since they began; they have no alarms, either.
+        if about.kind not in (BASELINE, BASELINE_AGE):
+            subjects.outcomes[row] = outcomes
+            rows = np.arange(subjects.stages[row]) + subjects.first[row]
+            for estimator in self.plans[subjects.plan[row]].estimators:
+                estimator.begin(rows, np.full(len(rows), outcomes))
+        self.begun_anew.append(row)
 
     def put_subject(self, about: Subject) -> None:
         """Append a subject; in the rows before it that there aren't yet, nothing is evaluated."""
@@ -520,6 +539,7 @@ class Catalog:
         Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
         """
         row = stream.models.pop(name)
+        self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)

@@ -117,6 +117,8 @@ class Shard:
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
         self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
+        #: What the snapshot that it was restored from has beyond the configuration.
+        self.ended: list[str] = []
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
         #: All outcomes, likewise.
@@ -365,6 +367,10 @@ class Shard:
                     reporter.periods, row, config.period, config.period_final_at,
                     horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
                 )  # fmt: skip
+        for row in catalog.begun_anew:
+            stages = catalog.plans[catalog.columns.subjects.plan[row]].stages
+            reporter.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)
+        catalog.begun_anew.clear()
         self._periodic |= any(one.config.period is not None for one in catalog.streams[self._known :])
         self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
         more = max(0, self._known - len(self._touched))

@@ -26,11 +26,13 @@ from prequential.core.kernel import (
     grown,
     kernel,
     tables_of,
+    taken,
     with_tables,
 )
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
+from prequential.core.segment_moves import SegmentMoves, permute
 from prequential.core.space import Space, size_of
 from prequential.core.state import ensure_rows
 from prequential.core.store import SETTLED, UNKNOWN, WAITING, Store
@@ -39,6 +41,12 @@ from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:
     from prequential.core.shard import Shard
+
+#: What messages are about, beside models, by kind.
+_SORTS = {
+    BASELINE: "baseline", CORRECTION: "temporal correction", SEGMENT: "segment", AGE: "stage at an age",
+    BASELINE_AGE: "stage at an age",
+}  # fmt: skip
 
 #: Bytes of an array in one piece.
 _PIECE = 1 << 20
@@ -132,6 +140,7 @@ def _head(shard: Shard) -> dict[str, Any]:
         ],
         "rows": len(catalog.subjects),
         "segment_origin": [list(one) for one in catalog.segment_origin],
+        "ended": catalog.ended.snapshot(),
         "plans": [
             {
                 "task": plan.config.task, "loss": plan.config.loss,
@@ -297,9 +306,10 @@ class _Restoring:
 
     def _subjects(self) -> None:
         """Rows keep their numbers; those of what isn't evaluated any more are of no use."""
-        catalog = self._catalog
-        catalog.segment_origin = [tuple(one) for one in self._head["segment_origin"]]
-        catalog.make_segment_rows()
+        catalog, arrays = self._catalog, self._arrays
+        catalog.ended.restore(self._head.get("ended", ()))
+        former = arrays["subjects.segments"], arrays["segment_rows"]
+        self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
         for row, code, kind, model, segment, age, was_evaluated in self._head["subjects"]:
             about = Subject(row, code, kind, model, segment, age)
             stream = catalog.streams[code]
@@ -307,6 +317,12 @@ class _Restoring:
             if kept:
                 catalog.put_subject(about)
                 self._rows[code, kind, model, segment, age] = row
+                if kind == MODEL:
+                    stream.models[model] = row
+            elif was_evaluated and not self._is_adopted(about, stream):
+                counts = int(arrays["subjects.outcomes"][row]), int(arrays["subjects.revisions"][row])
+                catalog.ended.note(about[1:], *counts)
+                self._shard.ended.append(f"{self._name(stream, about)}: {_SORTS[kind]}")
         catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
         registry = catalog.registry
         catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
@@ -318,6 +334,12 @@ class _Restoring:
         for about in filter(None, catalog.subjects):
             if self._rows.get(tuple(about[1:])) == about.row:
                 self._attach(about, catalog.streams[about.stream])
+        self._segments.attach()
+
+    def _is_adopted(self, about: Subject, stream: Stream) -> bool:
+        """Whether it goes on in another row (see `_adopt_ages`)."""
+        baseline = about.kind == BASELINE_AGE and about.model[1:] in stream.config.baselines
+        return (about.kind == AGE or baseline) and about.age in stream.ages
 
     def _is_evaluated(self, about: Subject, stream: Stream) -> bool:
         config, saved = stream.config, self._saved[stream.code]
@@ -325,28 +347,20 @@ class _Restoring:
             return about.model[1:] in config.baselines and config.task == "classification"
         if about.kind == CORRECTION:
             return config.temporal_correction and config.task == "classification"
-        if about.kind == SEGMENT:  # by keys with as many values as before: rows are laid out so
-            return self._segments_kept(stream)
+        if about.kind == SEGMENT:
+            return self._segments.goes_on(about)
         if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
             same = tuple(saved["ages"]) == stream.ages
             return same and (about.kind == AGE or about.model[1:] in config.baselines)
         return True
-
-    def _segments_kept(self, stream: Stream) -> bool:
-        saved, config = self._saved[stream.code], stream.config
-        return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 
     def _attach(self, about: Subject, stream: Stream) -> None:
         """Let what refers to a subject do so."""
         catalog = self._catalog
         subjects, row = catalog.registry.subjects, about.row
         if about.kind == MODEL:
-            stream.models[about.model] = row
             subjects.model[row] = row
-            if self._segments_kept(stream):
-                subjects.segments[row] = self._arrays["subjects.segments"][row]
-            elif stream.config.segments:
-                catalog.add_segment_rows(stream, row)
+            self._segments.add_model(stream, row)
         elif about.kind == BASELINE:
             which = ("@persistent", "@majority").index(about.model)
             catalog.set_baseline(stream, which, row)
@@ -354,9 +368,7 @@ class _Restoring:
             model = stream.models[about.model.removesuffix("+temporal")]
             subjects.model[row], subjects.corrected[model] = model, row
         elif about.kind == SEGMENT:
-            place = int(np.flatnonzero(self._arrays["segment_rows"] == row)[0])
-            subjects.model[row] = catalog.segment_origin[place][0]
-            catalog.registry.segment_rows.subject[place] = row
+            subjects.model[row] = stream.models[about.model]
         else:
             owner = self._rows[stream.code, MODEL if about.kind == AGE else BASELINE, about.model, None, None]
             subjects.model[row] = owner if about.kind == AGE else 0
@@ -502,7 +514,10 @@ class _Restoring:
         gone = [row for row, about in enumerate(self._catalog.subjects[:rows]) if row and about is None]
         reporter.coverage = coverage.forget(reporter.coverage, gone)
         segments = np.array(self._catalog.free_segment_rows(), dtype=np.int64)
-        segments = segments[segments < len(reporter.selection.segments.counts)]
+        reporter.selection = selection.with_rows(reporter.selection, 0, len(self._arrays["segment_rows"]))
+        if not self._segments.same:
+            moved_segments = taken(reporter.selection.segments, self._segments.former)
+            reporter.selection = reporter.selection._replace(segments=moved_segments)
         reporter.selection = selection.forget(reporter.selection, gone, segments)
         reporter.periods = periods.without(reporter.periods, np.array(gone, dtype=np.int64))
         moved = dict(self._moved)
@@ -599,50 +614,18 @@ class _Restoring:
         of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
         of_slot[dump.slots] = dump.streams
         for stream, saved in zip(catalog.streams, self._saved):
-            keys = stream.config.segments
-            if not self._segments_kept(stream) and (saved["segments"] or keys):
-                mapping = self._positions(stream, saved)
-                for column, rows in (
-                    (
-                        store.marks.segments,
-                        np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code),
-                    ),
-                    (
-                        store.values.segments,
-                        np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code),
-                    ),
-                ):
-                    former = column[rows].copy()
-                    column[rows] = 0
-                    for new, (old, positions) in mapping.items():
-                        column[rows, new] = positions[former[:, old]]
-                rows = np.flatnonzero(of_prediction[: len(store.values.segment_numbers)] == stream.code)
-                store.values.segment_numbers[rows] = 0
+            marks = np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code)
+            rows = np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code)
+            self._segments.move_columns(store, stream, dump.slots[dump.streams == stream.code], marks, rows)
             if tuple(saved["ages"]) != stream.ages and (saved["ages"] or stream.ages):
                 places = {
                     stream.ages.index(age): i for i, age in enumerate(saved["ages"]) if age in stream.ages
                 }
                 rows = np.flatnonzero(of_prediction[: len(store.values.after_numbers)] == stream.code)
-                _permute(store.values.after_numbers, rows, places)
+                permute(store.values.after_numbers, rows, places)
                 # A label is known by its instance.
                 labels = store.instances.label[dump.slots[dump.streams == stream.code]]
-                _permute(store.label_values.after_numbers, labels[labels > 0], places)
-
-    @staticmethod
-    def _positions(stream: Stream, saved: dict[str, Any]) -> dict[int, tuple[int, Ints]]:
-        """By present key: the former one's column, and the positions of its values now."""
-        found = {}
-        for new, key in enumerate(stream.config.segments):
-            if key in saved["segments"]:
-                old = saved["segments"].index(key)
-                values = saved["values"][old]
-                most = stream.config.segments_per_key + 1
-                positions = np.full(saved["slots"] + 1, most, dtype=np.int64)
-                positions[0] = 0
-                for i, value in enumerate(values, 1):
-                    positions[i] = stream.values[new].get(value, most)
-                found[new] = old, positions
-        return found
+                permute(store.label_values.after_numbers, labels[labels > 0], places)
 
     # ---- pairs
 
@@ -672,11 +655,7 @@ class _Restoring:
         gone = np.setdiff1d(np.arange(len(self._arrays["incidents|versions"])), list(present))
         if self._arrays["incidents|outcomes|lines|places"][gone].any():
             saved_incidents.leave_out(self._arrays, gone)
-        kept = {
-            about.row: self._segments_kept(catalog.streams[about.stream])
-            for about in catalog.subjects if about is not None
-        }  # fmt: skip
-        lost = saved_incidents.restore(self._shard.incidents, self._head, self._arrays, stages, kept)
+        lost = saved_incidents.restore(self._shard.incidents, self._head, self._arrays, stages)
         for row in lost:
             about = catalog.subjects[row]
             assert about is not None
@@ -732,14 +711,6 @@ def _single(column: Any, end: int) -> Any:
 def _column(saved: Any, rows: int) -> Any:
     """The same as the store has it; `rows` are those of the columns beside it."""
     return saved[:, np.newaxis].copy() if len(saved) == rows > 1 else np.zeros((rows, 0))
-
-
-def _permute(column: Any, rows: Any, places: dict[int, int]) -> None:
-    """Columns of these rows take the values of former columns, by place; others are 0."""
-    former = column[rows].copy()
-    column[rows] = 0
-    for new, old in places.items():
-        column[rows, new] = former[:, old]
 
 
 @kernel

@@ -78,6 +78,9 @@ class _Splitting:
         head["subjects"] = [
             [row, int(self._codes[code]), *rest] for row, code, *rest in head["subjects"] if row in self._rows
         ]
+        head["ended"] = [
+            [int(self._codes[code]), *rest] for code, *rest in head.get("ended", ()) if self._codes[code] >= 0
+        ]
         for name in _BY_SUBJECT:
             head[name] = [one for one in head[name] if one[0] in self._rows]
         for name in [name for name in arrays if name.startswith("streams.")]:

@@ -264,6 +264,10 @@ class ShardRunner:
                 log.warning("shard %d: new since the snapshot, and empty: %s", self.partition, begun)
             for what in missing:
                 log.debug("shard %d: %s is new and starts empty", self.partition, what)
+            if self.shard.ended:
+                log.warning("shard %d: not evaluated any more: %s", self.partition, counted(self.shard.ended))
+            for what in self.shard.ended:
+                log.debug("shard %d: %s isn't evaluated any more", self.partition, what)
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
         await self._skip(known)
@@ -552,7 +556,7 @@ def next_round(most: int, seconds: float) -> int:
 
 
 def counted(begun: Iterable[str]) -> str:
-    """What a configuration has beyond a snapshot, by kind with how often, the most first.
+    """What a configuration has beyond a snapshot, or lacks, by kind with how often, the most first.
 
     >>> counted(["s/nb: stage after:1h", "s/nb: final estimator window:5", "s/lr: stage after:1h"])
     'stage after:1h (2), final estimator window:5 (1)'

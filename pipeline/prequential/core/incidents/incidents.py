@@ -464,17 +464,23 @@ class Incidents:
         names = list(stream.class_names[:classes])
         if classes == MOST_CLASSES:  # whether others have come yet or not: names of this round are known
             names[-1] = OTHER
-        segments = [""] * int(own.owners.slots[owner])
-        for row in stream.subjects:
-            slot = int(own.owners.slot[row])
-            if slot > 0 and own.owners.owner[row] == owner:
-                segments[slot - 1] = self._catalog.subjects[row].segment or ""  # type: ignore[union-attr]
         versions = [stream.version_name(code) if code else "" for code in own.versions[owner].tolist()]
         return View(
             read(own.outcomes, owner), partial(read, own.predictions, int(own.owners.model[owner])),
-            int(own.owners.kind[owner]) == WRONG, classes, Names(names, segments, versions), self._now(owner),
+            int(own.owners.kind[owner]) == WRONG, classes, Names(names, self.segments_of(owner), versions),
+            self._now(owner),
             None if alone else partial(self._others, owner),
         )  # fmt: skip
+
+    def segments_of(self, owner: int) -> list[str]:
+        """The segments of a model that have columns, by column."""
+        owners = self.history.owners
+        segments = [""] * int(owners.slots[owner])
+        for row in self._stream(owner).subjects:
+            slot = int(owners.slot[row])
+            if slot > 0 and owners.owner[row] == owner:
+                segments[slot - 1] = self._catalog.subjects[row].segment or ""  # type: ignore[union-attr]
+        return segments
 
     def _others(self, owner: int) -> list[View]:
         """What is known of the other models of a model's stream."""

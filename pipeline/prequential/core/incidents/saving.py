@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.core.incidents import history
 from prequential.core.incidents.blocks import Pool, together
-from prequential.core.incidents.history import CLASSES, History, with_subjects
+from prequential.core.incidents.history import History, with_subjects
 from prequential.core.incidents.incidents import Incidents, State, watched_stage
 from prequential.core.kernel import columns_of, grown
 
@@ -71,13 +71,11 @@ def leave_out(content: dict[str, Any], gone: Any) -> None:
 
 
 def restore(
-    incidents: Incidents, saved: dict[str, Any], content: dict[str, Any], stages: dict[int, Sequence[str]],
-    segments_kept: dict[int, bool],
-) -> list[int]:  # fmt: skip
+    incidents: Incidents, saved: dict[str, Any], content: dict[str, Any], stages: dict[int, Sequence[str]]
+) -> list[int]:
     """Give present models what was saved of them; returns those that start empty.
 
-    `stages` are those that the subjects of the snapshot had, `segments_kept` says by model of the snapshot
-    whether its segments are still the same.
+    `stages` are those that the subjects of the snapshot had.
     """
     own = incidents.history
     rows = len(content["incidents|owners|position"])
@@ -95,21 +93,20 @@ def restore(
     kind = content["incidents|owners|kind"]
     for row in np.flatnonzero(own.owners.position).tolist():
         if own.owners.owner[row] != row:
-            if row < rows and not segments_kept[int(own.owners.owner[row])]:
-                own.owners.slot[row] = 0
-        elif row >= rows or row not in stages:
+            continue
+        if row >= rows or row not in stages:
             _forget(own, row)
         elif (
             watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != own.owners.kind[row]
         ):
             lost.append(row)
             _forget(own, row)
-        elif not segments_kept[row]:
-            _forget_segments(own, row)
+        else:
+            _close_up(own, row)
     present = set(np.flatnonzero(own.owners.position[:rows]).tolist()) - set(lost)
     _restore_head(incidents, saved["incidents"], present)
     for owner, state in incidents.open.items():
-        if state.segment is not None and not segments_kept[owner]:
+        if state.segment is not None and state.segment not in incidents.segments_of(owner):
             state.segment, state.statistic = None, 0.0  # it is looked for among the model's own outcomes
     return lost
 
@@ -155,11 +152,27 @@ def _forget(own: History, row: int) -> None:
             column[row] = 0
 
 
-def _forget_segments(own: History, row: int) -> None:
-    """A model's segments are others: their columns are empty."""
-    own.owners.slots[row] = 0
-    pool = own.outcomes
+def _close_up(own: History, row: int) -> None:
+    """Segments that aren't evaluated any more have left columns: the others move together."""
+    owners, pool = own.owners, own.outcomes
+    if not owners.slots[row]:
+        return
+    members = np.flatnonzero((owners.owner == row) & (owners.slot != 0) & (owners.position != 0))
+    members = members[members != row]
+    members = members[np.argsort(owners.slot[members], kind="stable")]
+    shown = members[owners.slot[members] > 0]
+    if len(shown) == owners.slots[row]:
+        return
     places, width = int(pool.lines.places[row]), int(pool.lines.width[row])
     start = int(pool.lines.cells[row])
     cells = pool.cells[start : start + places * width].reshape(places, width)
-    cells[:, CLASSES + history.PER_CLASS * int(own.owners.classes[row]) :] = 0
+    of_segments = cells[:, history.column_of_segment(int(owners.classes[row]), 0) :]
+    former = of_segments.reshape(places, -1, history.PER_SEGMENT).copy()
+    of_segments[:] = 0
+    for i, member in enumerate(shown.tolist()):
+        of_segments[:, history.PER_SEGMENT * i : history.PER_SEGMENT * (i + 1)] = former[
+            :, owners.slot[member] - 1
+        ]
+    owners.slot[members] = 0  # those that had found no column left find one now
+    owners.slot[shown] = np.arange(1, len(shown) + 1)
+    owners.slots[row] = len(shown)
