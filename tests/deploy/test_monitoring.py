@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
+from promtool import promtool
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -159,16 +158,6 @@ QUERIES = {
     **{f"record {name}": rule["expr"] for name, rule in RECORDS.items()},
     **{f"dashboard {number}": query for number, query in enumerate(dashboard_queries())},
 }
-
-
-def promtool(*arguments: str | Path) -> None:
-    """Run promtool; its whole answer is the message where it finds fault."""
-    if shutil.which("promtool") is None:
-        pytest.skip("promtool, a part of Prometheus, is not installed")
-    result = subprocess.run(
-        ["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_promtool_accepts_configuration_and_rules() -> None:

@@ -1,0 +1,106 @@
+"""Alerts hold through a gap in scraping and a shard's move, in every case in which they fire."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dashboard import DEPLOY
+from promtool import promtool
+
+pytestmark = pytest.mark.slow
+
+_RULES = DEPLOY / "prometheus" / "alerts.yml"
+#: As text, as promtool reads it: `0x120` is no number.
+_CASES = yaml.load(_RULES.with_name("alerts_test.yml").read_text(encoding="utf-8"), yaml.BaseLoader)["tests"]
+_GROUPS = yaml.safe_load(_RULES.read_text(encoding="utf-8"))["groups"]
+
+#: Minutes without any series: a roll-out, or Prometheus' own restart. And minutes that are looked at after
+#: it: longer than any alert is kept firing.
+_GAP, _AFTER = 4, 20
+
+#: What is away is what these are about.
+_ABOUT_GAPS = {"PrequentialNothingEvaluated", "PrequentialWorkerDown", "PrequentialIngestDown"}
+
+_PART = re.compile(r"(stale|_|-?[\d.]+)(?:([+-][\d.]+))?(?:x(\d+))?")
+
+
+def minutes(values: str, count: int) -> list[str]:
+    """A series of promtool's, minute by minute; it goes on as it ends.
+
+    >>> minutes("_x2 1+2x2 7", 7), minutes("3 stale", 3), minutes("0+5x1", 4)
+    (['_', '_', '1', '3', '5', '7', '7'], ['3', 'stale', '_'], ['0', '5', '10', '15'])
+    """
+    found: list[str] = []
+    more = "_"
+    for part in values.split():
+        match = _PART.fullmatch(part)
+        assert match is not None, part
+        begin, step, times = match[1], float(match[2] or 0), int(match[3] or 0)
+        if begin in ("stale", "_"):
+            found += [begin] * max(1, times)
+        else:
+            found += [f"{float(begin) + i * step:g}" for i in range(times + 1)]
+    if begin in ("stale", "_"):
+        return (found + ["_"] * count)[:count]
+    return (found + [f"{float(found[-1]) + i * step:g}" for i in range(1, count + 1)])[:count]
+
+
+def with_gap(series: str, values: str, at: int) -> list[dict[str, str]]:
+    """The series up to a minute, and after a gap at another worker, where it goes on as it would have."""
+    found = minutes(values, at + _GAP + _AFTER)
+    moved = re.sub(r'instance="([^"]*)"', r'instance="after \1"', series)
+    return [
+        {"series": series, "values": " ".join([*found[:at], "stale"])},
+        {"series": moved, "values": " ".join(["_"] * (at + _GAP) + found[at + _GAP :])},
+    ]
+
+
+def needed(alert: str) -> list[dict[str, Any]]:
+    """The groups of rules, with nothing but the alert and what it asks of recorded series."""
+    rules = {rule.get("alert") or rule["record"]: rule for group in _GROUPS for rule in group["rules"]}
+    names, waiting = set(), [alert]
+    while waiting:
+        names.add(name := waiting.pop())
+        waiting += {other for other in rules if other in rules[name]["expr"]} - names
+    return [
+        {**group, "rules": [rule for rule in group["rules"] if (rule.get("alert") or rule["record"]) in names]}
+        for group in _GROUPS
+    ]
+
+
+def firing() -> list[Any]:
+    """Every case with an alert, and its series."""
+    return [
+        pytest.param(test["input_series"], case, id=f"{case['alertname']} at {case['eval_time']}")
+        for test in _CASES
+        for case in test["alert_rule_test"]
+        if case.get("exp_alerts") and case["alertname"] not in _ABOUT_GAPS
+    ]
+
+
+@pytest.mark.parametrize(("series", "case"), firing())
+def test_an_alert_holds_through_a_gap_and_a_move(
+    series: list[dict[str, Any]], case: dict[str, Any], tmp_path: Path
+) -> None:
+    """It fires at each minute of a gap that begins when it fires, and having ended doesn't begin again."""
+    at = int(case["eval_time"].removesuffix("m"))
+    checks = []
+    for expected in case["exp_alerts"]:
+        labels = {"alertname": case["alertname"], "alertstate": "firing", **expected["exp_labels"]}
+        fires = f"count(ALERTS{{{', '.join(f'{name}={value!r}' for name, value in labels.items())}}})"
+        turns = f"changes(({fires} or vector(0))[{_GAP + _AFTER}m:1m]) <= bool 1"
+        checks += [(fires, minute) for minute in range(at, at + _GAP + 1)] + [(turns, at + _GAP + _AFTER)]
+    rules = tmp_path / "rules.yml"
+    rules.write_text(yaml.safe_dump({"groups": needed(case["alertname"])}), encoding="utf-8")
+    split = [new for one in series for new in with_gap(one["series"], one["values"], at + 1)]
+    yes = [{"labels": "{}", "value": 1}]
+    asked = [{"expr": query, "eval_time": f"{minute}m", "exp_samples": yes} for query, minute in checks]
+    test = {"interval": "1m", "input_series": split, "promql_expr_test": asked}
+    path = tmp_path / "test.yml"
+    content = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": [test]}
+    path.write_text(yaml.safe_dump(content, width=10**6), encoding="utf-8")
+    promtool("test", "rules", path)
