@@ -222,7 +222,7 @@ def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
     assert report.detectors == []
     [left] = report.left
     assert left.what == "bad final"
-    assert left.why.startswith("it has 6,000 outcomes, and the budget wants 15,5")
+    assert left.why.startswith("it has 6,000 outcomes, the budget wants 15,5")
     assert "expected at least 7,7" in left.why
 
 

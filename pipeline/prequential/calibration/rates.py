@@ -23,6 +23,7 @@ import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
+from prequential.calibration.pasts import reach_of
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
@@ -56,8 +57,12 @@ _POINTS, _LEAST_ALARMS = 6, 40
 #: how often cuts come, and through which a line is laid elsewhere.
 _OF_LEVEL, _NEAREST = 2, 4
 
-#: Parts of a past whose means are compared, and standard errors beyond which one is another level.
-_PARTS, _OFF = 4, 4.0
+#: Blocks of which a past is drawn anew, at least; and a block where dependence goes further than neighbours
+#: show, by how far it goes.
+_LEAST_DRAWN, _REACHES = 8, 4
+
+#: By how much ln(rate) of the table is off, of dependent errors (standard deviation).
+_TABLE_OFF = 0.4
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -182,15 +187,20 @@ class Streams:
     def __init__(self, past: Outcomes, seed: int) -> None:
         self._past = past
         self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
-        self._block = block_length(past.loss)
-        self._context = contexts(past.loss)
+        self._block, self._reach = block_length(past.loss), 0
+        reach = reach_of(past.loss).length
+        if reach > self._block:
+            self._block, self._reach = min(_REACHES * reach, len(past)), reach
+        self._context = contexts(past.loss, reach=self._reach)
 
     def places(self, length: int) -> Ints:
         """A stream's outcomes by their places in the past: first a past like it, then a stream like that."""
         n = len(self._past)
         # Long blocks: how often the past itself has what is rare is what varies.
-        drawn = matched_blocks(self._random, self._context, n, min(n, 8 * self._block))
-        return drawn[matched_blocks(self._random, contexts(self._past.loss[drawn]), length, self._block)]
+        longest = max(self._block, n // _LEAST_DRAWN)
+        drawn = matched_blocks(self._random, self._context, n, min(longest, 8 * self._block))
+        context = contexts(self._past.loss[drawn], reach=self._reach)
+        return drawn[matched_blocks(self._random, context, length, self._block)]
 
     def count(self, detectors: Sequence[DetectorConfig], length: int) -> Ints:
         """Alarms by detector, on a stream of this length."""
@@ -330,27 +340,13 @@ def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) ->
     return Curve(line, level, kappa, counted, variance, outcomes, list(points))
 
 
-def lowest_level(losses: Floats, variance: float) -> float:
-    """The mean loss; of a past whose level has changed that of its best part. `variance`: the long-run one.
-
-    A ratio goes up and down the more the smaller errors are, so that of a past with a drift is no guide.
-    """
-    mean, parts = float(losses.mean()), np.array_split(losses, _PARTS)
-    clear = [
-        low for one in parts if (low := float(one.mean())) < mean - _OFF * math.sqrt(variance / len(one))
-    ]
-    return min((one for one in clear if one > 0.0), default=mean)
-
-
 def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, each: int) -> Curve | None:
     """By how much sums of losses vary, over their mean; None beyond the table."""
-    variances = [long_run_variance(walk.sums) for walk in walks]
-    mean = lowest_level(losses, float(np.mean(variances)))
-    spreads = [math.sqrt(one) / mean for one in variances]
+    spreads = [math.sqrt(long_run_variance(walk.sums)) / float(losses.mean()) for walk in walks]
     spread = float(np.mean(spreads))
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
         return None
-    variance = np.diag([0.0, float(np.var(spreads, ddof=1))])
+    variance = np.diag([_TABLE_OFF**2, float(np.var(spreads, ddof=1))])
     return Curve(table, 0.0, spread, variance / len(walks), variance, each * len(walks), list(points))
 
 

@@ -66,6 +66,8 @@ class Report(msgspec.Struct):
     left: list[Left]
     #: By stream: its detectors with the new thresholds.
     streams: dict[str, list[DetectorConfig]]
+    #: Sequences of which a part was taken, as their level changes.
+    changed: list[Left] = []
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -87,13 +89,14 @@ def tables(report: Report) -> Iterator[Table]:
     yield grid
     for one in report.detectors:
         yield _plot(one)
-    if report.left:
-        grid = _grid("left as it is")
-        for name in ("stream", "what", "why"):
-            grid.add_column(name, overflow="fold")
-        for left in report.left:
-            grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
-        yield grid
+    for title, some in (("taken in part", report.changed), ("left as it is", report.left)):
+        if some:
+            grid = _grid(title)
+            for name in ("stream", "what", "why"):
+                grid.add_column(name, overflow="fold")
+            for left in some:
+                grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
+            yield grid
 
 
 def _plot(one: Calibrated) -> Table:
