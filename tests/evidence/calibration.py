@@ -49,10 +49,10 @@ HISTORIES = (5_000, 20_000, 100_000)
 DETECTORS = (DetectorConfig(), RATIO, DetectorConfig("cusum"))
 
 #: Outcomes that are to be between two alarms of a detector, and that are made of a history.
-APART, MADE = 100_000, 300_000
+APART, MADE = 100_000, 200_000
 
 #: Outcomes of the streams that are counted on, and thresholds of each detector.
-_TRUTH, _THRESHOLDS = 24_000_000, 10
+_TRUTH, _THRESHOLDS = 12_000_000, 10
 
 #: Alarms by which a rate is known to a seventh.
 _ENOUGH = 50
@@ -129,7 +129,7 @@ def shares(process: Process, outcomes: int, seed: int) -> list[tuple[float, floa
 
 
 def coverage(histories: int = 20) -> Iterator[str]:
-    """Of 100 histories: those whose bounds hold what comes; in brackets median upper bound over expected."""
+    """Histories whose bounds hold what comes; in brackets, over what is expected: upper bound; what comes."""
     yield f"| errors | history | {' | '.join(f'`{one.detector}` on `{one.signal}`' for one in DETECTORS)} |"
     yield "| --- " * (2 + len(DETECTORS)) + "|"
     for process in PROCESSES:
@@ -141,7 +141,7 @@ def coverage(histories: int = 20) -> Iterator[str]:
                 held = sum(low <= came <= high for came, low, high in some)
                 width = np.median([high for _, _, high in some]) if some else math.nan
                 middle = np.median([came for came, _, _ in some]) if some else math.nan
-                cells.append(f"{held} of {len(some)} ({math.exp(width):.2g}, {math.exp(middle):.2g})")
+                cells.append(f"{held} of {len(some)} ({math.exp(width):.2g}; {math.exp(middle):.2g})")
             yield f"| {_name(process)} | {outcomes:,} | {' | '.join(cells)} |"
 
 

@@ -18,8 +18,16 @@ from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
 from prequential.backtesting.scores import Change
 from prequential.budget import DEFAULT_BUDGET, Budget, parse_budget
-from prequential.calibration.pasts import best_phase, reach_of
-from prequential.calibration.rates import Curve, curves, scale_of, threshold_of, value_of, with_threshold
+from prequential.calibration.pasts import best_phase, far, reach_of
+from prequential.calibration.rates import (
+    Curve,
+    counted_of,
+    curves,
+    scale_of,
+    threshold_of,
+    value_of,
+    with_threshold,
+)
 from prequential.calibration.report import Calibrated, Left, Rate, Report
 from prequential.config import DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
@@ -115,6 +123,7 @@ def _calibrate(
     for past in usable:
         pace = _pace(past)
         longest = pace * len(usable) / part
+        _say_what_is_unsure(past, longest, settings.outcomes, report)
         watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
         done()
     new = list(configured)
@@ -153,8 +162,20 @@ def _phase(past: Outcomes, report: Report) -> Outcomes:
         f"from outcome {int(places[0]) + 1:,} to {int(places[-1]) + 1:,}, "
         f"whose mean loss is {mean:.3g}, of all {all_of_it:.3g}"
     )
-    report.changed.append(Left(past.stream, _name(past), why))
+    report.notes.append(Left(past.stream, _name(past), why))
     return replace(past, rows=rows)
+
+
+def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
+    """Where dependence goes further than what is extrapolated allows for."""
+    counted, reach = counted_of(outcomes), far(past.loss)
+    if reach and longest > counted:
+        why = (
+            f"its outcomes depend on each other over {reach:,} of them and more, so what is rarer than "
+            f"an alarm in {counted:,.0f}, and extrapolated, is known to a factor of some 1,000: "
+            f"expected at least {math.ceil(longest / counted * outcomes):,} outcomes made, to count alarms on"
+        )
+        report.notes.append(Left(past.stream, _name(past), why))
 
 
 def _problem(past: Outcomes, apart: float, report: Report) -> bool:

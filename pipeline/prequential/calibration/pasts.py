@@ -13,6 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from prequential.bootstrap import block_length
 from prequential.core.kernel import Floats, Ints
 
 #: Fewer blocks tell nothing of their variance.
@@ -66,6 +67,12 @@ def reach_of(losses: Floats) -> Reach:
     surely = max(one * (1.0 - error) for one, error in zip(variances, errors))
     at = next(i for i, (one, error) in enumerate(zip(variances, errors)) if one * (1.0 + error) >= surely)
     return Reach(lengths[at], max(1.0, max(variances[at], surely) / variances[0]))
+
+
+def far(losses: Floats) -> int:
+    """The reach where it is longer than blocks by the correlation of neighbours, else 0."""
+    reach = reach_of(losses).length
+    return reach if reach > block_length(losses) else 0
 
 
 def best_phase(losses: Floats) -> Ints:

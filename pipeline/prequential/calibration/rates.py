@@ -23,7 +23,7 @@ import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
-from prequential.calibration.pasts import reach_of
+from prequential.calibration.pasts import far
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
@@ -57,12 +57,17 @@ _POINTS, _LEAST_ALARMS = 6, 40
 #: how often cuts come, and through which a line is laid elsewhere.
 _OF_LEVEL, _NEAREST = 2, 4
 
-#: Blocks of which a past is drawn anew, at least; and a block where dependence goes further than neighbours
-#: show, by how far it goes.
-_LEAST_DRAWN, _REACHES = 8, 4
+#: Blocks of which a past is drawn anew, at least. Where dependence goes further than neighbours show: blocks
+#: at least, and outcomes of a block by how far it goes.
+_LEAST_DRAWN, _LEAST_FAR, _REACHES = 8, 4, 16
 
-#: By how much ln(rate) of the table is off, of dependent errors (standard deviation).
-_TABLE_OFF = 0.4
+#: By how much the variance that K blocks tell is taken larger than it was found, times K.
+_EXTRA = 6.0
+
+#: By how much ln(rate) is off (standard deviation) where it is extrapolated: the laws hold approximately; and
+#: hardly where dependence goes further than neighbours show, for which they aren't made
+#: (`tests/evidence/calibration.py`).
+_OFF, _FAR = 0.4, 3.0
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -187,18 +192,25 @@ class Streams:
     def __init__(self, past: Outcomes, seed: int) -> None:
         self._past = past
         self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
-        self._block, self._reach = block_length(past.loss), 0
-        reach = reach_of(past.loss).length
-        if reach > self._block:
-            self._block, self._reach = min(_REACHES * reach, len(past)), reach
+        self._block, self._reach = block_length(past.loss), far(past.loss)
+        if self._reach:
+            self._block = min(_REACHES * self._reach, len(past) // _LEAST_FAR)
+        n = len(past)
+        self._long = min(max(self._block, n // _LEAST_DRAWN), 8 * self._block)
         self._context = contexts(past.loss, reach=self._reach)
+
+    def unsure(self, curve: Curve, extrapolated: bool) -> Curve:
+        """The curve with what few blocks, and dependence that goes too far for its law, leave open."""
+        variance = (1.0 + _EXTRA * self._long / len(self._past)) * curve.variance
+        if extrapolated:
+            variance = variance + np.diag([(_FAR if self._reach else _OFF) ** 2, 0.0])
+        return curve._replace(variance=variance)
 
     def places(self, length: int) -> Ints:
         """A stream's outcomes by their places in the past: first a past like it, then a stream like that."""
         n = len(self._past)
         # Long blocks: how often the past itself has what is rare is what varies.
-        longest = max(self._block, n // _LEAST_DRAWN)
-        drawn = matched_blocks(self._random, self._context, n, min(longest, 8 * self._block))
+        drawn = matched_blocks(self._random, self._context, n, self._long)
         context = contexts(self._past.loss[drawn], reach=self._reach)
         return drawn[matched_blocks(self._random, context, length, self._block)]
 
@@ -252,7 +264,7 @@ def curves(
     detectors have a threshold.
     """
     streams = Streams(past, seed)
-    most = min(longest, outcomes / _LEAST_ALARMS)
+    most = min(longest, counted_of(outcomes))
     grids = _grids(streams, detectors, most)
     each = outcomes // REPLICATES
     found: list[Curve | None] = []
@@ -272,8 +284,14 @@ def curves(
         elif longest > most and points and detector.detector == "adwin" and own:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_cuts(detector, points, walks, each, longest)
-        found.append(curve or _of_line(points[-_NEAREST:], points, each * REPLICATES))
+        curve = curve or _of_line(points[-_NEAREST:], points, each * REPLICATES)
+        found.append(None if curve is None else streams.unsure(curve, longest > most))
     return found
+
+
+def counted_of(outcomes: int) -> float:
+    """Outcomes from one alarm to the next, of those that are counted on so many outcomes that are made."""
+    return outcomes / _LEAST_ALARMS
 
 
 def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
@@ -346,7 +364,7 @@ def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, ea
     spread = float(np.mean(spreads))
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
         return None
-    variance = np.diag([_TABLE_OFF**2, float(np.var(spreads, ddof=1))])
+    variance = np.diag([0.0, float(np.var(spreads, ddof=1))])
     return Curve(table, 0.0, spread, variance / len(walks), variance, each * len(walks), list(points))
 
 

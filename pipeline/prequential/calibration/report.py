@@ -66,12 +66,14 @@ class Report(msgspec.Struct):
     left: list[Left]
     #: By stream: its detectors with the new thresholds.
     streams: dict[str, list[DetectorConfig]]
-    #: Sequences of which a part was taken, as their level changes.
-    changed: list[Left] = []
+    #: What is to be known before the rest: sequences of which a part was taken, or that say too little.
+    notes: list[Left] = []
 
 
 def tables(report: Report) -> Iterator[Table]:
     """Tables for people, and plots of alarms by threshold."""
+    if report.notes:
+        yield _list("to be known first", report.notes)
     grid = _grid("alarms of a stream in the time of its budget")
     for name in ("stream", "budget", "detector"):
         grid.add_column(name, overflow="fold")
@@ -89,14 +91,17 @@ def tables(report: Report) -> Iterator[Table]:
     yield grid
     for one in report.detectors:
         yield _plot(one)
-    for title, some in (("taken in part", report.changed), ("left as it is", report.left)):
-        if some:
-            grid = _grid(title)
-            for name in ("stream", "what", "why"):
-                grid.add_column(name, overflow="fold")
-            for left in some:
-                grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
-            yield grid
+    if report.left:
+        yield _list("left as it is", report.left)
+
+
+def _list(title: str, some: list[Left]) -> Table:
+    grid = _grid(title)
+    for name in ("stream", "what", "why"):
+        grid.add_column(name, overflow="fold")
+    for left in some:
+        grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
+    return grid
 
 
 def _plot(one: Calibrated) -> Table:
