@@ -114,7 +114,7 @@ def _variance(losses: Floats) -> float:
     """Of a mean times its number; not less than that of independent ones, nor moved by a few changes."""
     found = float((np.diff(losses) ** 2).mean()) / 2.0
     length = _SHORTEST
-    while len(losses) >= _LEAST_BLOCKS * length:
+    while len(losses) >= 2 * _LEAST_BLOCKS * length:
         squares = np.diff(_sums(losses, length)) ** 2
         found = max(found, float(np.median(squares)) / (2.0 * _MEDIAN * length))
         length *= 2
