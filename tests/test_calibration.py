@@ -15,11 +15,11 @@ from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, exponent
+from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
     excursions,
     line,
-    lowest_level,
     scale_of,
     table,
     value_of,
@@ -222,18 +222,74 @@ def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
     assert report.detectors == []
     [left] = report.left
     assert left.what == "bad final"
-    assert left.why.startswith("it has 6,000 outcomes, and the budget wants 15,5")
+    assert left.why.startswith("it has 6,000 outcomes, the budget wants 15,5")
     assert "expected at least 7,7" in left.why
 
 
-def test_a_drift_in_the_past_lowers_no_threshold_of_the_ratio() -> None:
-    before, after = markov(1, 0.0, 0.05, 20_000), markov(2, 0.0, 0.4, 20_000)
-    drifted = np.concatenate((before, after))
-    for keep in (0.0, 0.8):
-        alike = markov(3, keep, 0.05, 40_000)
-        variance = 0.05 * 0.95 * (1 + keep) / (1 - keep)
-        assert lowest_level(alike, variance) == alike.mean()
-    assert lowest_level(drifted, float(drifted.var())) == pytest.approx(0.05, abs=0.01)
+def test_outcomes_that_are_worth_few_are_refused() -> None:
+    """In runs of some 100; 6,000 of them are worth some 60 independent ones."""
+    [past] = pasts(StreamConfig(stages=("final",), detectors=(DetectorConfig(),)), {"bad": 0.3})
+    wrong = markov(4, 0.98, 0.3, COUNT)
+    past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
+    report = calibrate([past], SETTINGS)
+    assert report.detectors == []
+    assert "depend on each other so much that they are worth" in report.left[0].why
+    assert report.left[0].why.endswith("expected at least 100")
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.8])
+def test_a_past_is_cut_where_its_level_changes_and_nowhere_else(keep: float) -> None:
+    for count in (5_000, 40_000):
+        before, after = markov(1, keep, 0.05, count), markov(2, keep, 0.3, count // 2)
+        assert len(best_phase(before)) == count
+        for drifted, start in (
+            ((before, after), 0), ((after, before), count // 2),
+            ((before[: count // 2], after, before[count // 2 :]), 0),
+        ):  # fmt: skip
+            places = best_phase(np.concatenate(drifted))
+            assert len(places) == pytest.approx(count, abs=300)
+            assert places[0] == pytest.approx(start, abs=250)
+
+
+@pytest.mark.parametrize("count", [5_000, 20_000, 100_000])
+def test_days_that_turn_are_no_changes_and_reach_far(count: int) -> None:
+    rates = 0.2 + 0.1 * np.sin(2 * np.pi * np.arange(count) / 1_440)
+    some = np.random.default_rng(1)
+    losses = (some.random(count) < rates).astype(float)
+    assert len(best_phase(losses)) == count
+    assert far(losses) >= 64
+    shuffled = some.permutation(losses)
+    assert (reach_of(shuffled).inflation, far(shuffled)) == (pytest.approx(1.0, abs=0.5), 0)
+
+
+def test_blocks_that_match_go_on_where_a_cycle_is() -> None:
+    count, day = 40_000, 1_440
+    rates = 0.2 + 0.15 * np.sin(2 * np.pi * np.arange(count) / day)
+    losses = (np.random.default_rng(1).random(count) < rates).astype(float)
+    apart = []
+    for reach in (0, 256):
+        run = matched_blocks(np.random.default_rng(2), contexts(losses, reach=reach), 400_000, 100)
+        turned = (run[100::100] - run[99:-1:100] - 1) / day * 2 * np.pi
+        apart.append(float(np.cos(turned).mean()))
+    assert abs(apart[0]) < 0.3  # the context of eight says something of it, too
+    assert apart[1] > 0.4
+
+
+def test_a_past_with_a_drift_says_so_and_has_thresholds_of_its_best() -> None:
+    """Of the ratio, whose threshold is the lower the more errors there are."""
+    ratio = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+    config = StreamConfig(stages=("final",), detectors=(ratio,))
+    found = []
+    for before, after in ((0.05, 0.05), (0.05, 0.4)):
+        [past] = pasts(config, {"bad": 0.3})
+        wrong = np.concatenate((markov(1, 0.5, before, COUNT // 2), markov(2, 0.5, after, COUNT // 2)))
+        past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
+        report = calibrate([past], Settings(parse_budget("1 per 1d"), 0.2, 100_000, 1))
+        found.append((report.detectors[0].after, [note.why for note in report.notes]))
+    (without, no_notes), (drifted, [note]) = found
+    assert no_notes == []
+    assert note.startswith("its level changes: thresholds are those of its best ")
+    assert drifted > without / 1.5
 
 
 def test_a_run_is_a_function_of_its_seed(of_two: Report) -> None:

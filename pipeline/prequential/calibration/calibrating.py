@@ -18,10 +18,20 @@ from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
 from prequential.backtesting.scores import Change
 from prequential.budget import DEFAULT_BUDGET, Budget, parse_budget
-from prequential.calibration.rates import Curve, curves, scale_of, threshold_of, value_of, with_threshold
+from prequential.calibration.pasts import best_phase, far, reach_of
+from prequential.calibration.rates import (
+    Curve,
+    counted_of,
+    curves,
+    scale_of,
+    threshold_of,
+    value_of,
+    with_threshold,
+)
 from prequential.calibration.report import Calibrated, Left, Rate, Report
 from prequential.config import DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
+from prequential.core.kernel import taken
 from prequential.sequences import Sequence as Outcomes
 
 #: Fewer outcomes than this don't say how errors depend on each other.
@@ -37,8 +47,11 @@ _STREAMS, _BEFORE, _AFTER = 10, 50_000, 100_000
 #: Thresholds of a plot where none is more to the point than others.
 _SHOWN = 5
 
-#: 95 of 100 lie within so many standard deviations.
-_INTERVAL = 1.96
+#: 95 of 100 lie within so many standard deviations, which the ten streams tell (Student's t).
+_INTERVAL = 2.262
+
+#: Fewer independent outcomes than a past is worth tell no variance to a seventh.
+_LEAST_INDEPENDENT = 100
 
 
 class Settings(NamedTuple):
@@ -102,13 +115,15 @@ def _calibrate(
             why = f"{one.detector} has no threshold that sets a rate of false alarms"
             report.left.append(Left(stream, name_of(one), why))
     part = settings.budget.rate / max(1, len(able))
-    usable = [past for past in pasts if not _problem(past, len(pasts) / part, report)]
+    phases = [_phase(past, report) for past in pasts]
+    usable = [past for past in phases if not _problem(past, len(pasts) / part, report)]
     if not able or not usable:
         return
     watched = []
     for past in usable:
         pace = _pace(past)
         longest = pace * len(usable) / part
+        _say_what_is_unsure(past, longest, settings.outcomes, report)
         watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
         done()
     new = list(configured)
@@ -135,6 +150,34 @@ def _pace(past: Outcomes) -> float:
     return (len(past) - 1) / float(past.t1.max() - past.t1.min())
 
 
+def _phase(past: Outcomes, report: Report) -> Outcomes:
+    """Its phases at the lowest level; what else it has is reported."""
+    places = best_phase(past.loss)
+    if len(places) == len(past):
+        return past
+    rows = taken(past.rows, places)
+    mean, all_of_it = float(past.loss[places].mean()), float(past.loss.mean())
+    why = (
+        f"its level changes: thresholds are those of its best {len(places):,} of {len(past):,} outcomes, "
+        f"from outcome {int(places[0]) + 1:,} to {int(places[-1]) + 1:,}, "
+        f"whose mean loss is {mean:.3g}, of all {all_of_it:.3g}"
+    )
+    report.notes.append(Left(past.stream, _name(past), why))
+    return replace(past, rows=rows)
+
+
+def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
+    """Where dependence goes further than what is extrapolated allows for."""
+    counted, reach = counted_of(outcomes), far(past.loss)
+    if reach and longest > counted:
+        why = (
+            f"its outcomes depend on each other over {reach:,} of them and more, so what is rarer than "
+            f"an alarm in {counted:,.0f}, and extrapolated, is known to a factor of some 1,000: "
+            f"expected at least {math.ceil(longest / counted * outcomes):,} outcomes made, to count alarms on"
+        )
+        report.notes.append(Left(past.stream, _name(past), why))
+
+
 def _problem(past: Outcomes, apart: float, report: Report) -> bool:
     """Whether a sequence says nothing of false alarms that are so many ms apart; it is reported then."""
     why = ""
@@ -148,6 +191,11 @@ def _problem(past: Outcomes, apart: float, report: Report) -> bool:
         why = (
             f"it has {len(past):,} outcomes, the budget wants {wanted:,.0f} between alarms of a detector: "
             f"expected at least {math.ceil(wanted / _MOST_TIMES):,} outcomes, or a budget of more alarms"
+        )
+    elif (worth := len(past) / reach_of(past.loss).inflation) < _LEAST_INDEPENDENT:
+        why = (
+            f"its {len(past):,} outcomes depend on each other so much that they are worth {worth:,.0f} "
+            f"independent ones: expected at least {_LEAST_INDEPENDENT}"
         )
     if why:
         report.left.append(Left(past.stream, _name(past), why))

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from prequential.bootstrap import Run, block_length, generator, log_of
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
+from prequential.calibration.pasts import far
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
@@ -56,8 +57,17 @@ _POINTS, _LEAST_ALARMS = 6, 40
 #: how often cuts come, and through which a line is laid elsewhere.
 _OF_LEVEL, _NEAREST = 2, 4
 
-#: Parts of a past whose means are compared, and standard errors beyond which one is another level.
-_PARTS, _OFF = 4, 4.0
+#: Blocks of which a past is drawn anew, at least. Where dependence goes further than neighbours show: blocks
+#: at least, and outcomes of a block by how far it goes.
+_LEAST_DRAWN, _LEAST_FAR, _REACHES = 8, 4, 16
+
+#: By how much the variance that K blocks tell is taken larger than it was found, times K.
+_EXTRA = 6.0
+
+#: By how much ln(rate) is off (standard deviation) where it is extrapolated: the laws hold approximately; and
+#: hardly where dependence goes further than neighbours show, for which they aren't made
+#: (`tests/evidence/calibration.py`).
+_OFF, _FAR = 0.4, 3.0
 
 #: Fewer alarms than this say nothing of a rate.
 _FEW = 5
@@ -182,15 +192,27 @@ class Streams:
     def __init__(self, past: Outcomes, seed: int) -> None:
         self._past = past
         self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
-        self._block = block_length(past.loss)
-        self._context = contexts(past.loss)
+        self._block, self._reach = block_length(past.loss), far(past.loss)
+        if self._reach:
+            self._block = min(_REACHES * self._reach, len(past) // _LEAST_FAR)
+        n = len(past)
+        self._long = min(max(self._block, n // _LEAST_DRAWN), 8 * self._block)
+        self._context = contexts(past.loss, reach=self._reach)
+
+    def unsure(self, curve: Curve, extrapolated: bool) -> Curve:
+        """The curve with what few blocks, and dependence that goes too far for its law, leave open."""
+        variance = (1.0 + _EXTRA * self._long / len(self._past)) * curve.variance
+        if extrapolated:
+            variance = variance + np.diag([(_FAR if self._reach else _OFF) ** 2, 0.0])
+        return curve._replace(variance=variance)
 
     def places(self, length: int) -> Ints:
         """A stream's outcomes by their places in the past: first a past like it, then a stream like that."""
         n = len(self._past)
         # Long blocks: how often the past itself has what is rare is what varies.
-        drawn = matched_blocks(self._random, self._context, n, min(n, 8 * self._block))
-        return drawn[matched_blocks(self._random, contexts(self._past.loss[drawn]), length, self._block)]
+        drawn = matched_blocks(self._random, self._context, n, self._long)
+        context = contexts(self._past.loss[drawn], reach=self._reach)
+        return drawn[matched_blocks(self._random, context, length, self._block)]
 
     def count(self, detectors: Sequence[DetectorConfig], length: int) -> Ints:
         """Alarms by detector, on a stream of this length."""
@@ -242,7 +264,7 @@ def curves(
     detectors have a threshold.
     """
     streams = Streams(past, seed)
-    most = min(longest, outcomes / _LEAST_ALARMS)
+    most = min(longest, counted_of(outcomes))
     grids = _grids(streams, detectors, most)
     each = outcomes // REPLICATES
     found: list[Curve | None] = []
@@ -262,8 +284,14 @@ def curves(
         elif longest > most and points and detector.detector == "adwin" and own:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_cuts(detector, points, walks, each, longest)
-        found.append(curve or _of_line(points[-_NEAREST:], points, each * REPLICATES))
+        curve = curve or _of_line(points[-_NEAREST:], points, each * REPLICATES)
+        found.append(None if curve is None else streams.unsure(curve, longest > most))
     return found
+
+
+def counted_of(outcomes: int) -> float:
+    """Outcomes from one alarm to the next, of those that are counted on so many outcomes that are made."""
+    return outcomes / _LEAST_ALARMS
 
 
 def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
@@ -330,23 +358,9 @@ def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) ->
     return Curve(line, level, kappa, counted, variance, outcomes, list(points))
 
 
-def lowest_level(losses: Floats, variance: float) -> float:
-    """The mean loss; of a past whose level has changed that of its best part. `variance`: the long-run one.
-
-    A ratio goes up and down the more the smaller errors are, so that of a past with a drift is no guide.
-    """
-    mean, parts = float(losses.mean()), np.array_split(losses, _PARTS)
-    clear = [
-        low for one in parts if (low := float(one.mean())) < mean - _OFF * math.sqrt(variance / len(one))
-    ]
-    return min((one for one in clear if one > 0.0), default=mean)
-
-
 def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, each: int) -> Curve | None:
     """By how much sums of losses vary, over their mean; None beyond the table."""
-    variances = [long_run_variance(walk.sums) for walk in walks]
-    mean = lowest_level(losses, float(np.mean(variances)))
-    spreads = [math.sqrt(one) / mean for one in variances]
+    spreads = [math.sqrt(long_run_variance(walk.sums)) / float(losses.mean()) for walk in walks]
     spread = float(np.mean(spreads))
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
         return None

@@ -66,10 +66,14 @@ class Report(msgspec.Struct):
     left: list[Left]
     #: By stream: its detectors with the new thresholds.
     streams: dict[str, list[DetectorConfig]]
+    #: What is to be known before the rest: sequences of which a part was taken, or that say too little.
+    notes: list[Left] = []
 
 
 def tables(report: Report) -> Iterator[Table]:
     """Tables for people, and plots of alarms by threshold."""
+    if report.notes:
+        yield _list("to be known first", report.notes)
     grid = _grid("alarms of a stream in the time of its budget")
     for name in ("stream", "budget", "detector"):
         grid.add_column(name, overflow="fold")
@@ -88,12 +92,16 @@ def tables(report: Report) -> Iterator[Table]:
     for one in report.detectors:
         yield _plot(one)
     if report.left:
-        grid = _grid("left as it is")
-        for name in ("stream", "what", "why"):
-            grid.add_column(name, overflow="fold")
-        for left in report.left:
-            grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
-        yield grid
+        yield _list("left as it is", report.left)
+
+
+def _list(title: str, some: list[Left]) -> Table:
+    grid = _grid(title)
+    for name in ("stream", "what", "why"):
+        grid.add_column(name, overflow="fold")
+    for left in some:
+        grid.add_row(*(Text(printable(text)) for text in (left.stream, left.what, left.why)))
+    return grid
 
 
 def _plot(one: Calibrated) -> Table:

@@ -14,10 +14,11 @@ from prequential.core.kernel import Floats, Ints
 _CONTEXT = 8
 
 
-def contexts(losses: Floats, length: int = _CONTEXT) -> Ints:
+def contexts(losses: Floats, length: int = _CONTEXT, reach: int = 0) -> Ints:
     """By place: which of the `length` losses before it are above the mean, the nearest as the lowest bit.
 
-    The past is a circle: before its first loss comes the last.
+    The past is a circle: before its first loss comes the last. With a `reach` two more bits say whether the
+    sum of so many losses before it is above the mean, and of so many before them: where a cycle is.
 
     >>> contexts(np.array([0.0, 1.0, 1.0, 0.0]), 2).tolist()
     [2, 0, 1, 3]
@@ -26,6 +27,11 @@ def contexts(losses: Floats, length: int = _CONTEXT) -> Ints:
     found = np.zeros(len(losses), np.int64)
     for back in range(1, length + 1):
         found |= np.roll(high, back) << (back - 1)
+    if reach:
+        n, off = len(losses), losses - losses.mean()
+        sums = np.cumsum(np.concatenate((off[n - reach :], off)))
+        above = (np.roll(sums[reach:] - sums[:n], 1) > 0.0).astype(np.int64)
+        found |= above << length | np.roll(above, reach) << (length + 1)
     return found
 
 
