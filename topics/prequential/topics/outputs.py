@@ -88,8 +88,8 @@ class Comparison(msgspec.Struct, gc=False):
     since: int | None
     #: How many independent ones the outcomes that count were worth to interval and verdict.
     effective: int
-    #: The verdict that forgets what was before the latest change of the difference: `verdict`, and `since` about
-    #: which of the outcomes that count it holds.
+    #: The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
+    #: about which of the outcomes that count it holds.
     recent: dict[str, Any]
     config: str
     #: Whether McNemar's test rejects, looked at once; where there is one.

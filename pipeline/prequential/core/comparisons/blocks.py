@@ -8,9 +8,9 @@ ones, f being the largest ratio of variances among lengths of which there are at
     f = max over j of  c_j·(1 + EXTRA/K_j)·(1 + r_j)/(1 - r_j),     c_j = Σ (B_k - m)²/Σ (x_i - x̄)²
 
 with B_1 … B_K the sums of blocks of 2^j values and m their mean; r_j >= 0 is the correlation of neighbouring
-blocks less its standard error 1/√K_j, up to `MOST_CORRELATION`: what longer blocks would show. The few blocks of
-the longest kind are known badly, hence EXTRA. Dependence over more than n/`LEAST` values can't be seen so, nor
-by anything else that doesn't know of it. (Simulations are in `docs/papers.md`.)
+blocks less its standard error 1/√K_j, up to `MOST_CORRELATION`: what longer blocks would show. The few blocks
+of the longest kind are known badly, hence EXTRA. Dependence over more than n/`LEAST` values can't be seen so,
+nor by anything else that doesn't know of it. (Simulations are in `docs/papers.md`.)
 """
 
 from __future__ import annotations
@@ -97,13 +97,17 @@ def add(blocks: Blocks, row: int, values: int, total: float, variance: float) ->
 
 
 @inner
-def inflation(blocks: Blocks, row: int) -> float:
-    """f >= 1: so many values of the row are worth an independent one."""
-    most = 1.0
+def inflation(blocks: Blocks, row: int, n: int) -> float:
+    """f >= 1: so many values of the row, which has n, are worth an independent one; 0: it isn't known yet.
+
+    It is known once there are enough blocks of some length with at least half of the values.
+    """
+    most, known = 1.0, 0
     for j in range(LENGTHS):
         count = blocks.number[row, j]
         if count < LEAST:
             continue
+        known = max(known, blocks.values[row, j])
         total = blocks.total[row, j]
         of_mean = total * total / count
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
@@ -113,27 +117,28 @@ def inflation(blocks: Blocks, row: int) -> float:
         r = (blocks.neighbours[row, j] - of_mean) / spread - 1.0 / math.sqrt(count)
         r = min(max(r, 0.0), MOST_CORRELATION)
         most = max(most, spread / of_values * (1.0 + EXTRA / count) * ((1.0 + r) / (1.0 - r)))
-    return most
+    return most if 2 * known >= n else 0.0
 
 
 @inner
-def local_inflation(blocks: Blocks, row: int, least: int) -> float:
+def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
     """The same where the mean may have moved: by differences of neighbouring blocks, at least so many.
 
     Σ (B_k - B_(k-1))²/2 hardly sees a mean that moves once; it is short of the variance where neighbours go
     together, which longer blocks make good.
     """
-    most = 1.0
+    most, known = 1.0, 0
     for j in range(LENGTHS):
         count = blocks.number[row, j]
         if count < least:
             continue
+        known = max(known, blocks.values[row, j])
         total = blocks.total[row, j]
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
         if of_values > 0.0:
             apart = blocks.squares[row, j] - blocks.neighbours[row, j]
             most = max(most, apart / of_values * (1.0 + 2.0 / math.sqrt(count)))
-    return most
+    return most if 2 * known >= n else 0.0
 
 
 @inner

@@ -3,20 +3,20 @@
 An interval for each number of outcomes, such that with probability 1 - level all of them at once contain the
 mean that they are about (Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic
 confidence sequences, Annals of Statistics 49, 2021; Choe and Ramdas: Comparing sequential forecasters, 2022).
-What it is about is the mean difference over all of the run. It moves with the streams, and what is decided can
-become undecided again; intervals aren't intersected with earlier ones.
+What it is about is the mean difference over all of the run. It moves with the streams, and what is decided
+can become undecided again; intervals aren't intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
 (see `timeline`). Until then they wait in `Pending`. One that comes when its cohort is closed counts with the
 oldest open one.
 
 *Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
-Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are held
-against the bound of `prequential.core.confidence_sequence`, for each sign at half the level.
+Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
+held against the bound of `prequential.core.confidence_sequence`, for each sign at half the level.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
-over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for dependence
-over less than a sixth of the run.
+over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for
+dependence over less than a sixth of the run.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Sequences(NamedTuple):
     judged: Ints  # outcomes that counted
     judged_total: Floats
     judged_variance: Floats
-    inflation: Floats  # f
+    inflation: Floats  # f; 0: not known
     verdict: Bytes
     since: Ints  # the outcome at which the present verdict began; 0 while undecided
     largest: Floats  # b; 0: not known, or exceeded
@@ -88,12 +88,17 @@ def new_pending(rows: int) -> Pending:
     return zeros(Pending, rows, n=OPEN, total=OPEN, variance=OPEN)
 
 
+def new_closed() -> Pending:
+    """Room for the cohorts that `step` closes at a time: all that were open, and that of the outcome."""
+    return zeros(Pending, 1, n=OPEN + 1, total=OPEN + 1, variance=OPEN + 1)
+
+
 @kernel
 def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
     """Say how large differences of the row's losses can be (0: no bound), and its level.
 
-    `signs`: they are those of 0/1 loss. The level may become another one, as pairs come and go; the verdict is
-    then by that, at once: whether it is another one now. The bound is that of the row's beginning.
+    `signs`: they are those of 0/1 loss. The level may become another one, as pairs come and go; the verdict
+    is then by that, at once: whether it is another one now. The bound is that of the row's beginning.
     """
     if table.n[row] == 0:
         table.largest[row] = largest
@@ -109,10 +114,10 @@ def step(
 ) -> int:  # fmt: skip
     """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
 
-    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in this
-    epoch, and from now on cohorts before `frontier` count. Those that do for the first time and have outcomes are
-    put into row 0 of `closed`. A difference beyond the declared bound takes the interval and the verdict away
-    for good.
+    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in
+    this epoch, and from now on cohorts before `frontier` count. Those that do for the first time and have
+    outcomes are put into row 0 of `closed`. A difference beyond the declared bound takes the interval and the
+    verdict away for good.
     """
     if table.n[row] == 0:
         table.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
@@ -124,7 +129,8 @@ def step(
         return 0
     while table.epoch[row] < epoch:
         _coarsen(table, pending, row)
-    count = _count_until(table, pending, blocks, row, frontier if cohort == CLOSED else min(cohort, frontier), closed, 0)
+    until = frontier if cohort == CLOSED else min(cohort, frontier)
+    count = _count_until(table, pending, blocks, row, until, closed, 0)
     place = max(cohort - table.oldest[row], 0)
     d = difference / table.largest[row]
     pending.n[row, place] += 1
@@ -134,7 +140,7 @@ def step(
     if table.counted[row] // STRIDE != table.judged[row] // STRIDE:
         table.judged[row] = table.counted[row]
         table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
-        table.inflation[row] = inflation(blocks, row)
+        table.inflation[row] = inflation(blocks, row, table.counted[row])
         _judge(table, row)
     return count
 
@@ -187,11 +193,10 @@ def _count_until(
 def _judge(table: Sequences, row: int) -> bool:
     """Note the verdict as it is now: whether it is another one than before."""
     verdict = UNDECIDED
-    if table.largest[row] > 0.0 and table.judged[row] >= FEWEST:
-        f = table.inflation[row]
-        verdict = verdict_of(
-            table.judged_total[row] / f, table.judged_variance[row] / f, table.needed[row], table.signs[row] > 0
-        )
+    f = table.inflation[row]
+    if table.largest[row] > 0.0 and table.judged[row] >= FEWEST and f > 0.0:
+        total, variance = table.judged_total[row] / f, table.judged_variance[row] / f
+        verdict = verdict_of(total, variance, table.needed[row], table.signs[row] > 0)
     changed = verdict != table.verdict[row]
     if changed:
         table.verdict[row] = verdict
@@ -227,15 +232,15 @@ def radius(variance: float, needed: float, signs: bool) -> float:
 def interval(table: Sequences, row: int) -> tuple[bool, float, float, float]:
     """Whether the row has an interval, its ends in the losses' own unit, within [-b, b], and n/f.
 
-    It excludes 0 just if there is a verdict. n/f is the number of independent outcomes that those which counted
-    when the verdict was made last were worth.
+    It excludes 0 just if there is a verdict. n/f is the number of independent outcomes that those which
+    counted when the verdict was made last were worth.
     """
     largest, n = table.largest[row], table.judged[row]
     if not largest > 0.0:
         return False, 0.0, 0.0, 0.0
-    if n == 0:
-        return True, -largest, largest, 0.0
     f = table.inflation[row]
+    if not f > 0.0:
+        return True, -largest, largest, 0.0
     if n < FEWEST:
         return True, -largest, largest, n / f
     total, needed, signs = table.judged_total[row], table.needed[row], table.signs[row] > 0

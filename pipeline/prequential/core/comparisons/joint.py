@@ -147,7 +147,9 @@ def _note_cohort(joint: Joint, at: int, timeline: Timeline, stream: int, ts: int
 
 
 @inner
-def _follow_until(timeline: Timeline, registry: Registry, events: Events, stop: int, row: int, used: Ints) -> None:
+def _follow_until(
+    timeline: Timeline, registry: Registry, events: Events, stop: int, row: int, used: Ints
+) -> None:
     """Follow the events of the log's first `stop` ones that came before a row of the outcome log."""
     start = used[FOLLOWED]
     end = start
@@ -167,8 +169,8 @@ def find(
 
     That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
     stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`. The stream's timeline follows the events up to each instance, and what is complete with it
-    is closed.
+    have one `record`. The stream's timeline follows the events up to each instance, and what is complete with
+    it is closed.
     """
     subjects, i = registry.subjects, start
     while i < stop:

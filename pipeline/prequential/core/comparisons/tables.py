@@ -68,7 +68,7 @@ class Side:
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_pending(1)
+        self._closed = confidence_sequence.new_closed()
         self.times = new_times(16)
         self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
 
@@ -125,8 +125,9 @@ class Side:
     def consume(self, joint: Joint, rows: Ints32) -> None:
         """Take over these rows of the log."""
         (step_counted if self.counted else step_losses)(
-            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, joint, rows, self._closed
-        )
+            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, joint, rows,
+            self._closed,
+        )  # fmt: skip
         note_times(self.times, joint, rows)
         for (kind, parameter), table in zip(self.kinds, self.memories):
             if self.counted:

@@ -1,4 +1,4 @@
-"""The time of predictions, cut into cohorts: which of them have their labels, so that verdicts may count them.
+"""The time of predictions, cut into cohorts: which have their labels, so that verdicts may count them.
 
 Outcomes depend on each other in the order in which predictions were made; the order in which their labels
 come is the labellers'. And the labels that come first needn't be a fair sample. So a stream's predictions are
@@ -10,8 +10,8 @@ put together by their `ts` in *cohorts*, whatever their model, and a cohort is *
 
 Cohorts are closed in their order. What becomes of predictions older than those changes nothing here.
 
-A cohort holds one prediction, or as many as have one `ts`, as long as no more than `OPEN` cohorts are open. For
-longer label latencies they become twice as large, again and again: two neighbours, numbers 2k and 2k + 1,
+A cohort holds one prediction, or as many as have one `ts`, as long as no more than `OPEN` cohorts are open.
+For longer label latencies they become twice as large, again and again: two neighbours, numbers 2k and 2k + 1,
 become number k of the next *epoch*. So a stream's resolution follows from how many of its predictions wait.
 """
 
@@ -70,7 +70,7 @@ def follow(timeline: Timeline, registry: Registry, events: Events, start: int, s
         stream = np.int64(registry.subjects.stream[events.model[i]])
         ts = events.ts[i]
         if kind == WAITS:
-            _add(timeline, stream, ts)
+            _add(timeline, stream, ts, events.t1[i], registry.streams.horizon[stream])
             continue
         place = place_of(timeline, stream, ts)
         if place == CLOSED:
@@ -93,7 +93,7 @@ def place_of(timeline: Timeline, stream: int, ts: int) -> int:
 
 
 @inner
-def _add(timeline: Timeline, stream: int, ts: int) -> None:
+def _add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int) -> None:
     """A prediction was made."""
     last = timeline.open[stream] - 1
     if not timeline.begun[stream]:
@@ -103,10 +103,12 @@ def _add(timeline: Timeline, stream: int, ts: int) -> None:
     if last < 0:
         _open(timeline, stream, ts)
     elif ts > timeline.newest[stream] and timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
-        while timeline.open[stream] == OPEN:
+        if timeline.open[stream] == OPEN:
+            close(timeline, stream, clock, horizon)  # else so does each joint outcome; there may be none
+        if timeline.open[stream] == OPEN:
             _coarsen(timeline, stream)
         last = timeline.open[stream] - 1
-        if timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
+        if last < 0 or timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
             _open(timeline, stream, ts)
         else:
             timeline.made[stream, last] += 1
