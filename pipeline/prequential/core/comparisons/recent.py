@@ -3,9 +3,9 @@
 The confidence sequence of the verdict over all of the run, begun anew at each confirmed change. A change is
 confirmed when differences since some outcome deviate from the mean that was known at each of them by more
 than the bound allows. Where a change may have been isn't known, so all outcomes since the last one stand for
-it; the ones that matter are those after which the sum of deviations was largest and smallest, as in Page's
-test. The bound's level is divided by how many independent ones there are, so that all of them together have
-the level:
+it: the bound's level is divided by how many independent ones there are, so that all of them together have
+the level. Those are looked at that are between 2^j and 2^(j+1) outcomes old, one for each j, and the change
+is said to be where the deviation is largest for its variance:
 
     |D_T - D_k| beyond the bound of v = Σ_(k < t <= T) d_t² at level/(1 + v_T/f),   D_T = Σ d_t - m_(t-1)
 
@@ -19,10 +19,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prequential.core.comparisons import UNDECIDED
-from prequential.core.comparisons.blocks import Blocks, clear, inflation, local_inflation
+from prequential.core.comparisons.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
 from prequential.core.comparisons.blocks import add as add_block
 from prequential.core.comparisons.confidence_sequence import FEWEST, Pending, Sequences, verdict_of
-from prequential.core.kernel import Bytes, Floats, Ints, inner, records
+from prequential.core.kernel import Bytes, Floats, Ints, inner, zeros
 
 #: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
 #: themselves.
@@ -33,29 +33,27 @@ _LEAST = 16
 
 
 class Recent(NamedTuple):
-    """By sequence: since the last confirmed change. `high` and `low`: where deviations summed up to most,
-    least."""
+    """By sequence: since the last confirmed change."""
 
     counted: Ints  # outcomes
     total: Floats  # Σ d
     variance: Floats  # Σ d²
     before: Ints  # outcomes that counted before the change
     deviation: Floats  # D
-    high: Floats
-    high_counted: Ints
-    high_total: Floats
-    high_variance: Floats
-    low: Floats
-    low_counted: Ints
-    low_total: Floats
-    low_variance: Floats
+    # How these four stood at multiples of 2^j of `counted`: the last one before the latest in column j, the
+    # latest in column LENGTHS + j.
+    mark_counted: Ints  # (sequences, 2·LENGTHS)
+    mark_total: Floats
+    mark_variance: Floats
+    mark_deviation: Floats
     inflation: Floats  # f at the latest change, until blocks since then tell it; 0: there was none
     verdict: Bytes
 
 
 def new_recent(rows: int) -> Recent:
     """Nothing has counted."""
-    return records(Recent, rows)
+    marks = dict.fromkeys(("mark_counted", "mark_total", "mark_variance", "mark_deviation"), 2 * LENGTHS)
+    return zeros(Recent, rows, **marks)
 
 
 @inner
@@ -70,19 +68,17 @@ def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: P
     if count == 0 or table.judged[row] != table.counted[row]:
         return False
     signs = table.signs[row] > 0
-    f = local_inflation(blocks, row, recent.counted[row], _LEAST) or recent.inflation[row]
+    n = recent.counted[row]
+    if recent.inflation[row] > 0.0:
+        n = min(n, 2 * FEWEST)  # blocks begin when the change is confirmed
+    f = local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         needed = table.needed[row] * (1.0 + recent.variance[row] / f)
-        for down in (True, False):
-            since, total, variance = _extreme(recent, row, down)
-            s, v = _deviation(recent, row, down), max(recent.variance[row] - variance, 0.0)
-            if 2 * (recent.counted[row] - since) < FEWEST:
-                continue
-            if verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
-                _restart(recent, blocks, row, since, total, variance, f)
-                break
+        found = _changed(recent, row, f, needed, signs)
+        if found >= 0:
+            _restart(recent, blocks, row, found, f)
     recent.verdict[row] = UNDECIDED
-    f = inflation(blocks, row, recent.counted[row]) or recent.inflation[row]
+    f = inflation(blocks, row, n) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         total, variance = recent.total[row] / f, recent.variance[row] / f
         recent.verdict[row] = verdict_of(total, variance, table.needed[row], signs)
@@ -90,48 +86,62 @@ def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: P
 
 
 @inner
-def _add(recent: Recent, blocks: Blocks, row: int, n: int, total: float, variance: float) -> None:
+def _add(recent: Recent, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
     """A cohort counts."""
     mean = recent.total[row] / (recent.counted[row] + PRIOR)
-    recent.deviation[row] += total - n * mean
-    recent.counted[row] += n
+    recent.deviation[row] += total - count * mean
+    recent.counted[row] += count
     recent.total[row] += total
     recent.variance[row] += variance
-    add_block(blocks, row, n, total, variance)
-    if recent.deviation[row] >= recent.high[row]:
-        recent.high[row], recent.high_counted[row] = recent.deviation[row], recent.counted[row]
-        recent.high_total[row], recent.high_variance[row] = recent.total[row], recent.variance[row]
-    if recent.deviation[row] <= recent.low[row]:
-        recent.low[row], recent.low_counted[row] = recent.deviation[row], recent.counted[row]
-        recent.low_total[row], recent.low_variance[row] = recent.total[row], recent.variance[row]
+    add_block(blocks, row, count, total, variance)
+    n = recent.counted[row]
+    for j in range(LENGTHS):
+        if n >> j == (n - count) >> j:
+            break
+        _copy_mark(recent, row, LENGTHS + j, j)
+        _set_mark(recent, row, LENGTHS + j)
 
 
 @inner
-def _extreme(recent: Recent, row: int, down: bool) -> tuple[int, float, float]:
-    """What counted when deviations were highest (`down`) or lowest: how many, Σ d, Σ d²."""
-    if down:
-        return recent.high_counted[row], recent.high_total[row], recent.high_variance[row]
-    return recent.low_counted[row], recent.low_total[row], recent.low_variance[row]
+def _set_mark(recent: Recent, row: int, column: int) -> None:
+    """It is now."""
+    recent.mark_counted[row, column], recent.mark_total[row, column] = recent.counted[row], recent.total[row]
+    recent.mark_variance[row, column] = recent.variance[row]
+    recent.mark_deviation[row, column] = recent.deviation[row]
 
 
 @inner
-def _deviation(recent: Recent, row: int, down: bool) -> float:
-    """How far deviations are from there."""
-    return recent.deviation[row] - (recent.high[row] if down else recent.low[row])
+def _copy_mark(recent: Recent, row: int, source: int, column: int) -> None:
+    """It is another one."""
+    recent.mark_counted[row, column] = recent.mark_counted[row, source]
+    recent.mark_total[row, column] = recent.mark_total[row, source]
+    recent.mark_variance[row, column] = recent.mark_variance[row, source]
+    recent.mark_deviation[row, column] = recent.mark_deviation[row, source]
 
 
 @inner
-def _restart(
-    recent: Recent, blocks: Blocks, row: int, counted: int, total: float, variance: float, f: float
-) -> None:
-    """What counted up to the change is forgotten; of dependence, all but f, for a start."""
+def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> int:
+    """The mark since which the mean has changed; -1: it hasn't."""
+    found, most = -1, 0.0
+    for j in range(LENGTHS):
+        if 2 * (recent.counted[row] - recent.mark_counted[row, j]) < FEWEST:
+            continue
+        s = recent.deviation[row] - recent.mark_deviation[row, j]
+        v = max(recent.variance[row] - recent.mark_variance[row, j], 0.0)
+        if s * s / (v + 1.0) > most and verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
+            found, most = j, s * s / (v + 1.0)
+    return found
+
+
+@inner
+def _restart(recent: Recent, blocks: Blocks, row: int, mark: int, f: float) -> None:
+    """What counted up to a mark is forgotten; of dependence, all but f, for a start."""
     recent.inflation[row] = f
-    recent.before[row] += counted
-    recent.counted[row] -= counted
-    recent.total[row] -= total
-    recent.variance[row] = max(recent.variance[row] - variance, 0.0)
-    recent.deviation[row] = recent.high[row] = recent.low[row] = 0.0
-    recent.high_counted[row] = recent.low_counted[row] = recent.counted[row]
-    recent.high_total[row] = recent.low_total[row] = recent.total[row]
-    recent.high_variance[row] = recent.low_variance[row] = recent.variance[row]
+    recent.before[row] += recent.mark_counted[row, mark]
+    recent.counted[row] -= recent.mark_counted[row, mark]
+    recent.total[row] -= recent.mark_total[row, mark]
+    recent.variance[row] = max(recent.variance[row] - recent.mark_variance[row, mark], 0.0)
+    recent.deviation[row] = 0.0
+    for column in range(2 * LENGTHS):
+        _set_mark(recent, row, column)
     clear(blocks, row)
