@@ -360,7 +360,7 @@ def test_a_pair_that_is_new_starts_empty() -> None:
 
 
 def test_the_level_may_change() -> None:
-    lives = Lives(stages=("final",))
+    lives = Lives(stages=("final",), compare_level=1e-60)
     assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
     lives.next(stages=("final",), compare_level=0.5)
     (found,) = go(lives, 1, 250, x="a", y="b")
