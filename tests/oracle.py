@@ -63,6 +63,9 @@ class Meeting:
     life: int
     record: int
     proba: Mapping[str, float]
+    ts: int  # of the prediction
+    clock: int  # the stream's
+    events: int  # of the stream, up to this record's meetings
 
 
 @dataclass
@@ -75,6 +78,7 @@ class Result:
     meetings: list[Meeting] = field(default_factory=list)  # of each outcome, more about it
     counts: Counts = field(default_factory=Counts)
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
+    events: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # kind, ts, clock
 
 
 @dataclass
@@ -179,6 +183,11 @@ class Stream:
         """A class or a number, as the task has it."""
         return number(value) if self.settings.task == "regression" else class_name(value)
 
+    def note(self, kind: str, prediction: Prediction) -> None:
+        """Something became of a prediction."""
+        assert self.clock is not None
+        self.result.events.setdefault(self.name, []).append((kind, prediction.ts, self.clock))
+
     def count(self, name: str, model: str | None = None) -> None:
         """Count one event of the stream, or of one of its models."""
         self.result.counts.add(self.name, model, name)
@@ -202,6 +211,7 @@ class Stream:
                     for prediction in memory.waiting:
                         self.count("expired", prediction.model)
                         prediction.fate = "expired"
+                        self.note("expired", prediction)
                         self.predictions_without_instance += not memory.instance_ts
                     self.unpredicted_instances += not memory.waiting
                     memory.waiting = []
@@ -255,11 +265,15 @@ class Stream:
             if new.model in memory.outcomes:
                 self.count("duplicate", new.model)
             else:
+                self.note("waits", new)
+                self.note("met", new)
                 self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
         memory.prediction_ts.append(new.ts)
         self.drop_waiting_label_if_late(memory)
         if memory.label is not None:
+            self.note("waits", new)
+            self.note("met", new)
             self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
         before = [old for old in memory.waiting if (old.model, old.ts) == (new.model, new.ts)]
@@ -267,6 +281,7 @@ class Stream:
             self.count("duplicate", new.model)
             return
         memory.waiting.append(new)
+        self.note("waits", new)
         self.accounts[new.model].predictions.append(new)
 
     def label(self, instance_id: str, memory: Memory, t1: int, y: Target) -> None:
@@ -283,6 +298,8 @@ class Stream:
                 self.label_counts[y] += 1
                 self.last_label = y
             waiting, memory.waiting = memory.waiting, []
+            for prediction in waiting:
+                self.note("met" if prediction.ts <= t1 else "late", prediction)
             for model in self.models:
                 own = [prediction for prediction in waiting if prediction.model == model]
                 counting = [prediction for prediction in own if prediction.ts <= t1]
@@ -382,7 +399,11 @@ class Stream:
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
             })  # fmt: skip
-            self.result.meetings.append(Meeting(id(memory), self.processed, chosen.proba))
+            assert self.clock is not None
+            events = len(self.result.events[self.name])
+            self.result.meetings.append(
+                Meeting(id(memory), self.processed, chosen.proba, chosen.ts, self.clock, events)
+            )
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,

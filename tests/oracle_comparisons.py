@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oracle import Result
+from oracle import Meeting, Result
 from oracle_records import Settings
 from oracle_scores import Probable, brier, log_loss
 
@@ -19,6 +19,7 @@ class Joint:
     a: float | None
     b: float | None
     ts: int
+    at: Meeting  # A's
 
 
 def loss_of(
@@ -57,7 +58,7 @@ def joint_outcomes(
                 for own, met in (both[name] for name in pair)
             )
             if a is not None and b is not None:
-                found.append(Joint(a, b, outcome["ts"]))
+                found.append(Joint(a, b, outcome["ts"], both[pair[0]][1]))
     return found
 
 
@@ -80,7 +81,7 @@ def _stages(
             for outcome, meeting in ((one, met), (other, also))
         ]
         if losses[0] is not None and losses[1] is not None:
-            found.append(Joint(losses[0], losses[1], one["ts"]))
+            found.append(Joint(losses[0], losses[1], one["ts"], met))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import oracle
+import oracle_verdicts
 import pytest
 from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live
 from oracle_cases import lab, pred
@@ -56,17 +57,14 @@ def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
     assert message.n == pytest.approx(n, rel=1e-9)
     assert message.measures == pytest.approx(measures, rel=1e-6, abs=1e-12), message
     assert message.undefined == undefined
-    table = confidence_sequence.new_table(1)
     largest = confidence_sequence.LARGEST.get(message.loss, 0.0) if classes else 0.0
-    confidence_sequence.declare(table, 0, largest, message.level / message.pairs)
-    for one in joint:
-        confidence_sequence.step(table, 0, one.a - one.b)
-    bounded, low, high = confidence_sequence.interval(table, 0)
+    bounded = all(abs(one.a - one.b) <= largest for one in joint) and largest > 0
     assert (message.interval is not None) == bounded
-    if bounded:
-        assert message.interval == pytest.approx((low, high), rel=1e-9, abs=1e-12)
-    assert message.verdict == VERDICTS[table.verdict[0]]
-    assert (message.since is None) == (message.verdict == UNDECIDED)
+    if message.interval is not None:
+        assert -largest <= message.interval[0] <= 0 <= message.interval[1] <= largest
+    assert (message.verdict, message.since) == (UNDECIDED, None), "there aren't 100 outcomes"
+    assert message.recent == {"verdict": UNDECIDED, "since": None}
+    assert 0 <= message.effective <= message.outcomes
     if message.measures.get("mcnemar") is None:
         assert message.significant is msgspec.UNSET
 
@@ -114,6 +112,66 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
 
 def test_losses_have_names() -> None:
     assert LOSS_NAMES[ABSOLUTE] == "absolute"
+
+
+# ---- verdicts
+
+
+def world_of_verdicts(seed: int) -> World:
+    """Two models, of which one is better in the first two thirds, and labels that come as chance has it."""
+    rng = random.Random(seed)
+    horizon = rng.choice([3_000, 100_000])
+    labelled, batch = rng.choice([1.0, 1.0, 0.7]), rng.choice([1, 1, 40])
+    latency = rng.choice([0, 20, 500])
+    topics: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    now = 1_000
+    for i in range(700):
+        now += rng.choice([0, 1, 2, 5])
+        a_wrong, b_wrong = (rng.random() < share for share in ((0.5, 0.1) if i < 350 else (0.05, 0.6)))
+        for model, wrong in (("x", a_wrong), ("y", b_wrong)):
+            about = {"stream": "s", "instance_id": i, "model": model}
+            for _ in range(rng.choice([1, 1, 1, 2])):
+                ts = now + rng.choice([0, 0, 0, 3, -30])
+                topics[1].append((ts, {**about, "y_pred": "ab"[wrong], "ts": ts}))
+        if rng.random() < labelled:
+            later = rng.choice([latency, latency, 2 * latency, 5 * latency])
+            at = (now + later) // (5 * batch) * 5 * batch + 5 * batch if batch > 1 else now + later
+            topics[2].append((at, {"stream": "s", "instance_id": i, "y_true": "a", "ts": at}))
+    for rows in topics:
+        rows.sort(key=lambda row: row[0])
+    defaults = {
+        "stages": ["final"], "estimators": ["all"], "measures": ["accuracy"], "detectors": [],
+        "compare_level": rng.choice([0.05, 0.5]), "label_horizon": f"{horizon}ms", "settle": "10ms",
+        "emit": {"outcomes": 5, "every": None},
+    }  # fmt: skip
+    return World({"defaults": defaults}, topics)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
+    """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
+    world = world_of_verdicts(seed)
+    expected = oracle.run(world.settings, world.in_order())
+    found = comparisons_of(catch_up(world).outputs)
+    pair = found[0].model, found[0].against
+    about = "s", "final", pair, "error", settings_of(world.settings, "s")
+    joint = joint_outcomes(expected, *about)
+    defaults = world.settings["defaults"]
+    sequence = oracle_verdicts.Sequence(defaults["compare_level"])
+    horizon = about[-1].horizon
+    states = oracle_verdicts.states(expected, "s", joint, horizon, sequence)
+    assert len(found) >= len(joint) // 5 > 40
+    for message in found:
+        while sequence.n < message.outcomes:
+            next(states)
+        assert message.interval == pytest.approx(sequence.interval, rel=1e-9, abs=1e-9)
+        assert (message.verdict, message.since) == (sequence.verdict, sequence.since)
+        assert message.effective == pytest.approx(sequence.effective, abs=1)
+        since = sequence.before + 1 if sequence.recent != UNDECIDED else None
+        assert message.recent == {"verdict": sequence.recent, "since": since}
+    if seed < 2:
+        told = live(world, random.Random(seed), takeovers=True).outputs
+        assert comparisons_of(told) == found
 
 
 # ---- who is compared
@@ -334,7 +392,7 @@ def test_a_pair_that_is_new_starts_empty() -> None:
 
 
 def test_the_level_may_change() -> None:
-    lives = Lives(stages=("final",))
+    lives = Lives(stages=("final",), compare_level=1e-60)
     assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
     lives.next(stages=("final",), compare_level=0.5)
     (found,) = go(lives, 1, 250, x="a", y="b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from boards import a_drift, alarm, comparison, incident, metrics
@@ -73,6 +74,24 @@ class TestConditions:
         assert self.failures("alarms[stage=initial] > 1", *some) == []
         assert self.failures("incidents > 0", *some) == ["elec2 / nb: incidents 1"]
         assert self.failures("outcomes < 7000", *some) == ["elec2 / nb, final, window:1000: outcomes 6000"]
+
+    def test_a_challenger_that_isnt_better_now(self) -> None:
+        def said(verdict: str, **more: Any) -> Record:
+            recent = {"verdict": verdict, "since": None if verdict == "undecided" else 1_300}
+            return comparison(model="nb", against="tree", recent=recent, **more)
+
+        better = said("b_better")
+        assert self.failures("tree not better", better) == []
+        assert self.failures("tree[against=nb] not better", better) == []
+        assert self.failures("nb not better", better) == [
+            "elec2 / nb against tree, final, error: tree is better since about outcome 1,300"
+        ]
+        assert self.failures("tree not better", better, said("undecided")) == [
+            "elec2 / tree against nb, final, error: nobody is better lately"
+        ]
+        for text in ("other not better", "tree[against=other] not better", "tree[stage=initial] not better"):
+            said_of_none = f"`{text}`: no pair of models that it is about is compared"
+            assert self.failures(text, better) == [said_of_none]
 
     def test_what_cannot_be_told_fails(self) -> None:
         assert self.failures("kappa_plus < 0", metrics()) == [
@@ -178,6 +197,7 @@ class TestCommand:
             (["empty.jsonl", "--out", "x.html"], 1, "no metrics message in empty.jsonl"),
             (["metrics.jsonl", "--fail-if", "accuracy"], 2, "--fail-if 'accuracy': expected MEASURE"),
             (["metrics.jsonl", "--fail-if", "alarms > 0"], 2, "expected --alarms FILE, to count them"),
+            (["metrics.jsonl", "--fail-if", "tree not better"], 2, "expected --comparisons FILE, to read"),
             (["metrics.jsonl", "--fail-if", "incidents > 0"], 2, "expected --incidents FILE, to count them"),
             (["metrics.jsonl", "--alarms", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
             (["metrics.jsonl", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),

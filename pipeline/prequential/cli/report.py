@@ -11,7 +11,7 @@ from prequential.cli.common import add_kafka_options, load, open_input, open_out
 from prequential.dashboard.history import History
 from prequential.dashboard.sources import records_of
 from prequential.files import lines_of
-from prequential.report import Condition, Report, markdown, parse_condition
+from prequential.report import Challenge, Condition, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import printable
 
@@ -39,19 +39,26 @@ def add_parser(subparsers: Any) -> None:
         default=[],
         metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
-        '"error[segment=country=*] > 0.2", "alarms > 0"; several may be given',
+        '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; several may be given',
     )
     parser.add_argument("--title", default="", help="what it is about (default: the names of the files)")
     parser.set_defaults(run=run)
 
 
-def _check_counted(conditions: list[Condition], args: argparse.Namespace, history: History) -> None:
-    """Raise UsageError where alarms or incidents are to be counted, and none were given."""
+def _check_counted(
+    conditions: list[Condition | Challenge], args: argparse.Namespace, history: History
+) -> None:
+    """Raise UsageError where alarms, incidents or comparisons are asked for, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
-    read = {"alarms": alarms, "incidents": bool(history.incidents.all())}
+    read = {
+        "alarms": alarms,
+        "incidents": bool(history.incidents.all()),
+        "comparisons": bool(history.recent),
+    }
     for one in conditions:
         if not read.get(one.measure, True) and getattr(args, one.measure) is None:
-            raise UsageError(f"--fail-if {one.text!r}: expected --{one.measure} FILE, to count them")
+            what = "read" if one.measure == "comparisons" else "count"
+            raise UsageError(f"--fail-if {one.text!r}: expected --{one.measure} FILE, to {what} them")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -416,10 +416,11 @@ class Shard:
             reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
         if used[OUTCOMES]:
             raised = self._evaluate(int(used[OUTCOMES]), records)
-            self.pairing.consume(logs.outcomes, int(used[OUTCOMES]))
+            self.pairing.consume(logs)
             found = self.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif used[EVENTS]:
+            self.pairing.consume(logs)
             self.incidents.follow_events(logs)
         clear(logs)
 

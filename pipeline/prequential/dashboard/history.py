@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from prequential.config import Config
@@ -73,6 +73,8 @@ class History(State):
         self.past: dict[ModelKey, Past] = {}
         self.incidents = IncidentLog()
         self.pair_series: dict[PairKey, Series] = {}
+        #: By what comparisons are about: the newest verdict that forgets.
+        self.recent: dict[PairKey, dict[str, Any]] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
         #: The newest label time and Kafka time (epoch ms) of all messages.
@@ -154,6 +156,8 @@ class History(State):
             said.estimator,
         )  # fmt: skip
         self.heard[said.stream, said.partition] = self.version
+        if said.recent:
+            self.recent[key._replace(estimator="")] = said.recent
         series = self.pair_series.get(key)
         if series is None:
             series = self.pair_series[key] = Series(self._capacity.points)

@@ -12,8 +12,9 @@
 True
 """
 
+from prequential.report.challengers import Challenge
 from prequential.report.collecting import Report, write_report
 from prequential.report.conditions import Condition, parse_condition
 from prequential.report.markdown import markdown
 
-__all__ = ["Condition", "Report", "markdown", "parse_condition", "write_report"]
+__all__ = ["Challenge", "Condition", "Report", "markdown", "parse_condition", "write_report"]

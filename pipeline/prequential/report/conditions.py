@@ -5,15 +5,18 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from prequential.core.measures import NAMES
 from prequential.dashboard.history import History
+from prequential.report import challengers
+from prequential.report.challengers import Challenge
+from prequential.report.found import Found
 from prequential.topics.errors import UsageError
 from prequential.watching.ranking import Ranking, Row, is_baseline
-from prequential.watching.state import Sequence
+from prequential.watching.state import Sequence as SequenceKey
 
 #: What can be asked of a model beside its measures.
 _COUNTS = ("outcomes", "n", "alarms", "incidents")
@@ -35,14 +38,10 @@ _CONDITION = re.compile(
 )
 _SELECTION = re.compile(r'\s*(?P<name>\w+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^,"]*?))\s*(?:,|$)')
 
-_EXAMPLE = "expected MEASURE [SELECTORS] SIGN NUMBER, e.g. accuracy < 0.9, or kappa[model=nb] < 0.5"
-
-
-class Found(NamedTuple):
-    """What a condition says of a model: `failed` if it holds, or if it can't be told."""
-
-    failed: bool
-    sentence: str
+_EXAMPLE = (
+    "expected MEASURE [SELECTORS] SIGN NUMBER, e.g. accuracy < 0.9, or kappa[model=nb] < 0.5; "
+    "or MODEL not better"
+)
 
 
 class Condition(NamedTuple):
@@ -94,7 +93,7 @@ class Condition(NamedTuple):
         counts = past.alarm_counts if past is not None else {}
         return sum(count for (_, _, stage), count in counts.items() if self._chooses("stage", stage))
 
-    def _sequences(self, row: Row) -> list[Sequence]:
+    def _sequences(self, row: Row) -> list[SequenceKey]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
         whole = [one for one in row.model.sequences if one.segment is None]
         stage = row.sequence.stage if row.sequence is not None else None
@@ -126,18 +125,24 @@ class Condition(NamedTuple):
         return fnmatchcase(name, self.selectors.get(selector, "*"))
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> Condition | Challenge:
     """A condition as it is written; raises UsageError quoting it.
 
     >>> parse_condition("accuracy < 0.9")[1:]
     ('accuracy', {}, '<', 0.9)
     >>> parse_condition('kappa[model=nb, segment="country=fr"] <= 0')[1:]
     ('kappa', {'model': 'nb', 'segment': 'country=fr'}, '<=', 0.0)
+    >>> parse_condition("tree[against=nb] not better")[1:3]
+    ('tree', {'against': 'nb'})
     >>> parse_condition("acuracy<1")
     Traceback (most recent call last):
     ...
     prequential.topics.errors.UsageError: --fail-if 'acuracy<1': no measure 'acuracy'; did you mean accuracy?
     """
+    match = challengers.PATTERN.fullmatch(text)
+    if match is not None:
+        selectors = _selectors(text, match["where"] or "", challengers.SELECTORS)
+        return Challenge(text.strip(), match["name"], selectors)
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise UsageError(f"--fail-if {text!r}: {_EXAMPLE}")
@@ -153,21 +158,21 @@ def parse_condition(text: str) -> Condition:
         bound = float("nan")
     if bound - bound != 0:  # not a finite number
         raise UsageError(f"--fail-if {text!r}: {match['bound']!r} is no number")
-    selectors = _selectors(text, match["where"] or "")
+    selectors = _selectors(text, match["where"] or "", _SELECTORS)
     if other := sorted(selectors.keys() - _OF_COUNTS.get(name, _SELECTORS)):
         expected = ", ".join(_OF_COUNTS[name])
         raise UsageError(f"--fail-if {text!r}: {name} can't be chosen by {other[0]}; expected {expected}")
     return Condition(text.strip(), name, selectors, match["sign"], bound)
 
 
-def _selectors(text: str, where: str) -> dict[str, str]:
+def _selectors(text: str, where: str, known: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     place = 0
     while place < len(where):
         match = _SELECTION.match(where, place)
-        if match is None or match["name"] not in _SELECTORS:
+        if match is None or match["name"] not in known:
             what = match["name"] if match else where[place:].strip()
-            names = ", ".join(_SELECTORS)
+            names = ", ".join(known)
             raise UsageError(f"--fail-if {text!r}: {what!r} is no selector; expected NAME=VALUE of {names}")
         found[match["name"]] = match["plain"] if match["quoted"] is None else match["quoted"]
         place = match.end()

@@ -10,6 +10,7 @@ from prequential.comparing import report as standings
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
 from prequential.incident_text import sentence
+from prequential.report.challengers import Challenge
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
@@ -22,7 +23,7 @@ _MODELS, _FAILURES, _MEASURES = 30, 20, 5
 _TICKS = re.compile("`+")
 
 
-def markdown(history: History, title: str = "", conditions: Sequence[Condition] = ()) -> str:
+def markdown(history: History, title: str = "", conditions: Sequence[Condition | Challenge] = ()) -> str:
     """Conditions with what they say, models the worst first, which is better, alarms and incidents.
 
     Names stand as code, so nothing in them is read as Markdown, and nobody is mentioned.
@@ -30,7 +31,7 @@ def markdown(history: History, title: str = "", conditions: Sequence[Condition] 
     return "\n".join([*_lines(history, title, conditions), ""])
 
 
-def _lines(history: History, title: str, conditions: Sequence[Condition]) -> Iterator[str]:
+def _lines(history: History, title: str, conditions: Sequence[Condition | Challenge]) -> Iterator[str]:
     yield f"## {code(title) if title else 'Evaluation'}"
     yield ""
     for condition in conditions:

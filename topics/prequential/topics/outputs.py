@@ -87,6 +87,11 @@ class Comparison(msgspec.Struct, gc=False):
     #: The joint outcome at which the verdict began.
     since: int | None
     config: str
+    #: How many independent ones the outcomes that count were worth to interval and verdict.
+    effective: int = 0
+    #: The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
+    #: about which of the outcomes that count it holds. Messages of earlier versions have none.
+    recent: dict[str, Any] = msgspec.field(default_factory=dict)
     #: Whether McNemar's test rejects, looked at once; where there is one.
     significant: bool | msgspec.UnsetType = msgspec.UNSET
 

@@ -1,25 +1,22 @@
 """A verdict that may be looked at all the time: a confidence sequence for the mean difference of two losses.
 
 An interval for each number of outcomes, such that with probability 1 - level all of them at once contain the
-mean that they are about (Choe and Ramdas: Comparing sequential forecasters, 2022, theorem 2; Howard, Ramdas,
-McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of Statistics 49,
-2021, theorem 4). Nothing is assumed but that differences are bounded, |d_i| <= b: neither that outcomes are
-independent nor that they are distributed alike.
+mean that they are about (Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic
+confidence sequences, Annals of Statistics 49, 2021; Choe and Ramdas: Comparing sequential forecasters, 2022).
+What it is about is the mean difference over all of the run. It moves with the streams, and what is decided
+can become undecided again; intervals aren't intersected with earlier ones.
 
-What it is about: Δ_n = (E[d_1] + … + E[d_n])/n, each expectation given all outcomes before. It moves with the
-streams, and what is decided can become undecided again. So intervals aren't intersected with earlier ones,
-as they might be if there were one Δ.
+*Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
+(see `timeline`). Until then they wait in `Pending`. One that comes when its cohort is closed counts with the
+oldest open one.
 
-The bound is that of `prequential.core.confidence_sequence`, with s = |Σ d_i|/b and v = Σ d_i²/b² (for 0/1
-loss s = |n01 - n10|, v = n01 + n10). Two of these, one for each sign, share the level: α = level/2.
+*Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
+Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
+held against the bound of `prequential.core.confidence_sequence`, for each sign at half the level.
 
-Differences are measured from 0, not from their mean so far as in the papers' examples. The theorem lets any
-forecast of d_i stand there; with this one the boundary's scale is b instead of 2b.
-
-*Runs.* Δ_n is about expectations given the past. If one model's errors come in runs, the past says who is the
-better one for now, Δ_n isn't 0, and a verdict is right about it though in the long run neither is better. So
-that verdicts are right about the long run, too, outcomes count as f times fewer, by the correlation of
-neighbouring differences (those of 0 left out).
+*Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
+over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for
+dependence over less than a sixth of the run.
 """
 
 from __future__ import annotations
@@ -27,9 +24,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prequential.core import confidence_sequence as bound
-from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
+from prequential.core.comparisons.blocks import Blocks, inflation
+from prequential.core.comparisons.blocks import add as add_block
+from prequential.core.comparisons.timeline import CLOSED, OPEN
 from prequential.core.confidence_sequence import RHO
-from prequential.core.kernel import Bytes, Floats, Ints, inner, kernel, records
+from prequential.core.kernel import Bytes, Floats, Ints, inner, kernel, records, zeros
 from prequential.core.mathematics import log
 from prequential.core.scores import CLIP
 
@@ -42,21 +42,40 @@ LARGEST: dict[str, float] = {
     "log_loss": -log(CLIP),
 }
 
+#: Fewer outcomes say nothing, as they say nothing of their dependence either.
+FEWEST = 100
+
+#: After so many outcomes that count the verdict is made anew.
+STRIDE = 8
+
 
 class Sequences(NamedTuple):
     """By pair, segment, stage and loss: the sequence so far. A row without a bound never decides anything."""
 
     n: Ints  # outcomes of both
-    total: Floats  # Σ d_i/b
-    variance: Floats  # v = Σ (d_i/b)²
-    moved: Ints  # m, differences that aren't 0; of these …
-    previous: Floats  # … the latest, /b
-    neighbours: Floats  # … Σ d_j·d_(j-1)/b²
-    changes: Ints  # … c, those of another sign than the one before
+    oldest: Ints  # number of the oldest cohort that doesn't count yet …
+    epoch: Ints  # … in this epoch of the stream's timeline
+    counted: Ints  # outcomes that count; of them …
+    total: Floats  # … Σ d_i/b
+    variance: Floats  # … v = Σ (d_i/b)²
+    # When the verdict was made last:
+    judged: Ints  # outcomes that counted
+    judged_total: Floats
+    judged_variance: Floats
+    inflation: Floats  # f; 0: not known
     verdict: Bytes
     since: Ints  # the outcome at which the present verdict began; 0 while undecided
     largest: Floats  # b; 0: not known, or exceeded
-    needed: Floats  # N
+    signs: Bytes  # whether differences are those of 0/1 loss
+    needed: Floats  # 1/level of 0/1 loss; N of others
+
+
+class Pending(NamedTuple):
+    """By sequence: outcomes that don't count yet, by cohort from the oldest one on."""
+
+    n: Ints  # (sequences, OPEN)
+    total: Floats  # (sequences, OPEN) Σ d_i/b
+    variance: Floats  # (sequences, OPEN) Σ (d_i/b)²
 
 
 def new_table(rows: int) -> Sequences:
@@ -64,62 +83,120 @@ def new_table(rows: int) -> Sequences:
     return records(Sequences, rows)
 
 
-@inner
-def needed_for(level: float) -> float:
-    """N for a two-sided level in (0, 1): of all sequences without a difference, so many are ever decided.
+def new_pending(rows: int) -> Pending:
+    """Nothing waits."""
+    return zeros(Pending, rows, n=OPEN, total=OPEN, variance=OPEN)
 
-    Of several pairs each has its part: level/pairs.
 
-    >>> needed_for(0.05)
-    19.594984661794...
-    """
-    return bound.needed_for(level / 2.0)
+def new_closed() -> Pending:
+    """Room for the cohorts that `step` closes at a time: all that were open, and that of the outcome."""
+    return zeros(Pending, 1, n=OPEN + 1, total=OPEN + 1, variance=OPEN + 1)
 
 
 @kernel
-def declare(table: Sequences, row: int, largest: float, level: float) -> bool:
+def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
     """Say how large differences of the row's losses can be (0: no bound), and its level.
 
-    The level may become another one, as pairs come and go; the verdict is then by that, at once: whether it
-    is another one now. The bound is that of the row's beginning.
+    `signs`: they are those of 0/1 loss. The level may become another one, as pairs come and go; the verdict
+    is then by that, at once: whether it is another one now. The bound is that of the row's beginning.
     """
     if table.n[row] == 0:
         table.largest[row] = largest
-    table.needed[row] = needed_for(level)
+        table.signs[row] = signs
+    table.needed[row] = 1.0 / level if signs else bound.needed_for(level / 2.0)
     return _judge(table, row)
 
 
 @inner
-def step(table: Sequences, row: int, difference: float) -> bool:
-    """Take the row's next difference, loss of A less loss of B: whether the verdict is another one now.
+def step(
+    table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, cohort: int, epoch: int,
+    frontier: int, closed: Pending,
+) -> int:  # fmt: skip
+    """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
 
-    A difference beyond the declared bound takes the interval and the verdict away for good.
+    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in
+    this epoch, and from now on cohorts before `frontier` count. Those that do for the first time and have
+    outcomes are put into row 0 of `closed`. A difference beyond the declared bound takes the interval and the
+    verdict away for good.
     """
+    if table.n[row] == 0:
+        table.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
+        table.epoch[row] = epoch
     table.n[row] += 1
-    if difference == 0.0:  # as most are, of 0/1 loss: nothing moves
-        return False
-    largest = table.largest[row]
-    if abs(difference) <= largest:
-        d = difference / largest
-        neighbours = d * table.previous[row]
-        table.total[row] += d
-        table.variance[row] += d * d
-        table.moved[row] += 1
-        table.previous[row] = d
-        table.neighbours[row] += neighbours
-        table.changes[row] += neighbours < 0.0
-    else:
+    if not abs(difference) <= table.largest[row]:
         table.largest[row] = 0.0
-    return _judge(table, row)
+        table.verdict[row], table.since[row] = UNDECIDED, 0
+        return 0
+    while table.epoch[row] < epoch:
+        _coarsen(table, pending, row)
+    until = frontier if cohort == CLOSED else min(cohort, frontier)
+    count = _count_until(table, pending, blocks, row, until, closed, 0)
+    place = max(cohort - table.oldest[row], 0)
+    d = difference / table.largest[row]
+    pending.n[row, place] += 1
+    pending.total[row, place] += d
+    pending.variance[row, place] += d * d
+    count = _count_until(table, pending, blocks, row, frontier, closed, count)
+    if table.counted[row] // STRIDE != table.judged[row] // STRIDE:
+        table.judged[row] = table.counted[row]
+        table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
+        table.inflation[row] = inflation(blocks, row, table.counted[row])
+        _judge(table, row)
+    return count
+
+
+@inner
+def _coarsen(table: Sequences, pending: Pending, row: int) -> None:
+    """Cohorts are twice as large from the next epoch on."""
+    base = table.oldest[row]
+    for place in range(OPEN):
+        n, total, variance = pending.n[row, place], pending.total[row, place], pending.variance[row, place]
+        pending.n[row, place] = 0
+        pending.total[row, place] = pending.variance[row, place] = 0.0
+        into = ((base + place) >> 1) - (base >> 1)
+        pending.n[row, into] += n
+        pending.total[row, into] += total
+        pending.variance[row, into] += variance
+    table.oldest[row] = base >> 1
+    table.epoch[row] += 1
+
+
+@inner
+def _count_until(
+    table: Sequences, pending: Pending, blocks: Blocks, row: int, frontier: int, closed: Pending, count: int
+) -> int:
+    """Count the cohorts before `frontier`; they follow the first `count` ones in `closed`."""
+    passed = frontier - table.oldest[row]
+    if passed <= 0:
+        return count
+    for place in range(min(passed, OPEN)):
+        n = pending.n[row, place]
+        if n:
+            total, variance = pending.total[row, place], pending.variance[row, place]
+            table.counted[row] += n
+            table.total[row] += total
+            table.variance[row] += variance
+            add_block(blocks, row, n, total, variance)
+            closed.n[0, count], closed.total[0, count], closed.variance[0, count] = n, total, variance
+            count += 1
+    for place in range(OPEN):
+        n, total, variance = 0, 0.0, 0.0
+        if place + passed < OPEN:
+            n = pending.n[row, place + passed]
+            total, variance = pending.total[row, place + passed], pending.variance[row, place + passed]
+        pending.n[row, place], pending.total[row, place], pending.variance[row, place] = n, total, variance
+    table.oldest[row] = frontier
+    return count
 
 
 @inner
 def _judge(table: Sequences, row: int) -> bool:
-    """Note the verdict as it is after the row's newest outcome: whether it is another one than before."""
+    """Note the verdict as it is now: whether it is another one than before."""
     verdict = UNDECIDED
-    if table.largest[row] > 0.0:
-        f = inflation(table, row)
-        verdict = verdict_of(table.total[row] / f, table.variance[row] / f, table.needed[row])
+    f = table.inflation[row]
+    if table.largest[row] > 0.0 and table.judged[row] >= FEWEST and f > 0.0:
+        total, variance = table.judged_total[row] / f, table.judged_variance[row] / f
+        verdict = verdict_of(total, variance, table.needed[row], table.signs[row] > 0)
     changed = verdict != table.verdict[row]
     if changed:
         table.verdict[row] = verdict
@@ -128,52 +205,48 @@ def _judge(table: Sequences, row: int) -> bool:
 
 
 @inner
-def inflation(table: Sequences, row: int) -> float:
-    """f = (1 + r)/(1 - r) >= 1: so many outcomes of the row are worth an independent one."""
-    return bound.inflation(
-        table.total[row], table.variance[row], table.neighbours[row], table.changes[row], table.moved[row]
-    )
+def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int:
+    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and what is needed; no root is searched for.
 
-
-@inner
-def verdict_of(total: float, variance: float, needed: float) -> int:
-    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and N; no root is searched for.
-
-    >>> needed = needed_for(0.05)
-    >>> [verdict_of(total, 40.0, needed) for total in (-30.0, 20.0, 30.0)]
+    >>> [verdict_of(total, 40.0, 20.0, True) for total in (-30.0, 20.0, 30.0)]
     [1, 0, 2]
     """
-    if not bound.beyond(abs(total), variance, needed, RHO):
+    if signs:
+        decided = total * total >= normal_mixture.squared_radius(variance, needed)
+    else:
+        decided = bound.beyond(abs(total), variance, needed, RHO)
+    if not decided:
         return UNDECIDED
     return B_BETTER if total > 0.0 else A_BETTER
 
 
 @inner
-def radius(variance: float, needed: float) -> float:
-    """The |Σ d_i|/b where `verdict_of` changes.
-
-    >>> round(radius(50.0, needed_for(0.05)), 6)  # of 1,000 outcomes with 50 that one model has wrong
-    24.57978
-    """
+def radius(variance: float, needed: float, signs: bool) -> float:
+    """The |Σ d_i|/b where `verdict_of` changes."""
+    if signs:
+        return normal_mixture.radius(variance, needed)
     return bound.radius(variance, needed, RHO)
 
 
 @kernel
-def interval(table: Sequences, row: int) -> tuple[bool, float, float]:
-    """Whether the row has an interval, and its ends, in the losses' own unit, within [-b, b].
+def interval(table: Sequences, row: int) -> tuple[bool, float, float, float]:
+    """Whether the row has an interval, its ends in the losses' own unit, within [-b, b], and n/f.
 
-    It excludes 0 just if there is a verdict.
+    It excludes 0 just if there is a verdict. n/f is the number of independent outcomes that those which
+    counted when the verdict was made last were worth.
     """
-    largest, n = table.largest[row], table.n[row]
+    largest, n = table.largest[row], table.judged[row]
     if not largest > 0.0:
-        return False, 0.0, 0.0
-    if n == 0:
-        return True, -largest, largest
-    total, needed = table.total[row], table.needed[row]
-    f = inflation(table, row)
-    wide = f * radius(table.variance[row] / f, needed)
+        return False, 0.0, 0.0, 0.0
+    f = table.inflation[row]
+    if not f > 0.0:
+        return True, -largest, largest, 0.0
+    if n < FEWEST:
+        return True, -largest, largest, n / f
+    total, needed, signs = table.judged_total[row], table.needed[row], table.signs[row] > 0
+    wide = f * radius(table.judged_variance[row] / f, needed, signs)
     low, high = max(-largest, (total - wide) / n * largest), min(largest, (total + wide) / n * largest)
-    if verdict_of(total / f, table.variance[row] / f, needed) == UNDECIDED:
+    if table.verdict[row] == UNDECIDED:
         # Both end within rounding of 0 at the very outcome before a verdict.
         low, high = min(low, 0.0), max(high, 0.0)
-    return True, low, high
+    return True, low, high, n / f

@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.core.comparisons.timeline import Timeline, close, follow, place_of
+from prequential.core.events import Events
 from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.core.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.streams import Subjects
+from prequential.core.streams import Registry
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
@@ -22,8 +24,8 @@ LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared")
 OF_LOSSES = 4
 
 #: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
-#: have begun.
-WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
+#: have begun, rows of the log of events that were followed.
+WRITTEN, GROUPS, NEEDED, BEGAN, FOLLOWED = range(5)
 
 
 class Pairs(NamedTuple):
@@ -58,6 +60,9 @@ class Joint(NamedTuple):
     a: Floats  # losses
     b: Floats
     t1: Ints  # label time, ms
+    cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
+    epoch: Ints  # of the timeline
+    frontier: Ints  # cohorts before this one are closed, now that the instance has its label
 
 
 def new_joint(rows: int) -> Joint:
@@ -99,7 +104,10 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
-def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int) -> None:
+def _write(
+    log: Log, pairs: Pairs, joint: Joint, timeline: Timeline, stream: int, used: Ints, pair: int, row: int,
+    other: int,
+) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
     for stage in range(pairs.stages[pair]):
@@ -110,6 +118,7 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
             joint.t1[at] = log.t1[first]
+            _note_cohort(joint, at, timeline, stream, log.ts[first])
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -119,6 +128,7 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
                     joint.t1[at] = log.t1[first]
+                    _note_cohort(joint, at, timeline, stream, log.ts[first])
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
@@ -128,18 +138,41 @@ def _write(log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int
     used[WRITTEN] = at
 
 
+@inner
+def _note_cohort(joint: Joint, at: int, timeline: Timeline, stream: int, ts: int) -> None:
+    """Where the prediction of a row lies in its stream's timeline, before anything is closed."""
+    place = place_of(timeline, stream, ts)
+    joint.cohort[at] = place if place < 0 else timeline.first[stream] + place
+    joint.epoch[at] = timeline.epoch[stream]
+
+
+@inner
+def _follow_until(
+    timeline: Timeline, registry: Registry, events: Events, stop: int, row: int, used: Ints
+) -> None:
+    """Follow the events of the log's first `stop` ones that came before a row of the outcome log."""
+    start = used[FOLLOWED]
+    end = start
+    while end < stop and events.before[end] <= row:
+        end += 1
+    if end > start:
+        follow(timeline, registry, events, start, end)
+        used[FOLLOWED] = end
+
+
 @kernel
 def find(
-    log: Log, start: int, stop: int, subjects: Subjects, heads: Ints32, pairs: Pairs, seen: Seen,
-    joint: Joint, used: Ints,
+    log: Log, start: int, stop: int, events: Events, event_stop: int, registry: Registry, heads: Ints32,
+    pairs: Pairs, seen: Seen, timeline: Timeline, joint: Joint, used: Ints,
 ) -> int:  # fmt: skip
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
     That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
     stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`.
+    have one `record`. The stream's timeline follows the events up to each instance, and what is complete with
+    it is closed.
     """
-    i = start
+    subjects, i = registry.subjects, start
     while i < stop:
         group = used[GROUPS] + 1
         used[GROUPS] = group
@@ -162,14 +195,22 @@ def find(
             used[NEEDED] = needed
             return i
         if needed:
+            stream = np.int64(subjects.stream[log.subject[i]])
+            _follow_until(timeline, registry, events, event_stop, i, used)
+            first = used[WRITTEN]
             for row in range(i, end):
                 subject = log.subject[row]
                 if seen.group[subject] == group and seen.row[subject] == row:
                     pair = heads[subject]
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
-                            _write(log, pairs, joint, used, pair, row, seen.row[pairs.b[pair]])
+                            other = seen.row[pairs.b[pair]]
+                            _write(log, pairs, joint, timeline, stream, used, pair, row, other)
                         pair = pairs.next[pair]
+            if used[WRITTEN] > first:
+                frontier = close(timeline, stream, log.clock[i], registry.streams.horizon[stream])
+                for at in range(first, used[WRITTEN]):
+                    joint.frontier[at] = frontier
         i = end
         if used[BEGAN]:
             return i

@@ -76,7 +76,7 @@ def from_sums(sums: Floats, n: Floats, values: Floats, reasons: Ints) -> None:
 
 @kernel
 def intervals(table: Sequences, rows: Ints, found: Floats) -> None:
-    """By sequence: whether there is an interval (1 or 0), and its ends."""
+    """By sequence: whether there is an interval (1 or 0), its ends, and what outcomes were worth."""
     for i in range(len(rows)):
-        known, low, high = interval(table, rows[i])
-        found[i, 0], found[i, 1], found[i, 2] = 1.0 if known else 0.0, low, high
+        known, low, high, effective = interval(table, rows[i])
+        found[i, 0], found[i, 1], found[i, 2], found[i, 3] = 1.0 if known else 0.0, low, high, effective

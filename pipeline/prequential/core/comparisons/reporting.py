@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog import Catalog, Stream, Subject
@@ -64,6 +64,8 @@ class Found(NamedTuple):
     newest: list[int]
     since: list[int]
     n: list[int]
+    effective: list[int]  # independent outcomes that those which count are worth
+    recent: list[dict[str, Any]]  # the verdict that forgets
 
 
 class ComparisonReporter:
@@ -199,6 +201,8 @@ class ComparisonReporter:
                 "pairs": sharing,
                 "verdict": VERDICTS[verdict],
                 "since": side.since[i] if verdict else None,
+                "effective": side.effective[i],
+                "recent": side.recent[i],
                 "config": stream.config.digest,
             }
         )
@@ -244,15 +248,21 @@ class ComparisonReporter:
 def read(side: Side, rows: list[int]) -> Found:
     """What there is to say of these sequences."""
     of = np.array(rows, dtype=np.int64)
-    bounds = np.zeros((len(of), 3))
+    bounds = np.zeros((len(of), 4))
     intervals(side.sequences, of, bounds)
-    columns = side.columns
+    columns, recent = side.columns, side.recent
+    since = (recent.before[of] + 1).tolist()
+    verdicts = recent.verdict[of].tolist()
     return Found(
         {row: i for i, row in enumerate(rows)},
         [Statistics(*side.statistics(place, of)) for place in range(len(side.kinds))],
         [kind != FADING for kind, _ in side.kinds],
-        bounds.tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
-        columns.since[of].tolist(), columns.n[of].tolist(),
+        bounds[:, :3].tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
+        columns.since[of].tolist(), columns.n[of].tolist(), bounds[:, 3].astype(np.int64).tolist(),
+        [
+            {"verdict": VERDICTS[verdict], "since": at if verdict else None}
+            for verdict, at in zip(verdicts, since)
+        ],
     )  # fmt: skip
 
 

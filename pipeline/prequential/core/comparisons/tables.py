@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from prequential.config import StreamConfig
 from prequential.core.comparisons import confidence_sequence, losses
+from prequential.core.comparisons.blocks import new_blocks
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.measuring import (
     NAMES,
@@ -21,6 +22,7 @@ from prequential.core.comparisons.measuring import (
     from_counts,
     from_sums,
 )
+from prequential.core.comparisons.recent import new_recent
 from prequential.core.comparisons.updating import (
     new_times,
     note_times,
@@ -64,6 +66,9 @@ class Side:
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
+        self._closed = confidence_sequence.new_closed()
         self.times = new_times(16)
         self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
 
@@ -98,20 +103,31 @@ class Side:
         """Have capacity for so many rows."""
         if rows > len(self.times.newest):
             self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+            self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
+            self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.memories = [grown(table, rows) for table in self.memories]
 
     def tables(self) -> Iterator[Any]:
         """All of them."""
-        yield self.sequences
-        yield self.times
-        yield from self.memories
+        yield from (table for _, table in self.named())
+
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """All of them, by the names that snapshots have; estimators' by theirs."""
+        yield from (
+            ("verdict", self.sequences), ("pending", self.pending), ("blocks", self.blocks),
+            ("recent", self.recent), ("recent blocks", self.recent_blocks), ("times", self.times),
+        )  # fmt: skip
+        yield from zip(self.names, self.memories)
 
     # ---- joint outcomes
 
     def consume(self, joint: Joint, rows: Ints32) -> None:
         """Take over these rows of the log."""
-        (step_counted if self.counted else step_losses)(self.sequences, joint, rows)
+        (step_counted if self.counted else step_losses)(
+            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, joint, rows,
+            self._closed,
+        )  # fmt: skip
         note_times(self.times, joint, rows)
         for (kind, parameter), table in zip(self.kinds, self.memories):
             if self.counted:
@@ -156,7 +172,9 @@ class Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.times, *part.memories = (taken(table, rows) for table in self._without_rings())
+        part.sequences, part.recent, part.times, *part.memories = (
+            taken(table, rows) for table in self._without_rings()
+        )
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
         for place, table in enumerate(self.memories):
             if self._has_unread_ring(place):
@@ -169,6 +187,7 @@ class Side:
 
     def _without_rings(self) -> Iterator[Any]:
         yield self.sequences
+        yield self.recent
         yield self.times
         for place, table in enumerate(self.memories):
             yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
@@ -177,7 +196,7 @@ class Side:
 
     def dump(self) -> Iterator[tuple[str, Any]]:
         """The rows in use of all columns, by name, not copied."""
-        for name, table in zip(("verdict", "times", *self.names), self.tables()):
+        for name, table in self.named():
             for field, column in columns_of(table).items():
                 yield f"{name}|{field}", column[: self.rows]
 
@@ -185,23 +204,18 @@ class Side:
         """Become what was dumped."""
         self.rows = rows
         self.ensure(rows)
-        for name, table in zip(("verdict", "times", *self.names), self.tables()):
+        for name, table in self.named():
             for field, column in columns_of(table).items():
                 column[:rows] = arrays[f"{prefix}{name}|{field}"]
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
-        missing = []
-        former = dict(zip(other.names, other.memories))
-        copies: list[tuple[Any, Any]] = [(other.sequences, self.sequences), (other.times, self.times)]
-        for name, table in zip(self.names, self.memories):
+        former = dict(other.named())
+        missing = [name for name in self.names if name not in former]
+        for name, table in self.named():
             if name in former:
-                copies.append((former[name], table))
-            else:
-                missing.append(name)
-        for old, new in copies:
-            for field, column in columns_of(new).items():
-                column[new_row] = columns_of(old)[field][row]
+                for field, column in columns_of(table).items():
+                    column[new_row] = columns_of(former[name])[field][row]
         return missing
 
 

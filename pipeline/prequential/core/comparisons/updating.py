@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.comparisons.confidence_sequence import Sequences, step
+from prequential.core.comparisons.blocks import Blocks
+from prequential.core.comparisons.confidence_sequence import Pending, Sequences, step
 from prequential.core.comparisons.joint import Joint
+from prequential.core.comparisons.recent import Recent, follow
 from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
@@ -54,15 +56,31 @@ def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
 
 
 @kernel
-def step_counted(table: Sequences, joint: Joint, rows: Ints32) -> None:
-    """Differences of 0/1 loss, of these rows of the log."""
+def step_counted(
+    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
+    rows: Ints32, closed: Pending,
+) -> None:  # fmt: skip
+    """Differences of 0/1 loss, of these rows of the log; `closed` is for their own use, with one row."""
     for row in rows:
         code = np.int64(joint.code[row])
-        step(table, joint.sequence[row], float((code >> 1) - (code & 1)))
+        q, difference = joint.sequence[row], float((code >> 1) - (code & 1))
+        count = step(
+            table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
+            closed,
+        )  # fmt: skip
+        follow(recent, recent_blocks, table, q, closed, count)
 
 
 @kernel
-def step_losses(table: Sequences, joint: Joint, rows: Ints32) -> None:
-    """Differences of losses, of these rows of the log."""
+def step_losses(
+    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
+    rows: Ints32, closed: Pending,
+) -> None:  # fmt: skip
+    """Differences of losses, of these rows of the log; `closed` is for their own use, with one row."""
     for row in rows:
-        step(table, joint.sequence[row], joint.a[row] - joint.b[row])
+        q, difference = joint.sequence[row], joint.a[row] - joint.b[row]
+        count = step(
+            table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
+            closed,
+        )  # fmt: skip
+        follow(recent, recent_blocks, table, q, closed, count)

@@ -1,0 +1,147 @@
+"""Who is better now: a verdict that forgets what was before a change of the mean difference.
+
+The confidence sequence of the verdict over all of the run, begun anew at each confirmed change. A change is
+confirmed when differences since some outcome deviate from the mean that was known at each of them by more
+than the bound allows. Where a change may have been isn't known, so all outcomes since the last one stand for
+it: the bound's level is divided by how many independent ones there are, so that all of them together have
+the level. Those are looked at that are between 2^j and 2^(j+1) outcomes old, one for each j, and the change
+is said to be where the deviation is largest for its variance:
+
+    |D_T - D_k| beyond the bound of v = Σ_(k < t <= T) d_t² at level/(1 + v_T/f),   D_T = Σ d_t - m_(t-1)
+
+m being the mean since the last change, `PRIOR` outcomes without a difference added. (Shin, Ramdas, Rinaldo:
+E-detectors: a nonparametric framework for sequential change detection, New England Journal of Statistics in
+Data Science 2, 2023, have the sum over all k of such processes.) Its false alarms are in `docs/papers.md`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.comparisons import UNDECIDED
+from prequential.core.comparisons.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
+from prequential.core.comparisons.blocks import add as add_block
+from prequential.core.comparisons.confidence_sequence import FEWEST, Pending, Sequences, verdict_of
+from prequential.core.kernel import Bytes, Floats, Ints, inner, zeros
+
+#: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
+#: themselves.
+PRIOR = 20.0
+
+#: Blocks that their variance is known by where the mean may have moved.
+_LEAST = 16
+
+
+class Recent(NamedTuple):
+    """By sequence: since the last confirmed change."""
+
+    counted: Ints  # outcomes
+    total: Floats  # Σ d
+    variance: Floats  # Σ d²
+    before: Ints  # outcomes that counted before the change
+    deviation: Floats  # D
+    # How these four stood at multiples of 2^j of `counted`: the last one before the latest in column j, the
+    # latest in column LENGTHS + j.
+    mark_counted: Ints  # (sequences, 2·LENGTHS)
+    mark_total: Floats
+    mark_variance: Floats
+    mark_deviation: Floats
+    inflation: Floats  # f at the latest change, until blocks since then tell it; 0: there was none
+    verdict: Bytes
+
+
+def new_recent(rows: int) -> Recent:
+    """Nothing has counted."""
+    marks = dict.fromkeys(("mark_counted", "mark_total", "mark_variance", "mark_deviation"), 2 * LENGTHS)
+    return zeros(Recent, rows, **marks)
+
+
+@inner
+def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: Pending, count: int) -> bool:
+    """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
+    verdict = recent.verdict[row]
+    if not table.largest[row] > 0.0:
+        recent.verdict[row] = UNDECIDED
+        return verdict != UNDECIDED
+    for i in range(count):
+        _add(recent, blocks, row, closed.n[0, i], closed.total[0, i], closed.variance[0, i])
+    if count == 0 or table.judged[row] != table.counted[row]:
+        return False
+    signs = table.signs[row] > 0
+    n = recent.counted[row]
+    if recent.inflation[row] > 0.0:
+        n = min(n, 2 * FEWEST)  # blocks begin when the change is confirmed
+    f = local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
+    if recent.counted[row] >= FEWEST and f > 0.0:
+        needed = table.needed[row] * (1.0 + recent.variance[row] / f)
+        found = _changed(recent, row, f, needed, signs)
+        if found >= 0:
+            _restart(recent, blocks, row, found, f)
+    recent.verdict[row] = UNDECIDED
+    f = inflation(blocks, row, n) or recent.inflation[row]
+    if recent.counted[row] >= FEWEST and f > 0.0:
+        total, variance = recent.total[row] / f, recent.variance[row] / f
+        recent.verdict[row] = verdict_of(total, variance, table.needed[row], signs)
+    return recent.verdict[row] != verdict
+
+
+@inner
+def _add(recent: Recent, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
+    """A cohort counts."""
+    mean = recent.total[row] / (recent.counted[row] + PRIOR)
+    recent.deviation[row] += total - count * mean
+    recent.counted[row] += count
+    recent.total[row] += total
+    recent.variance[row] += variance
+    add_block(blocks, row, count, total, variance)
+    n = recent.counted[row]
+    for j in range(LENGTHS):
+        if n >> j == (n - count) >> j:
+            break
+        _copy_mark(recent, row, LENGTHS + j, j)
+        _set_mark(recent, row, LENGTHS + j)
+
+
+@inner
+def _set_mark(recent: Recent, row: int, column: int) -> None:
+    """It is now."""
+    recent.mark_counted[row, column], recent.mark_total[row, column] = recent.counted[row], recent.total[row]
+    recent.mark_variance[row, column] = recent.variance[row]
+    recent.mark_deviation[row, column] = recent.deviation[row]
+
+
+@inner
+def _copy_mark(recent: Recent, row: int, source: int, column: int) -> None:
+    """It is another one."""
+    recent.mark_counted[row, column] = recent.mark_counted[row, source]
+    recent.mark_total[row, column] = recent.mark_total[row, source]
+    recent.mark_variance[row, column] = recent.mark_variance[row, source]
+    recent.mark_deviation[row, column] = recent.mark_deviation[row, source]
+
+
+@inner
+def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> int:
+    """The mark since which the mean has changed; -1: it hasn't."""
+    found, most = -1, 0.0
+    for j in range(LENGTHS):
+        if 2 * (recent.counted[row] - recent.mark_counted[row, j]) < FEWEST:
+            continue
+        s = recent.deviation[row] - recent.mark_deviation[row, j]
+        v = max(recent.variance[row] - recent.mark_variance[row, j], 0.0)
+        if s * s / (v + 1.0) > most and verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
+            found, most = j, s * s / (v + 1.0)
+    return found
+
+
+@inner
+def _restart(recent: Recent, blocks: Blocks, row: int, mark: int, f: float) -> None:
+    """What counted up to a mark is forgotten; of dependence, all but f, for a start."""
+    recent.inflation[row] = f
+    recent.before[row] += recent.mark_counted[row, mark]
+    recent.counted[row] -= recent.mark_counted[row, mark]
+    recent.total[row] -= recent.mark_total[row, mark]
+    recent.variance[row] = max(recent.variance[row] - recent.mark_variance[row, mark], 0.0)
+    recent.deviation[row] = 0.0
+    for column in range(2 * LENGTHS):
+        _set_mark(recent, row, column)
+    clear(blocks, row)

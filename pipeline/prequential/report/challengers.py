@@ -1,0 +1,56 @@
+"""Conditions about pairs of models: `challenger not better`, by the verdict that forgets."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
+from prequential.dashboard.history import History
+from prequential.report.found import Found
+from prequential.watching.ranking import is_baseline
+
+PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+better\s*")
+
+#: By what it can choose.
+SELECTORS = ("stream", "against", "stage", "segment", "loss")
+
+
+class Challenge(NamedTuple):
+    """A model (`*` stands for anything) that isn't better now than each one that it is compared with."""
+
+    text: str
+    model: str
+    selectors: dict[str, str]
+    measure: str = "comparisons"
+
+    def check(self, history: History) -> list[Found]:
+        """What it says of each pair that it is about; one failure where it is about none."""
+        found: list[Found] = []
+        for key, recent in history.recent.items():
+            stage, loss = self.selectors.get("stage", "final"), self.selectors.get("loss", "error")
+            segment = self.selectors.get("segment")
+            of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
+            if not (fnmatchcase(key.stage, stage) and fnmatchcase(key.loss, loss) and of_segment):
+                continue
+            if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:
+                continue
+            for own, other, leads in (
+                (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
+            ):  # fmt: skip
+                if fnmatchcase(own, self.model) and not is_baseline(own) and self._meets(other):
+                    verdict, since = recent.get("verdict"), recent.get("since")
+                    where = f"{key.stream} / {own} against {other}, {key.stage}, {key.loss}"
+                    if verdict == VERDICTS[UNDECIDED]:
+                        said = "nobody is better lately"
+                    else:
+                        said = f"{own if verdict == leads else other} is better since about outcome {since:,}"
+                    found.append(Found(verdict != leads, f"{where}: {said}"))
+        return found or [Found(True, f"`{self.text}`: no pair of models that it is about is compared")]
+
+    def _meets(self, other: str) -> bool:
+        """Baselines are meant only where they are asked for."""
+        return fnmatchcase(other, self.selectors.get("against", "*")) and (
+            "against" in self.selectors or not is_baseline(other)
+        )
