@@ -309,7 +309,8 @@ def _incident_marks(one: Incident) -> Iterable[dict[str, Any]]:
 
 def _alarm(alarm: Notice) -> dict[str, Any]:
     return {
-        "id": alarm.id, "ts": None if alarm.untimed else alarm.ts, "stage": alarm.stage, "segment": alarm.segment,
+        "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
+        "stage": alarm.stage, "segment": alarm.segment,
         "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
         "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,
     }  # fmt: skip

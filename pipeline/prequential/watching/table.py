@@ -107,7 +107,8 @@ def row_line(row: Row, stream: str, model: str, shown: Columns, now: int) -> Tex
         untimed = row.model.untimed
         line.append(f" {outcomes:>8} {'-' if untimed else age(now - row.model.time):>5} ")
         if (change := row.change) is not None:
-            line.append(f"{'-' if untimed else age(now - change.time):>5}", "bold yellow" if is_recent(change, now) else "dim")
+            heard = "-" if untimed else age(now - change.time)
+            line.append(f"{heard:>5}", "bold yellow" if is_recent(change, now) else "dim")
     return line
 
 
