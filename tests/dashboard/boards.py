@@ -85,7 +85,8 @@ def without_times(record: Record) -> Record:
 
     def rows(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: (v - START) // 1000 if k in ("ts", "prediction_ts") else rows(v) for k, v in value.items()}
+            times = {"ts", "prediction_ts"}
+            return {k: (v - START) // 1000 if k in times else rows(v) for k, v in value.items()}
         return [rows(one) for one in value] if isinstance(value, list) else value
 
     message = {**rows(json.loads(record.value or b"")), "untimed": True}
