@@ -56,6 +56,8 @@ class Pair(msgspec.Struct):
     since: int | None
     #: None where no estimator forgets, or none has forgotten anything yet.
     latest: Latest | None = None
+    #: No record had a time: `ts` is none.
+    untimed: bool = False
 
 
 def pair_of(said: Comparison) -> Pair:
@@ -67,6 +69,7 @@ def pair_of(said: Comparison) -> Pair:
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
+        said.untimed is True,
     )  # fmt: skip
 
 

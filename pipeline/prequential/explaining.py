@@ -90,9 +90,14 @@ def _end(incident: Incident) -> float:
 def _named(incidents: list[Incident]) -> str:
     if not incidents:
         return "none is known"
-    newest = [f"{one.id[:8]} {subject_of(one)} since {clock(one.change_point['ts'])}" for one in incidents]
+    newest = [f"{one.id[:8]} {subject_of(one)} since {_began(one)}" for one in incidents]
     more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
     return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
+
+
+def _began(incident: Incident) -> str:
+    point = incident.change_point
+    return f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
 
 
 def explain(known: Known, incident: Incident) -> Iterator[str]:
@@ -100,7 +105,8 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
-    yield from _titled("what changed", (*map(_cause, incident.causes), *_compared(incident)))
+    causes = (_cause(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    yield from _titled("what changed", (*causes, *_compared(incident)))
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [_noise(incident)])
@@ -116,10 +122,16 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _since(incident: Incident) -> Iterator[str]:
     point, opened = incident.change_point, incident.opened
-    yield f"outcome {point['outcome']:,}, labels of {clock(point['ts'])}"
-    yield f"predictions made from about {clock(point['prediction_ts'])} on"
+    yield f"outcome {point['outcome']:,}{_labels_of(incident, point)}"
+    if not incident.untimed:
+        yield f"predictions made from about {clock(point['prediction_ts'])} on"
     later = opened["outcome"] - point["outcome"]
-    yield f"noticed {later:,} outcomes later, labels of {clock(opened['ts'])}"
+    yield f"noticed {later:,} outcomes later{_labels_of(incident, opened)}"
+
+
+def _labels_of(incident: Incident, place: dict[str, int]) -> str:
+    """The label time of a place, where there are times."""
+    return "" if incident.untimed else f", labels of {clock(place['ts'])}"
 
 
 def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
@@ -131,12 +143,14 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
     )
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
-        yield f"back within its former interval since outcome {back['outcome']:,}, {clock(back['ts'])}"
+        when = "" if incident.untimed else f", {clock(back['ts'])}"
+        yield f"back within its former interval since outcome {back['outcome']:,}{when}"
     for (stream, model, of), one in sorted(known.metrics.items()):
         if (stream, model) == (incident.stream, incident.model) and of.startswith(f"{incident.stage} "):
             name = next((name for name in ("accuracy", "mae") if name in one.measures), None)
             if name is not None:
-                yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({clock(one.ts)})"
+                when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
+                yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({when})"
 
 
 def _others(known: Known, incident: Incident) -> Iterator[str]:
@@ -152,7 +166,7 @@ def _level(level: dict[str, Any]) -> str:
     return f"{level['level']:.3g} ({low:.3g} to {high:.3g}, n = {level['n']:,})"
 
 
-def _cause(cause: dict[str, Any]) -> str:
+def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
     """A cause, and what moved.
 
     >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
@@ -181,7 +195,8 @@ def _cause(cause: dict[str, Any]) -> str:
         fared = cause["other_models"]
         said += f"; of {fared['models']} other models {fared['worse']} got worse at once"
     if "since" in cause:
-        said += f", since outcome {cause['since']['outcome']:,}, labels of {clock(cause['since']['ts'])}"
+        said += f", since outcome {cause['since']['outcome']:,}"
+        said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
     for name in ("segment", "class"):
         if f"{name}_share" in cause:
             said += f"; {100 * cause[f'{name}_share']:.0f} % of it in {name} {printable(str(cause[name]))}"
@@ -225,8 +240,9 @@ def _alarms(known: Known, incident: Incident) -> Iterator[str]:
         alarm = known.alarms.get(name)
         if alarm is not None:
             segment = f" {printable(alarm.segment)}" if alarm.segment else ""
+            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
             yield (
-                f"{clock(alarm.ts)} {alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
+                f"{when}{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
                 f"outcome {alarm.outcome:,}: {alarm.statistic:.4g} against {alarm.threshold:g}"
             )
     for signal in incident.signals:

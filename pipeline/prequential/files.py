@@ -23,6 +23,9 @@ _BATCH = 10_000
 #: A watermark above all times: the file is read to its end.
 _ENDED = 1 << 62
 
+#: No record of a file has a time.
+_UNKNOWN = -(1 << 62)
+
 
 class AnySource(Protocol):
     """The records of one kind, in the order in which they are processed, from whatever file."""
@@ -34,6 +37,10 @@ class AnySource(Protocol):
     @property
     def span(self) -> tuple[int, int] | None:
         """The first and the last record time, ms; None without records."""
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a record says when something happened, or there are no records."""
 
     def __len__(self) -> int: ...
 
@@ -69,6 +76,10 @@ class Source:
         self.lines = lines
         self.name = name
         times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
+        #: Whether a record says when something happened.
+        self.has_times = not len(times) or int(times[0]) != _UNKNOWN
+        if not self.has_times:
+            times[:] = 0
         self.order: Sequence[int] = range(len(lines))
         if len(times) > 1 and (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
@@ -146,7 +157,13 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
                 pending += 1
             else:
                 yield time
-    yield from [0] * pending
+    yield from [_UNKNOWN] * pending
+
+
+def is_untimed(sources: Sequence[AnySource]) -> bool:
+    """Whether no record has a time."""
+    some = [source for source in sources if len(source)]
+    return bool(some) and not any(source.has_times for source in some)
 
 
 def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
@@ -174,6 +191,7 @@ def replay(
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.courses, shard.past = courses, past
+    shard.catalog.untimed = is_untimed(sources)
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:

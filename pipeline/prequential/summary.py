@@ -96,6 +96,8 @@ class Emission(msgspec.Struct):
     outcomes: int | None
     every_ms: int | None
     by_default: bool  # `emit.every` wasn't configured
+    #: No record had a time: it is no ms, but so many rows.
+    untimed: bool = False
 
 
 class Saying(msgspec.Struct):
@@ -260,12 +262,12 @@ class Account:
         return None if instance_id is None else self._find(PREDICTIONS, stream.name, instance_id)
 
 
-def emission_of(config: Config, configured: Config) -> list[Emission]:
+def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
     """When a replay with a configuration emits, where `configured` is what the user has written."""
 
     def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
         by_default = stream.emit_every != written.emit_every
-        return Emission(name, stream.emit_outcomes, stream.emit_every, by_default)
+        return Emission(name, stream.emit_outcomes, stream.emit_every, by_default, untimed)
 
     found = [of(None, config.defaults, configured.defaults)]
     for name, stream in config.streams.items():
@@ -310,6 +312,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
             latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
                 one.outcomes),
+            shard.catalog.untimed,
         )  # fmt: skip
 
 

@@ -124,7 +124,8 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
     for emission in summary.emission or ():
         when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
         if emission.every_ms is not None:
-            when.append(f"{shown_duration(emission.every_ms)} of record time")
+            time = f"{shown_duration(emission.every_ms)} of record time"
+            when.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
         of = "" if emission.stream is None else f" of {emission.stream}"
         said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
         if emission.by_default:

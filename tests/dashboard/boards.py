@@ -80,6 +80,19 @@ def a_drift(model: str = "nb", **changed: Any) -> Iterator[Record]:
         yield metrics(outcomes, accuracy, model=model, **changed)
 
 
+def without_times(record: Record) -> Record:
+    """The message as it is of records without times: each is a row, and a ms after the one before."""
+
+    def rows(value: Any) -> Any:
+        if isinstance(value, dict):
+            times = {"ts", "prediction_ts"}
+            return {k: (v - START) // 1000 if k in times else rows(v) for k, v in value.items()}
+        return [rows(one) for one in value] if isinstance(value, list) else value
+
+    message = {**rows(json.loads(record.value or b"")), "untimed": True}
+    return Record(record.topic, json.dumps(message).encode(), message["ts"])
+
+
 def history_of(*records: Iterable[Record] | Record, config: Config | None = None, **options: Any) -> History:
     """What is known after these."""
     history = History(config, **options)

@@ -388,6 +388,94 @@ def test_rows_of_two_tables_without_ids_and_times_belong_together(form: str) -> 
     assert expected["model"] != 0
 
 
+@pytest.fixture(scope="module")
+def rises() -> dict[str, list[Any]]:
+    """Columns of predictions and labels: 12 times the error rises, and falls again."""
+    rng = np.random.default_rng(1)
+    n = 25 * 3_000
+    truth = rng.integers(0, 2, n)
+    wrong = rng.random(n) < np.where(np.arange(n) // 3_000 % 2 == 1, 0.35, 0.05)
+    return {"instance_id": [*range(n)], "y_pred": (truth ^ wrong).tolist(), "y_true": truth.tolist()}
+
+
+def told(result: Result) -> list[tuple[Any, ...]]:
+    """What incidents say, without times."""
+    return [
+        (one.revision, one.status, one.outcome, one.opened["outcome"], one.change_point["outcome"],
+         one.alarm_count)
+        for one in result.messages if isinstance(one, Incident)
+    ]  # fmt: skip
+
+
+def test_without_times_incidents_count_outcomes(rises: dict[str, list[Any]]) -> None:
+    """12 changes are 12 incidents, those of the pace at which `quiet_outcomes` take `quiet`."""
+    untimed = evaluate(rises, rises)
+    assert len(untimed.summary.incidents) == 12
+    assert len(untimed.summary.alarms) > 24
+    pace = 3_600_000 // 1_000
+    ts = [START + pace * i for i in range(len(rises["y_true"]))]
+    timed = evaluate({**rises, "ts": ts}, {**rises, "ts": ts})
+    assert told(untimed) == told(timed)
+    evaluator = Evaluator()
+    for i, guess, y in zip(*rises.values()):
+        evaluator.predict(i, guess)
+        evaluator.learn(i, y)
+    assert told(evaluator.result()) == told(untimed)
+    # In JSON lines, too, of which all labels come after all predictions.
+    rows = [dict(zip(rises, row)) for row in zip(*rises.values())]
+    lines = [json.dumps({"stream": "s", "model": "m", **row}).encode() for row in rows]
+    found: list[Any] = []
+    replay(Config(), [Source(1, lines), Source(2, lines)], found.append, metrics=False)
+    assert len({one.id for one in found if isinstance(one, Incident)}) == 12
+
+
+def test_without_times_an_incident_is_accepted_by_outcomes() -> None:
+    """A level that stays is the usual one after as many outcomes as `accept` is of `quiet`."""
+    rng = np.random.default_rng(2)
+    n = 9_000
+    truth = rng.integers(0, 2, n)
+    wrong = rng.random(n) < np.where(np.arange(n) < 3_000, 0.05, 0.35)
+    table = {"y_pred": (truth ^ wrong).tolist(), "y_true": truth.tolist()}
+    incidents = {"quiet": "1h", "quiet_outcomes": 500, "accept": "4h"}
+    [last] = evaluate(table, table, incidents=incidents).summary.incidents
+    assert last.status == "closed"
+    assert 2_000 <= last.outcome - last.opened["outcome"] < 3_000
+    [last] = evaluate(table, table, incidents={**incidents, "accept": "1d"}).summary.incidents
+    assert last.status == "open"
+
+
+def test_messages_without_times_say_so(rises: dict[str, list[Any]]) -> None:
+    table = {name: values[:8_000] for name, values in rises.items()}
+    both = [{**table, "model": ["a"] * 8_000}, {**table, "model": ["b"] * 8_000, "y_pred": table["y_true"]}]
+    rows = {name: both[0][name] + both[1][name] for name in both[0]}
+    untimed = evaluate(rows, table)
+    assert {type(one) for one in untimed.messages} == {Metrics, Comparison, Alarm, Incident}
+    assert all(one.untimed is True for one in untimed.messages if not isinstance(one, DeadLetter))
+    for found in (untimed.metrics, untimed.alarms, untimed.comparisons, untimed.incidents):
+        assert not any(pa.types.is_timestamp(field.type) for field in found.schema)
+    assert "rows\n" in repr(untimed)
+    assert "record time" not in repr(untimed)
+    for text in (repr(untimed), untimed._repr_html_()):
+        assert "1970" not in text
+    timed = evaluate({**rows, "ts": [START] * 16_000}, {**table, "ts": [START + 1] * 8_000})
+    assert not any(one.untimed for one in timed.messages if not isinstance(one, DeadLetter))
+    assert pa.types.is_timestamp(timed.metrics.schema.field("ts").type)
+
+
+def test_an_evaluator_has_times_from_the_first_one_on() -> None:
+    """Whenever something is asked for, the messages are the same."""
+    found = []
+    for ask in (False, True):
+        evaluator = Evaluator(emit={"outcomes": 1, "every": None}, estimators=["all"], stages=["final"])
+        for i in range(20):
+            evaluator.predict(i, "a", ts=START + i if i >= 10 else None)
+            evaluator.learn(i, "a", ts=START + i if i >= 10 else None)
+            if ask:
+                evaluator.get("accuracy")
+        found.append([one.untimed is True for one in evaluator.result().messages if isinstance(one, Metrics)])
+    assert found == [[True] * 10 + [False] * 10] * 2
+
+
 DAY = 86_400_000
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from boards import START, a_drift, alarm, comparison, incident, metrics
+from boards import START, a_drift, alarm, comparison, incident, metrics, without_times
 from prequential.config import Config, Objective, StreamConfig
 from prequential.dashboard.server import static_files
 from prequential.report import Report, write_report
@@ -195,6 +195,47 @@ class TestInABrowser:
         page.click(".plain a")
         page.wait_for_selector("h2:has-text('6. Which records to look at')")
         assert all(url.startswith("file://") for url in asked)
+
+    def test_without_times_pages_show_outcomes(self, page: Page, tmp_path: Path) -> None:
+        coverage = {"label_latency_ms": {"p50": 1500}, "waiting": 3, "oldest_waiting_ms": 4000}
+        over = {"change_point": {"outcome": 2000, "ts": START + 2_000_000, "prediction_ts": START}}
+        records = [
+            *a_drift(coverage=coverage), *a_drift("tree"), *(comparison(n) for n in range(100, 4001, 100)),
+            alarm(5000), alarm(3000, model="tree"), incident(), incident(2000, status="closed", **over,
+                recovered={"outcome": 3000, "ts": START + 3_000_000}),
+        ]  # fmt: skip
+        path = tmp_path / "report.html"
+        path.write_bytes(report_of(*map(without_times, records)).html())
+        ready(page, path.as_uri())
+        shown = [page.inner_text("body")]
+        assert "since outcome 4,800" in shown[0]
+        assert "1 alarm since outcome 3,000" in shown[0]
+        page.click("table.models a:text-is('nb')")
+        page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
+        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "4"
+        assert page.locator("label:has-text('Axis')").count() == 0
+        page.click('figure[data-title="kappa"] summary')
+        assert page.inner_text('figure[data-title="kappa"] th >> nth=0') == "outcome"
+        shown.append(page.inner_text("body"))
+        assert "the oldest for 4,000 rows" in shown[-1]
+        assert "1,500 rows" in shown[-1]
+        page.click("a:has-text('tree beats nb') >> nth=0")
+        page.wait_for_selector('figure[data-title="difference of losses"][data-points="40"]')
+        shown.append(page.inner_text("body"))
+        page.click("nav a:has-text('Incidents')")
+        page.wait_for_selector(".plain a >> nth=1")
+        shown.append(page.inner_text("body"))
+        for place in range(2):
+            page.click("nav a:has-text('Incidents')")
+            page.click(f".plain a >> nth={place}")
+            page.wait_for_selector("h2:has-text('6. Which records to look at')")
+            page.wait_for_selector("figure[data-points='60']")
+            shown.append(page.inner_text("body"))
+        assert "It was over at outcome 3,000" in shown[-1]
+        for text in shown:
+            assert "1970" not in text
+            assert "UTC" not in text
+            assert not re.search(r"\d (ms|s|min|h|d)\b", text)
 
     def test_what_is_not_in_it_is_a_sentence(self, page: Page, tmp_path: Path) -> None:
         path = tmp_path / "report.html"

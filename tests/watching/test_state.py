@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prequential.watching.detail import detail
+from prequential.watching.lines import newest_lines
 from prequential.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
 from prequential.watching.state import ModelKey, Sequence, State, coverage_of
-from prequential.watching.table import silent_warning
-from watched import LABELLED, alarm, metrics, state_of
+from prequential.watching.table import change_line, newest_changes, silent_warning
+from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 
 HOUR = 3_600_000  # ms
 
@@ -238,3 +240,25 @@ class TestSilence:
         assert later is not None
         assert "elec2/on since 22:23:19 (nor of any model of the stream: labels stopped" in later
         assert silent_warning(state, LABELLED + 310_000) is None
+
+
+def test_without_times_outcomes_are_shown() -> None:
+    """Alarms far apart aren't of one change because their rows are less than ten minutes apart."""
+    point = {"outcome": 17100, "ts": 17099, "prediction_ts": 17099}
+    of = {"ts": 45311, "untimed": True}
+    state = state_of(
+        metrics(**of, coverage={"oldest_waiting_ms": 1500}), comparison(**of), alarm(**of),
+        alarm(**{**of, "outcome": 30_000, "id": "y"}),
+        incident(**of, opened={"outcome": 40_000, "ts": 40_000}, change_point=point),
+        time=45311,
+    )  # fmt: skip
+    assert [line.split()[0] for line in newest_lines(state)] == ["-"] * 5
+    lines = [change_line(change, 45311, 200).plain for change, _ in newest_changes(state.models.values())]
+    assert any("open since outcome 17,100" in line for line in lines)
+    [model] = state.models.values()
+    assert [change.outcome for change in model.changes.newest_first()] == [30_000, 17342]
+    [row] = Ranking(state).rows(45311)
+    shown = [line.plain for line in detail(row, state, None, 45311, 120)]
+    assert any("1,500 rows" in line for line in shown)
+    assert not any("1970" in line for line in [*lines, *shown])
+    assert state.silence(model, 1 << 40) is None

@@ -125,7 +125,7 @@ def _from_files(
         courses=Courses(),
     )  # fmt: skip
     out.account.add(shard)
-    return emission_of(shard.config, config) if metrics else None
+    return emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
 
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:

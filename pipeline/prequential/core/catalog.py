@@ -165,6 +165,9 @@ class Catalog:
         self.partition = partition
         #: Records that retention removed before the shard took them, by kind, and entries of its journal.
         self.lost = [0, 0, 0, 0]
+        #: Whether no record has a time, so that record times count rows: what would be a duration counts
+        #: outcomes then, and messages say it. Only files are without times, so no snapshot knows of it.
+        self.untimed = False
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
         self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row

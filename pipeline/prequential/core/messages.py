@@ -155,6 +155,8 @@ class Reporter:
         row, config, subjects = about.row, stream.config, self._catalog.columns.subjects
         version, began_later = int(subjects.version[row]), self.started_empty.get(row)
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
+        if self._catalog.untimed:
+            shared["untimed"] = True
         own = dict(shared)
         if version:
             own["model_version"] = stream.version_name(version)
@@ -366,6 +368,7 @@ class Reporter:
             ),
             *key, state.labelled, state.labelled, state.newest_ts, *selected,
             self._counts([row])[0], stream.config.digest, period=said,
+            untimed=self._catalog.untimed or msgspec.UNSET,
         )  # fmt: skip
 
     def _measure_period(
@@ -407,4 +410,5 @@ class Reporter:
             identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
             *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
             msgspec.UNSET if correlation != correlation else correlation,
+            self._catalog.untimed or msgspec.UNSET,
         )  # fmt: skip

@@ -66,4 +66,4 @@ def began(incident: Incident) -> int:
 
 
 def _newest_first(incidents: Iterable[Incident]) -> list[Incident]:
-    return sorted(incidents, key=lambda one: (-began(one), one.id))
+    return sorted(incidents, key=lambda one: (-began(one), -one.change_point["outcome"], one.id))

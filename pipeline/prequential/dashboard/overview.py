@@ -118,6 +118,7 @@ class Overview:
             "n": reading.n if reading else None,
             "outcomes": reading.outcomes if reading else None,
             "heard": row.model.time,
+            "untimed": row.model.untimed,
             "silent": None if silent is None else silent_line(silent),
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
@@ -189,6 +190,8 @@ def incident_line(one: Incident) -> dict[str, Any]:
         "status": one.status,
         "severity": one.severity,
         "began": began(one),
+        "outcome": one.change_point["outcome"],
+        "untimed": bool(one.untimed),
         "segment": one.segment,
         "causes": [cause_in_words(cause) for cause in one.causes[:2]],
     }
@@ -207,6 +210,7 @@ def _change(change: Change, now: int) -> dict[str, Any]:
     return {
         "count": change.count,
         "began": change.began,
+        "untimed": change.untimed,
         "time": change.time,
         "recent": is_recent(change, now),
         "outcome": change.outcome,

@@ -73,6 +73,7 @@ def model_page(
         "partition": key.partition,
         "split": key.stream in history.split,
         "heard": model.time,
+        "untimed": model.untimed,
         "silent": None if (found := history.silence(model, now)) is None else silent_line(found),
         "ts": reading.ts if reading else None,
         "version": reading.model_version if reading else None,
@@ -156,6 +157,7 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
         "estimators": [one.estimator for one in of],
         "outcomes": pair.outcomes,
         "ts": pair.ts,
+        "untimed": pair.untimed,
         "difference": pair.difference,
         "interval": pair.interval,
         "level": pair.level,
@@ -307,7 +309,8 @@ def _incident_marks(one: Incident) -> Iterable[dict[str, Any]]:
 
 def _alarm(alarm: Notice) -> dict[str, Any]:
     return {
-        "id": alarm.id, "ts": alarm.ts, "stage": alarm.stage, "segment": alarm.segment,
+        "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
+        "stage": alarm.stage, "segment": alarm.segment,
         "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
         "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,
     }  # fmt: skip

@@ -104,6 +104,7 @@ class Board:
             "since": self.since,
             "unreadable": history.unreadable,
             "messages": history.messages,
+            "untimed": history.untimed,
             "trouble": self.trouble,
             "split": sorted(history.split)[:5],
         }

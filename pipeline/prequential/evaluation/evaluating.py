@@ -126,7 +126,7 @@ def run(config: Config, sources: list[Located]) -> Result:
 
     shard = replay(config, sources, put, courses=Courses())
     account.add(shard)
-    summary = account.summary(emission_of(shard.config, config))
+    summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:
         raise WorkError(why(summary, account.facts()))
     return Result(outputs, summary, config)

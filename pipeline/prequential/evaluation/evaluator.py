@@ -53,6 +53,7 @@ class Evaluator:
         self._stream = values.text("stream", stream)
         self._shard = Shard(self._config)
         self._shard.courses = Courses()
+        self._shard.catalog.untimed = True  # until a record has a time
         self._queue: list[tuple[int, Record]] = []
         self._time = -1  # of the latest record: ms, or how many predictions came before
         self._first: tuple[int, int] | None = None
@@ -129,7 +130,7 @@ class Evaluator:
             elif isinstance(output, Incident):
                 account.incidents.add(output)
         account.add(shard)
-        summary = account.summary(emission_of(self._config, self._config))
+        summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
         return Result(list(self._outputs), summary, self._config)
 
     def _target(self, field: str, value: values.Class) -> values.Class:
@@ -150,6 +151,9 @@ class Evaluator:
     def _add(self, kind: int, record: Record, ts: int | None, otherwise: int) -> None:
         time = otherwise if ts is None else ts
         record.ts = ts
+        if ts is not None and self._shard.catalog.untimed:
+            self._process()
+            self._shard.catalog.untimed = False
         key = time, kind
         if self._first is not None and key < self._first:
             self._process()  # the order of calls isn't that of time

@@ -49,6 +49,8 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
             for place, end in enumerate(("interval_low", "interval_high")):
                 ends = [None if row[name] is None else row[name][place] for row in rows]
                 columns[end] = pa.array(ends, pa.float64())
+        elif name in _TIMES:
+            columns[name] = pa.array([row[name] for row in rows], _type_of_times(pa, rows))
         elif field.required or any(name in row for row in rows):
             columns[name] = _column(pa, name, [row.get(name) for row in rows], field.type)
     return pa.table(columns)
@@ -69,10 +71,15 @@ def table_of_incidents(incidents: Sequence[Incident]) -> Any:
         rows.append({**row, "cause": first.get("cause"), "cause_share": first.get("share")})
     columns: dict[str, Any] = {}
     for name in dict.fromkeys([*_OF_INCIDENTS, *(name for row in rows for name in row)]):
-        time = name == "ts" or name.endswith("_ts")
-        kind = pa.timestamp("ms", "UTC") if time else types.get(_OF_INCIDENTS.get(name, ""))
+        timed = name == "ts" or name.endswith("_ts")
+        kind = _type_of_times(pa, rows) if timed else types.get(_OF_INCIDENTS.get(name, ""))
         columns[name] = pa.array([row.get(name) for row in rows], kind)
     return pa.table(columns)
+
+
+def _type_of_times(pa: Any, rows: Sequence[dict[str, Any]]) -> Any:
+    """Times as such; where records had none, the numbers of rows that stand for them."""
+    return pa.int64() if any(row.get("untimed") for row in rows) else pa.timestamp("ms", "UTC")
 
 
 def _flat(found: dict[str, Any], above: str = "") -> dict[str, Any]:
@@ -91,8 +98,6 @@ def _flat(found: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _column(pa: Any, name: str, values: list[Any], kind: Any) -> Any:
-    if name in _TIMES:
-        return pa.array(values, pa.timestamp("ms", "UTC"))
     if name in _MAPS:
         entries = [list(value.items()) for value in values]
         return pa.array(entries, pa.map_(pa.string(), getattr(pa, _MAPS[name])()))

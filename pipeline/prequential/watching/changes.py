@@ -21,12 +21,15 @@ _CHANGES = 20
 class Change:
     """Alarms of one model that follow each other closely: within 10 minutes, or within 1,000 outcomes.
 
+    Without times (`untimed`) these alone count.
+
     `time` is when the newest one was published, `began` the first one's label time (both epoch ms), `outcome`
     the first one's place in its sequence. Of `alarms` the newest are kept, `count` counts all.
     """
 
     def __init__(self, first: Notice, time: int) -> None:
         self.began = first.ts
+        self.untimed = first.untimed
         self.outcome = first.outcome
         self.count = 0
         self.signals: Counter[str] = Counter()
@@ -57,7 +60,7 @@ class Change:
         """Whether an alarm tells of the same change."""
         newest = self._newest.get(alarm.segment)
         near = newest is not None and abs(alarm.outcome - newest) <= _GAP_OUTCOMES
-        return near or abs(alarm.ts - self.ts) <= _GAP_MS
+        return near or (not alarm.untimed and abs(alarm.ts - self.ts) <= _GAP_MS)
 
 
 class Changes:

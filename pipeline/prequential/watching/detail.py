@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prequential.comparing import Pair, standing
@@ -13,7 +13,7 @@ from prequential.watching.messages import Notice, Reading
 from prequential.watching.ranking import Row, measures_shown
 from prequential.watching.state import Model, State, coverage_of
 from prequential.watching.table import change_line, shown_changes
-from prequential.watching.text import age, clock, count, duration, left, measure_text, number
+from prequential.watching.text import age, clock, count, duration, left, measure_text, number, rows
 from rich.text import Text
 
 #: Columns of the names of stages, estimators and segments: the longest usual ones, `intermediate` and
@@ -34,10 +34,12 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list
         _field("stream", printable(model.key.stream)),
         _field("model", printable(model.key.model)),
         _field("partition", str(model.key.partition)),
-        _field("heard", f"{age(now - model.time)} ago"),
     ]
+    if not model.untimed:
+        lines.append(_field("heard", f"{age(now - model.time)} ago"))
     if reading is not None:
-        lines.append(_field("newest", f"label of {clock(reading.ts)}, outcome {reading.outcomes:,}"))
+        label = "" if model.untimed else f"label of {clock(reading.ts)}, "
+        lines.append(_field("newest", f"{label}outcome {reading.outcomes:,}"))
         if reading.model_version is not None:
             first = "" if reading.version_since is None else f" since outcome {reading.version_since:,}"
             lines.append(_field("version", f"{printable(reading.model_version)}{first}"))
@@ -53,7 +55,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list
         lines += _section(f"measures: {of}", _measures(reading, width))
         lines += _section(f"segments: {of}", _segments(row, state, names))
         lines += _section("counts", [_numbers(reading.counts)] if reading.counts else [])
-    lines += _section("coverage", _coverage(coverage_of(model)))
+    lines += _section("coverage", _coverage(coverage_of(model), rows if model.untimed else duration))
     lines += _section("alarms, each", _alarms(changes))
     return lines
 
@@ -82,8 +84,9 @@ def _alarms(changes: Iterable[Change]) -> Iterator[Text]:
 def _alarm(alarm: Notice) -> Text:
     segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""
     what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
+    when = "" if alarm.untimed else f"{clock(alarm.ts)} "
     return Text(
-        f"{clock(alarm.ts)} {what} at outcome {alarm.outcome:,}: {number(alarm.statistic)} > "
+        f"{when}{what} at outcome {alarm.outcome:,}: {number(alarm.statistic)} > "
         f"{alarm.threshold:g}"
     )
 
@@ -160,17 +163,17 @@ def _measures(reading: Reading, width: int) -> Iterator[Text]:
         yield line
 
 
-def _coverage(said: Mapping[str, Any]) -> Iterator[Text]:
+def _coverage(said: Mapping[str, Any], time: Callable[[float], str]) -> Iterator[Text]:
     latency, labelled = said.get("label_latency_ms"), said.get("labelled")
     if isinstance(latency, dict) and latency:
-        times = ", ".join(f"{name} {duration(ms)}" for name, ms in latency.items())
+        times = ", ".join(f"{name} {time(ms)}" for name, ms in latency.items())
         yield Text(f"label latency  {times}")
     if isinstance(labelled, dict) and labelled:
         shares = ", ".join(f"{name} {share:.1%}" for name, share in labelled.items())
         yield Text(f"labelled by age  {shares}")
     rest = {name: value for name, value in said.items() if isinstance(value, int | float)}
     if "oldest_waiting_ms" in rest:
-        yield Text(f"oldest waiting  {duration(rest.pop('oldest_waiting_ms'))}")
+        yield Text(f"oldest waiting  {time(rest.pop('oldest_waiting_ms'))}")
     if rest:
         yield _numbers(rest)
     for name in ("labelled_by_class", "segment_psi"):

@@ -58,12 +58,15 @@ def incident_line(incident: OpenIncident, now: int, width: int, whose: str = "")
     """One incident in one line, after the name of `whose` it is: since when, how bad, and what changed."""
     message = incident.message
     where = [] if message.segment is None else [printable(message.segment)]
+    point = message.change_point
+    since = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
     what = [
-        f"{message.status} since {moment(message.change_point['ts'], now)}",
+        f"{message.status} since {since}",
         f"loss {levels_in_words(message)}", *where,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip
-    line = Text("  ".join([f"{age(now - incident.time):>4}", *([whose] if whose else []), *what]))
+    heard = "-" if message.untimed else age(now - incident.time)
+    line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), *what]))
     line.stylize("yellow" if message.status == "open" else "")
     line.truncate(width, overflow="ellipsis")
     return line

@@ -67,7 +67,7 @@ def newest_lines(state: State) -> Iterator[str]:
 
 
 def metrics_line(heading: Heading, reading: Reading) -> str:
-    """`-` stands for a measure without a value.
+    """`-` stands for a measure without a value, and for the time where there is none.
 
     >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
@@ -75,7 +75,7 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
     names = _OF_CLASSES if reading.measures.keys().isdisjoint(_OF_NUMBERS) else _OF_NUMBERS
     values = ((name, reading.measures.get(name)) for name in names)
     return _line(
-        reading.ts,
+        None if reading.untimed else reading.ts,
         heading,
         f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
@@ -94,7 +94,7 @@ def comparison_line(pair: Pair) -> str:
     )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
-        pair.ts,
+        None if pair.untimed else pair.ts,
         pair,
         f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
@@ -106,7 +106,7 @@ def comparison_line(pair: Pair) -> str:
 def alarm_line(alarm: Notice) -> str:
     """An alarm: of what, and where in its sequence."""
     return _line(
-        alarm.ts,
+        None if alarm.untimed else alarm.ts,
         alarm,
         f"ALARM {alarm.detector} {alarm.signal}",
         f"outcome={alarm.outcome}",
@@ -119,7 +119,7 @@ def incident_line(incident: Incident) -> str:
     """An incident: since which outcome, how bad, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
-        incident.ts,
+        None if incident.untimed else incident.ts,
         incident,
         f"INCIDENT {incident.id[:8]} {incident.status}",
         f"since={incident.change_point['outcome']}",
@@ -131,9 +131,10 @@ def incident_line(incident: Incident) -> str:
     )
 
 
-def _line(ts: int, about: Heading | Pair | Notice | Incident, *details: str) -> str:
+def _line(ts: int | None, about: Heading | Pair | Notice | Incident, *details: str) -> str:
     names = [about.stream, about.model, about.segment, about.stage]
-    return printable(" ".join((clock(ts), *(name for name in names if name is not None), *details)))
+    when = "-" if ts is None else clock(ts)
+    return printable(" ".join((when, *(name for name in names if name is not None), *details)))
 
 
 def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) -> str:

@@ -30,6 +30,8 @@ class Heading(msgspec.Struct, gc=False):
     version_since: int | None = None
     coverage: msgspec.Raw = ABSENT
     period: msgspec.Raw = ABSENT
+    #: No record had a time: `ts` is none.
+    untimed: bool = False
 
 
 class Reading(msgspec.Struct, gc=False):
@@ -47,6 +49,8 @@ class Reading(msgspec.Struct, gc=False):
     started_empty: bool = False
     #: By measure, where the configuration asks for them.
     intervals: dict[str, tuple[float, float]] = {}
+    #: No record had a time: `ts` is none.
+    untimed: bool = False
 
 
 class Notice(msgspec.Struct, gc=False):
@@ -65,6 +69,8 @@ class Notice(msgspec.Struct, gc=False):
     partition: int = 0
     id: str = ""
     instance_id: str = ""
+    #: No record had a time: `ts` is none.
+    untimed: bool = False
 
 
 decode_heading = msgspec.json.Decoder(Heading).decode

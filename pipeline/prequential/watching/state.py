@@ -67,6 +67,8 @@ class Model:
         self.changes = Changes()
         self.incidents = Incidents()
         self.time = 0
+        #: No record of its stream had a time: label times and `time` are none.
+        self.untimed = False
         #: Of its metrics, which come with new outcomes alone.
         self.pace = Pace()
         #: The newest message's field of that name, as it is.
@@ -98,6 +100,8 @@ class State:
         #: Who has said nothing since then (Kafka's time, epoch ms) isn't known; None where all was read.
         self.since: int | None = None
         self.unreadable = 0
+        #: Some messages are of records without times.
+        self.untimed = False
 
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
         """Take in a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
@@ -131,6 +135,8 @@ class State:
 
     def silence(self, model: Model, now: int | None) -> Silence | None:
         """Whether a model has been silent for longer than ever before; `now` in epoch ms, None for files."""
+        if model.untimed:
+            return None
         if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
             return None
         of = model.key.stream, model.key.partition
@@ -146,7 +152,7 @@ class State:
 
     def _metrics(self, value: bytes, time: int) -> bool:
         heading = decode_heading(value)
-        model = self._known(heading.stream, heading.model, heading.partition, time)
+        model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
         if model is None:
             return False
         model.pace.add(time)
@@ -176,7 +182,7 @@ class State:
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = decode_notice(value)
-        model = self._known(alarm.stream, alarm.model, alarm.partition, time)
+        model = self._known(alarm.stream, alarm.model, alarm.partition, time, alarm.untimed)
         if model is None:
             return False
         model.changes.add(alarm, time)
@@ -188,7 +194,7 @@ class State:
 
     def _incident(self, value: bytes, time: int) -> bool:
         message = decode_incident(value)
-        model = self._known(message.stream, message.model, message.partition, time)
+        model = self._known(message.stream, message.model, message.partition, time, bool(message.untimed))
         if model is None:
             return False
         model.incidents.add(message, time)
@@ -198,7 +204,7 @@ class State:
     def _incident_said(self, model: Model, said: Incident) -> None:
         """… and with an incident."""
 
-    def _known(self, stream: str, name: str, partition: int, time: int) -> Model | None:
+    def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> Model | None:
         """The model that a message of this time is about; None for one that was not asked for."""
         key = ModelKey(stream, name, partition)
         model = self.models.get(key)
@@ -213,6 +219,8 @@ class State:
                 if len(partitions) > 1:
                     self.split[stream] = partitions
         model.time = max(model.time, time)
+        model.untimed = untimed
+        self.untimed |= untimed
         return model
 
 

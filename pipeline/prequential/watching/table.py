@@ -104,9 +104,11 @@ def row_line(row: Row, stream: str, model: str, shown: Columns, now: int) -> Tex
         )
     if shown.last:
         outcomes = "-" if reading is None else count(reading.outcomes)
-        line.append(f" {outcomes:>8} {age(now - row.model.time):>5} ")
+        untimed = row.model.untimed
+        line.append(f" {outcomes:>8} {'-' if untimed else age(now - row.model.time):>5} ")
         if (change := row.change) is not None:
-            line.append(f"{age(now - change.time):>5}", "bold yellow" if is_recent(change, now) else "dim")
+            heard = "-" if untimed else age(now - change.time)
+            line.append(f"{heard:>5}", "bold yellow" if is_recent(change, now) else "dim")
     return line
 
 
@@ -117,11 +119,13 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
         where = [f"{len(where)} segments"]
-    alarms = f"{counted(change.count, 'alarm')} since {moment(change.began, now)}"
+    since = f"outcome {change.outcome:,}" if change.untimed else moment(change.began, now)
+    alarms = f"{counted(change.count, 'alarm')} since {since}"
     of = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # Where the model as a whole is not affected, the segment is what matters.
     what = [*of, *where] if change.whole else [*where, *of]
-    line = Text("  ".join([f"{age(now - change.time):>4}", *([whose] if whose else []), alarms, *what]))
+    heard = "-" if change.untimed else age(now - change.time)
+    line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), alarms, *what]))
     line.stylize("yellow" if is_recent(change, now) else "")
     line.truncate(width, overflow="ellipsis")
     return line

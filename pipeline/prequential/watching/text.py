@@ -59,6 +59,15 @@ def duration(ms: float) -> str:
     return f"{ms / 1000:.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
 
 
+def rows(ms: float) -> str:
+    """A measured length of time of records without times: each row is a millisecond.
+
+    >>> rows(1500)
+    '1,500 rows'
+    """
+    return f"{count(ms)} rows"
+
+
 def elide(text: str, width: int) -> str:
     """At most so many columns of a name: of a longer one its beginning, and rather more of its end.
 

@@ -46,6 +46,8 @@ class Metrics(msgspec.Struct, gc=False):
     #: Of a model whose predictions say so: its version, and the outcome that was the first of this version.
     model_version: str | msgspec.UnsetType = msgspec.UNSET
     version_since: int | msgspec.UnsetType = msgspec.UNSET
+    #: True where no record had a time: `ts` counts rows then, and is no time.
+    untimed: bool | msgspec.UnsetType = msgspec.UNSET
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
@@ -94,6 +96,8 @@ class Comparison(msgspec.Struct, gc=False):
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
     #: Whether McNemar's test rejects, looked at once; where there is one.
     significant: bool | msgspec.UnsetType = msgspec.UNSET
+    #: As in `Metrics`.
+    untimed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):
@@ -115,6 +119,8 @@ class Alarm(msgspec.Struct, gc=False):
     params: dict[str, float | bool | str]
     #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
+    #: As in `Metrics`.
+    untimed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Incident(msgspec.Struct, gc=False):
@@ -158,6 +164,8 @@ class Incident(msgspec.Struct, gc=False):
     compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     #: From where on the level is back within its former interval.
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # outcome, ts
+    #: As in `Metrics`.
+    untimed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):

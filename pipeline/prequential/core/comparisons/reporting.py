@@ -189,23 +189,21 @@ class ComparisonReporter:
                 )  # fmt: skip
         return self._writer.write(draft, values)
 
-    @staticmethod
-    def _rest(stream: Stream, sharing: int, side: Found, i: int) -> bytes:
+    def _rest(self, stream: Stream, sharing: int, side: Found, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
-        return fields_of(
-            {
-                "interval": (low, high) if bounded else None,
-                "level": stream.config.compare_level,
-                "pairs": sharing,
-                "verdict": VERDICTS[verdict],
-                "since": side.since[i] if verdict else None,
-                "effective": side.effective[i],
-                "recent": side.recent[i],
-                "config": stream.config.digest,
-            }
-        )
+        rest: dict[str, Any] = {
+            "interval": (low, high) if bounded else None,
+            "level": stream.config.compare_level,
+            "pairs": sharing,
+            "verdict": VERDICTS[verdict],
+            "since": side.since[i] if verdict else None,
+            "effective": side.effective[i],
+            "recent": side.recent[i],
+            "config": stream.config.digest,
+        }
+        return fields_of(rest | {"untimed": True} if self._catalog.untimed else rest)
 
     def _values(
         self, found: dict[tuple[int, int], Found], levels: dict[tuple[int, int], list[float]]

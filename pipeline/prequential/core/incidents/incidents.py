@@ -361,18 +361,20 @@ class Incidents:
 
     def _begin(self, owner: int) -> State:
         now = self._now(owner)
+        time = self._time(owner, now._asdict())
         state = State(
             self.id_of(owner, now.outcome), now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0)
         )
         quiet = self._stream(owner).config.incidents
         for signal in self.warned.pop(owner, []):
-            if now.ts - signal.pop("ts") < quiet.quiet:
+            if time - signal.pop("ts") < quiet.quiet:
                 state.signals.append(signal)
         return state
 
     def _note_warning(self, owner: int, one: Raised) -> None:
         kept = self.warned.setdefault(owner, [])
-        signal = _signal(one) | {"ts": one.alarm.ts}
+        at = {"outcome": self._now(owner).outcome, "ts": one.alarm.ts}
+        signal = _signal(one) | {"ts": self._time(owner, at)}
         kept[:] = [*(other for other in kept if not _is_same(other, signal)), signal][-_MOST_SIGNALS:]
 
     @staticmethod
@@ -402,9 +404,20 @@ class Incidents:
     def _is_quiet(self, owner: int, last: dict[str, int]) -> bool:
         config, now = self._stream(owner).config.incidents, self._now(owner)
         return (
-            now.ts - last["ts"] >= config.quiet
+            self._since(owner, last) >= config.quiet
             and now.outcome - last["outcome"] >= config.quiet_outcomes
         )
+
+    def _since(self, owner: int, place: dict[str, int]) -> int:
+        """Time from a place (outcome, ts) to now, ms."""
+        return self._time(owner, self._now(owner)._asdict()) - self._time(owner, place)
+
+    def _time(self, owner: int, place: dict[str, int]) -> int:
+        """The time of a place (outcome, ts), ms; without times so many outcomes take `quiet` as it says."""
+        if not self._catalog.untimed:
+            return place["ts"]
+        config = self._stream(owner).config.incidents
+        return place["outcome"] * config.quiet // config.quiet_outcomes
 
     # ---- looked at
 
@@ -415,10 +428,10 @@ class Incidents:
             waits = self.waiting.pop(owner, None)
             return [] if waits is None else self._open(owner, waits)
         self._find(owner, state)
-        config, now = self._stream(owner).config.incidents, self._now(owner)
+        accept = self._stream(owner).config.incidents.accept
         state.status = RECOVERED if state.recovered else OPEN
         quiet = self._is_quiet(owner, state.newest)
-        if quiet and (state.recovered or now.ts - state.newest["ts"] >= config.accept):
+        if quiet and (state.recovered or self._since(owner, state.newest) >= accept):
             return [self._close(owner, state)]
         self._schedule(owner, state)
         status, cause, severity, signals, several = state.said
@@ -445,8 +458,13 @@ class Incidents:
         """When it is looked at again."""
         owners, config = self.history.owners, self._stream(owner).config.incidents
         self._look_later(owner, state.change_point["outcome"])
-        last = state.newest
-        end = last["ts"] + (config.quiet if state.status == RECOVERED else config.accept)
+        last, length = state.newest, config.quiet if state.status == RECOVERED else config.accept
+        if self._catalog.untimed:
+            end = last["outcome"] + -(-length * config.quiet_outcomes // config.quiet)
+            if owners.outcomes[owner] < end < owners.check_number[owner]:
+                owners.check_number[owner] = end
+            return
+        end = last["ts"] + length
         owners.check_time[owner] = end if end > owners.newest[owner] else NEVER
 
     def _look_later(self, owner: int, since: int) -> None:
@@ -542,6 +560,8 @@ class Incidents:
         )  # fmt: skip
         if state.recovered is not None and state.status != OPEN:
             message.recovered = state.recovered
+        if self._catalog.untimed:
+            message.untimed = True
         return message
 
     def id_of(self, owner: int, opened: int) -> str:

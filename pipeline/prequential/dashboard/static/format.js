@@ -55,6 +55,11 @@ export function moment(ms, now) {
   return clock(now).slice(0, 10) === text.slice(0, 10) ? text.slice(11) : text;
 }
 
+// A length of time of records without times: each row of theirs is a millisecond.
+export function inRows(ms) {
+  return counted(Math.round(ms), "row");
+}
+
 // A name of ours, such as `class_ratio`, in words.
 export function words(name) {
   return String(name).replaceAll("_", " ");

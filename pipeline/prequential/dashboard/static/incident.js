@@ -32,7 +32,7 @@ export function incidentPage(root, params, context) {
   const draw = () => {
     const course = data?.series[data.stage];
     if (!course || !data.measure || !course.t.length) return;
-    const axis = course.t[course.t.length - 1] > course.t[0] ? "t" : "outcomes";
+    const axis = !data.untimed && course.t[course.t.length - 1] > course.t[0] ? "t" : "outcomes";
     chart ??= createChart(charts, `${data.measure}, ${data.stage}, ${data.estimator}`, (ends) => {
       zoomed = ends;
       draw();
@@ -69,8 +69,9 @@ function heading(data) {
   ];
 }
 
-function place(what, one, now) {
+function place(what, one, now, untimed) {
   if (!one) return null;
+  if (untimed) return h("li", {}, h("b", {}, what), ` outcome ${count(one.outcome)}`);
   const predicted = one.prediction_ts ? `; the prediction was made at ${clock(one.prediction_ts)}` : "";
   return h("li", {}, h("b", {}, what), ` ${clock(one.ts)}, ${age(now - one.ts)} ago, at outcome ${count(one.outcome)}${predicted}`);
 }
@@ -78,7 +79,8 @@ function place(what, one, now) {
 function since(data) {
   const { now } = data.board;
   return section("1. Since when", h("ul", {},
-    place("It began at", data.change_point, now), place("It was noticed at", data.opened, now), place("It was over at", data.recovered, now)));
+    place("It began at", data.change_point, now, data.untimed), place("It was noticed at", data.opened, now, data.untimed),
+    place("It was over at", data.recovered, now, data.untimed)));
 }
 
 function level(one) {
@@ -103,7 +105,7 @@ function causes(data) {
   return section("3. What changed", h("ol", { class: "causes" }, data.causes.map((one) => {
     const details = Object.entries(one).filter(([name]) => !["cause", "share", "words", "since"].includes(name));
     return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
-      one.since ? `, since ${clock(one.since.ts)}, outcome ${count(one.since.outcome)}` : null,
+      one.since ? `, since ${data.untimed ? "" : `${clock(one.since.ts)}, `}outcome ${count(one.since.outcome)}` : null,
       details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
   })));
 }

@@ -87,7 +87,8 @@ function statusLine(status) {
     return `reading what is there${share}: ${count(status.read)} messages`;
   }
   const since = status.since ? `, heard since ${clock(status.since)}` : "";
-  return status.live ? `${liveness(status)}${since}` : `${counted(status.messages, "message")}, the newest of ${clock(status.now)}`;
+  if (status.live) return `${liveness(status)}${since}`;
+  return `${counted(status.messages, "message")}${status.untimed ? "" : `, the newest of ${clock(status.now)}`}`;
 }
 
 // How old what is shown is; "live" only while that is as fresh as messages come.

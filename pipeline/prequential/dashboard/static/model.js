@@ -1,7 +1,7 @@
 // One model: its measures over time with what happened to it, and everything else that is known.
 
 import { h, link, replace, section, select, table } from "./dom.js";
-import { clock, count, counted, duration, interval, number, percent } from "./format.js";
+import { clock, count, counted, duration, inRows, interval, number, percent } from "./format.js";
 import { createChart } from "./chart.js";
 import { incidentLine } from "./overview.js";
 
@@ -36,7 +36,7 @@ export function modelPage(root, params, context) {
     },
     take(data) {
       view.data = data;
-      view.axis ??= timeMoves(data) ? "t" : "outcomes";
+      view.axis ??= !data.untimed && timeMoves(data) ? "t" : "outcomes";
       view.chosen ??= data.measures.filter((name) => !data.not_quality.includes(name)).slice(0, FIRST);
       replace(head, heading(data));
       const shape = JSON.stringify([data.estimators, data.segments, data.measures, data.estimator]);
@@ -60,7 +60,7 @@ function timeMoves(data) {
 function heading(data) {
   const { now } = data.board;
   const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
-  const said = [data.ts === null ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
+  const said = [data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
   return [
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
     h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
@@ -75,11 +75,11 @@ function fillControls(controls, view, params, context, again) {
   replace(controls,
     data.estimators.length > 1 ? select("Estimator", data.estimators, data.estimator, null, (estimator) => go({ estimator })) : h("span", {}, `Estimator ${data.estimator}`),
     data.segments.length ? select("Segment", data.segments, data.segment, "all", (segment) => go({ segment })) : null,
-    select("Axis", ["time", "outcomes"], view.axis === "t" ? "time" : "outcomes", null, (axis) => {
+    data.untimed ? null : select("Axis", ["time", "outcomes"], view.axis === "t" ? "time" : "outcomes", null, (axis) => {
       Object.assign(view, { axis: axis === "time" ? "t" : "outcomes", zoom: null });
       again();
     }),
-    h("span", { class: "choices", role: "group", "aria-label": "how far back" }, SPANS.map(([text, span]) => h("button", {
+    data.untimed ? null : h("span", { class: "choices", role: "group", "aria-label": "how far back" }, SPANS.map(([text, span]) => h("button", {
       type: "button", "data-key": `span ${text}`, "aria-pressed": String(view.span === span && !view.zoom), click: () => {
         Object.assign(view, { span, zoom: null });
         again();
@@ -165,12 +165,17 @@ function references(data, name) {
   return found;
 }
 
+// How lengths of time are written.
+function lengthOf(data) {
+  return data.untimed ? inRows : duration;
+}
+
 function coverageCharts(data, axis) {
   const course = data.coverage_series;
   const of = (names) => names.filter(([column]) => course.values[column]?.some((value) => value !== null))
     .map(([column, name]) => ({ name, x: course[axis], y: course.values[column] }));
   return [
-    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90 %"], ["label_latency_ms.p50", "all, median"]]), format: duration },
+    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90 %"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data) },
     { title: "predictions waiting for a label", lines: of([["waiting", "waiting"]]), format: count },
   ].filter((chart) => chart.lines.length);
 }
@@ -225,7 +230,7 @@ function segments(data) {
 function coverage(data) {
   const said = data.coverage;
   const lines = [];
-  if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${duration(said.oldest_waiting_ms ?? 0)}`);
+  if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${lengthOf(data)(said.oldest_waiting_ms ?? 0)}`);
   if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label at all`);
   if (said.unpredicted_labels) lines.push(`${counted(said.unpredicted_labels, "label")} without a prediction`);
   if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled aren't like the rest" : ""}`);
@@ -235,7 +240,7 @@ function coverage(data) {
   return section("Coverage: what became of its predictions",
     h("ul", {}, lines.map((text) => h("li", {}, text))),
     shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity" }) : null,
-    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : duration(said[name][q])))]), { "aria-label": "label latency" }) : null);
+    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency" }) : null);
 }
 
 function alarms(data) {
@@ -244,8 +249,9 @@ function alarms(data) {
 }
 
 export function alarmTable(list) {
-  return table(["time", "stage", "segment", "detector", "signal", "#outcome", "instance", "#statistic", "#threshold"],
-    list.map((alarm) => [clock(alarm.ts), alarm.stage, alarm.segment ?? "", alarm.detector, alarm.signal, count(alarm.outcome), h("code", {}, alarm.instance_id), number(alarm.statistic), number(alarm.threshold)]),
+  const timed = list.some((alarm) => alarm.ts !== null);
+  return table([...(timed ? ["time"] : []), "stage", "segment", "detector", "signal", "#outcome", "instance", "#statistic", "#threshold"],
+    list.map((alarm) => [...(timed ? [alarm.ts === null ? "–" : clock(alarm.ts)] : []), alarm.stage, alarm.segment ?? "", alarm.detector, alarm.signal, count(alarm.outcome), h("code", {}, alarm.instance_id), number(alarm.statistic), number(alarm.threshold)]),
     { "aria-label": "alarms" });
 }
 

@@ -59,10 +59,15 @@ function mark(incident) {
 }
 
 export function incidentLine(one, now) {
-  const state = one.status === "open" ? `open for ${age(now - one.began)}` : one.status;
+  const state = one.status === "open" && !one.untimed ? `open for ${age(now - one.began)}` : one.status;
   return [h("span", { class: mark(one) }, `◆ ${state}${one.severity < 0 ? ", better" : ""}`), " ",
     link("incident", { id: one.id }, `${one.stream} / ${one.model}`),
-    ` since ${moment(one.began, now)}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
+    ` since ${began(one, now)}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
+}
+
+// When something began: at an outcome where there are no times.
+function began(one, now) {
+  return one.untimed ? `outcome ${count(one.outcome)}` : moment(one.began, now);
 }
 
 function changes(data) {
@@ -71,9 +76,9 @@ function changes(data) {
   if (!recent.length) return null;
   return section(live ? "Alarms of the last hour" : "Alarms, the newest first",
     h("ul", { class: "plain" }, recent.map((change) => h("li", {},
-      h("span", { class: "badge mark-alarm" }, live ? `▲ ${age(data.now - change.time)} ago` : `▲ ${clock(change.time)}`), " ",
+      h("span", { class: "badge mark-alarm" }, `▲ ${change.untimed ? "alarm" : live ? `${age(data.now - change.time)} ago` : clock(change.time)}`), " ",
       link("model", { stream: change.stream, model: change.model, partition: change.partition }, `${change.stream} / ${change.model}`),
-      `: ${counted(change.count, "alarm")} since ${moment(change.began, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))));
+      `: ${counted(change.count, "alarm")} since ${began(change, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))));
 }
 
 function where(change) {
@@ -101,7 +106,7 @@ function rows(data) {
     state(row, data.now, data.board.live),
     ...data.measures.map((name) => number(row.values[name])),
     count(row.outcomes),
-    data.board.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
+    row.untimed ? "–" : data.board.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
     spark(row.course),
   ]), { class: "models", "aria-label": "models" });
 }
@@ -109,10 +114,10 @@ function rows(data) {
 // What is wrong with a model, each as a mark and words.
 function state(row, now, live) {
   const found = [];
-  if (row.incident) found.push(h("a", { class: mark(row.incident), href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ ${row.incident.severity < 0 ? "better" : "incident"}, ${age(now - row.incident.began)}`));
+  if (row.incident) found.push(h("a", { class: mark(row.incident), href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ ${row.incident.severity < 0 ? "better" : "incident"}, ${row.incident.untimed ? `since outcome ${count(row.incident.outcome)}` : age(now - row.incident.began)}`));
   if (row.silent) found.push(h("span", { class: "badge mark-missed" }, `○ no new outcomes since ${moment(row.silent.since, now)}; ${row.silent.why}`));
   for (const one of row.missed) found.push(h("span", { class: "badge mark-missed" }, `▼ ${one.measure} ${number(one.value)} ${one.less_is_better ? ">" : "<"} ${one.bound}`));
-  if (row.alarms?.recent && live) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
+  if (row.alarms?.recent && live && !row.untimed) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
   else if (row.alarms) found.push(h("span", { class: live ? "quiet" : "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}`));
   for (const one of row.worse_than) found.push(h("span", { class: "badge mark-below" }, `↓ worse than ${one}`));
   if (row.baseline) found.push(h("span", { class: "quiet" }, "baseline"));

@@ -17,7 +17,7 @@ export function pairPage(root, params, context) {
   let zoomed = null;
   const draw = () => {
     if (!data) return;
-    const axis = Object.values(data.series).some((course) => course.t.length > 1 && course.t[course.t.length - 1] > course.t[0]) ? "t" : "outcomes";
+    const axis = !data.untimed && Object.values(data.series).some((course) => course.t.length > 1 && course.t[course.t.length - 1] > course.t[0]) ? "t" : "outcomes";
     const courses = Object.entries(data.series);
     // The interval is about all history, so it stands with the difference over all history.
     courses.sort(([a], [b]) => (b === WHOLE) - (a === WHOLE) || (a < b ? -1 : 1));
@@ -71,7 +71,7 @@ function heading(data) {
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
     data.contradicted ? [latest(data), whole] : [whole, latest(data)],
     h("p", {}, data.sentence),
-    h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${data.stage}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, valid at all times with ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream · newest label of ${clock(data.ts)}`),
+    h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${data.stage}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, valid at all times with ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream${data.untimed ? "" : ` · newest label of ${clock(data.ts)}`}`),
   ];
 }
 
