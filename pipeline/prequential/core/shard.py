@@ -51,6 +51,7 @@ from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import LABEL, PREDICTION, Rows
 from prequential.core.refusals import Refusals
+from prequential.core.restored import Restored
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.streams import MODEL
@@ -570,8 +571,8 @@ class Shard:
         assert not self.letters, "flush before taking a snapshot"
         return snapshot.take(self, space or Space())
 
-    def restore(self, parts: Iterator[Any]) -> list[str]:
-        """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
+    def restore(self, parts: Iterator[Any]) -> Restored:
+        """Become what the parts of a snapshot say; returns what became of that."""
         return snapshot.restore(self, parts)
 
 
