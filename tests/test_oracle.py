@@ -347,7 +347,7 @@ class TestBaselines:
         result = evaluate(pred(1, 0, "a"), lab(1, 1, "a"))
         assert baselines(result, "final") == [(None, None)]
         assert result.metrics[-1]["undefined"]["p_per"] == "no_label_known"
-        assert result.metrics[-1]["measures"]["p_maj"] == 0.0
+        assert result.metrics[-1]["undefined"]["p_maj"] == "no_label_known"
 
     def test_ties_of_the_majority_go_to_the_class_seen_first(self) -> None:
         ticks = [lab(f"x{k}", k, y) for k, y in enumerate("baab")]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from prequential.config import shown_duration
 from prequential.core.refusals import Refusal
+from prequential.core.streams import OTHER_FORM
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
 #: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
@@ -356,7 +357,9 @@ def _is_whole(name: str) -> bool:
 
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
     positive, classes = stream.positive_class, stream.classes
-    if positive is None or positive in classes or not classes or stream.records[LABELS] < least:
+    if positive is None or not classes or stream.records[LABELS] < least:
+        return
+    if positive in classes or OTHER_FORM.get(positive) in classes:
         return
     yield Finding(
         "positive_class", stream.name,

@@ -365,8 +365,8 @@ class _Parser:
         if found.keys() & _CUT and found.keys() != _CUT:
             said = f"{name} has {', '.join(found)}: expected all of threshold, above and below, and no map"
             raise MappingError(keys, said)
-        if (said := _why_no_zone(found.get("unit"), found.get("timezone"))) is not None:
-            raise MappingError(keys, f"{name}: {said}")
+        if (why := _why_no_zone(found.get("unit"), found.get("timezone"))) is not None:
+            raise MappingError(keys, f"{name}: {why}")
         names = found.pop("map", None)
         return Field(self._path(given["path"], (*keys, "path")), names=names, **found)
 

@@ -65,7 +65,7 @@ def _bounded_records(records: Any) -> Any:
     return type("BoundedRecords", (Bounded, records), {"__getattr__": column})
 
 
-def _bounded(value: Any, records: type[Any]) -> Any:
+def _bounded(value: Any, records: Any) -> Any:
     if isinstance(value, Bounded):
         return value
     if isinstance(value, np.ndarray):

@@ -24,8 +24,10 @@ from prequential.core.streams import (
     AGE,
     BASELINE,
     BASELINE_AGE,
+    BOOLEANS,
     CORRECTION,
     MODEL,
+    OTHER_FORM,
     SEGMENT,
     SORTS,
     Ages,
@@ -282,11 +284,19 @@ class Catalog:
     # ---- classes
 
     def add_class(self, stream: Stream, name: str) -> int:
-        """The code of a class; one that isn't known is given the next, whatever the limit."""
+        """The code of a class; one that isn't known is given the next, whatever the limit.
+
+        `true` and 1 are one class, and so are `false` and 0, named in the form that came first in the stream.
+        """
         known = stream.classes.get(name)
         if known is not None:
             return known
         code = len(stream.class_names)
+        if name in OTHER_FORM:
+            other = OTHER_FORM[name]
+            stream.classes[name] = stream.classes[other] = code
+            first = next((one for one in stream.class_names if one in OTHER_FORM), name)
+            name = name if (name in BOOLEANS) == (first in BOOLEANS) else other
         stream.class_names.append(name)
         stream.classes[name] = code
         s, at = self.registry.streams, stream.code
@@ -297,7 +307,8 @@ class Catalog:
         classes, row = self.registry.classes, int(s.classes[at]) + code
         classes.seen[row] = classes.order[row] = classes.followed[row] = 0
         classes.name[row], classes.meaning[row] = name_hash(name), SORTS.get(name, 0)
-        if name == stream.config.positive_class:
+        positive = stream.config.positive_class
+        if positive is not None and stream.classes.get(positive) == code:
             s.positive_code[at] = code
         return code
 

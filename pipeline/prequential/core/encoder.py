@@ -22,7 +22,7 @@ from prequential.core.kernel import Bytes, Ints
 from prequential.core.plain import PlainRecords
 from prequential.core.plain_rows import PlainEncoder
 from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.core.streams import name_hash
+from prequential.core.streams import OTHER_FORM, name_hash
 from prequential.core.versions import family_of
 from prequential.topics.messages import Instance
 
@@ -409,7 +409,9 @@ class Encoder:
         if news.correction:
             catalog.add_correction(stream, stream.models[record.model])
         if news.target is not None:
-            self._classes[name][news.target] = catalog.add_class(stream, news.target)
+            code = catalog.add_class(stream, news.target)
+            for form in (news.target, OTHER_FORM.get(news.target, news.target)):
+                self._classes[name][form] = code
         if news.version is not None:
             stream.add_version(news.version)
             catalog.registry.streams.versions[stream.code] = 1

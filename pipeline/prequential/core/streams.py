@@ -76,11 +76,20 @@ OTHER, FALSE, TRUE, ZERO, ONE = range(5)
 SORTS = {"false": FALSE, "true": TRUE, "0": ZERO, "1": ONE}
 
 
+#: The other form of a name: `true` and 1 are one class of a stream, and so are `false` and 0.
+OTHER_FORM = {"false": "0", "true": "1", "0": "false", "1": "true"}
+
+BOOLEANS = ("false", "true")
+
+
 def name_hash(name: str) -> int:
     """64 bits that stand for a class's name: the same in every process, since snapshots hold them; never 0.
 
-    Names in `y_proba` come from strangers and needn't be classes, so they are given no codes.
+    Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
+    name have the same.
     """
+    if name in ("0", "1"):
+        name = OTHER_FORM[name]
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") or 1
 
 

@@ -69,11 +69,8 @@ def table_of_incidents(incidents: Sequence[Incident]) -> Any:
         rows.append({**row, "cause": first.get("cause"), "cause_share": first.get("share")})
     columns: dict[str, Any] = {}
     for name in dict.fromkeys([*_OF_INCIDENTS, *(name for row in rows for name in row)]):
-        kind = _OF_INCIDENTS.get(name, "")
-        if name == "ts" or name.endswith("_ts"):
-            kind = pa.timestamp("ms", "UTC")
-        else:
-            kind = types.get(kind)
+        time = name == "ts" or name.endswith("_ts")
+        kind = pa.timestamp("ms", "UTC") if time else types.get(_OF_INCIDENTS.get(name, ""))
         columns[name] = pa.array([row.get(name) for row in rows], kind)
     return pa.table(columns)
 
