@@ -63,7 +63,10 @@ class TestEnded:
         width = capacity.width
         for record in [metrics(n, estimator="all", config="b") for n in (30, 40)]:
             history.update(*record)
-        assert model_page(history, NB)["estimators"] == ["all"]
+        shown = model_page(history, NB, "window:9")
+        assert (shown["estimators"], shown["estimator"]) == (["all"], "all")
+        assert shown["absent_estimator"] == "window:9"
+        assert shown["series"]["final"]["outcomes"] == [10, 20, 30, 40]
         assert Overview(history).page(Choice(), history.newest_ts)["options"]["estimators"] == ["all"]
         assert (history.points(), capacity.width) == (4, width // 2)
 
