@@ -50,7 +50,8 @@ def model_page(
 ) -> dict[str, Any]:
     """A model: its courses in one estimator, by stages, and everything that is known of it now.
 
-    `estimator` None, or one that there isn't any more: the one that the overview shows. `now` is epoch ms, None for files.
+    `estimator` None, or one that there isn't any more: the one that the overview shows. `now` is epoch ms,
+    None for files.
     Raises Absent for a model that isn't known.
     """
     courses = courses or Courses(history)

@@ -194,7 +194,7 @@ class Capacity:
         self.points = MOST
 
     def add(self, width: int) -> bool:
-        """Series are wider by so many numbers a point, or one that had them is gone; whether all must shrink."""
+        """Series are wider by so many numbers a point (one that goes: below 0); whether all must shrink."""
         self.width += width
         before = self.points
         while self.points > LEAST and self.width * self.points > self._budget:
