@@ -120,6 +120,11 @@ class Pairs:
         self._found[of] = pair
         return pair != before
 
+    def drop(self, model: str, stage: str) -> None:
+        """Forget how a model stands in a stage."""
+        for of in [one for one in self._found if one[5] == stage and model in one[2:4]]:
+            del self._found[of]
+
     def known(self) -> list[Pair]:
         """All of them, in the order in which they came."""
         return list(self._found.values())

@@ -55,7 +55,9 @@ def test_it_answers_in_the_order_in_which_one_asks(
     incident = newest(files)
     lines = explained(files, capsys, incident.id[:8])
     titles = [line[:14].strip() for line in lines[1:] if line[0] != " "]
-    assert titles == ["since", "how bad", "what changed", "baselines", "noise", "look at", "alarms"]
+    assert titles == [
+        "since", "how bad", "what changed", "other models", "baselines", "noise", "look at", "alarms",
+    ]  # fmt: skip
     text = "\n".join(lines)
     assert lines[0] == f"incident {incident.id}: s/m, final, open"
     assert f"since         outcome {incident.change_point['outcome']:,}, labels of 1970-01-01T00:" in text

@@ -426,7 +426,7 @@ def model_of(shard: Shard, stream: str, model: str) -> dict[str, int]:
 def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:
     """A shard that goes on from a written snapshot, which must have all that is configured."""
     shard = Shard(config)
-    assert shard.restore(decoded(snapshot)) == []
+    assert shard.restore(decoded(snapshot)).begun == []
     return shard
 
 

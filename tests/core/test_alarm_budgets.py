@@ -228,7 +228,7 @@ def test_a_budget_that_comes_goes_and_changes_keeps_what_is_known(world: World, 
     for budget in ("1 per 30d", None):
         config = Config(defaults=replace(world.config.defaults, alarm_budget=budget))
         other = Shard(config)
-        assert other.restore(decoded(saved)) == []
+        assert other.restore(decoded(saved)).begun == []
         again, row = watch_of(other, 0)
         assert again.threshold(row) == (None if budget is None else watch.threshold(sequence))
         assert again.table.losses[row].tolist() == watch.table.losses[sequence].tolist()

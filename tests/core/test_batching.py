@@ -390,7 +390,8 @@ class TestOtherConfigurationAfterRestore:
 
     def restore(self, written: Sequence[bytes], settings: StreamConfig) -> tuple[Shard, list[str]]:
         shard = Shard(Config(defaults=settings))
-        return shard, shard.restore(msgspec.msgpack.decode(part) for part in written)
+        restored = shard.restore(msgspec.msgpack.decode(part) for part in written)
+        return shard, [str(one) for one in restored.begun]
 
     def last_messages(self, shard: Shard) -> dict[tuple[str, str], Any]:
         shard.last_set()
@@ -566,7 +567,7 @@ def twin(kind: Stateful, thing: Any) -> Any:
     """Another object that begins with the state of one."""
     other = kind.build()
     if isinstance(thing, Shard):
-        assert other.restore(decoded(snapshot_of(thing))) == []
+        assert other.restore(decoded(snapshot_of(thing))).begun == []
     else:
         other.restore(msgspec.msgpack.decode(written(thing)))
     return other

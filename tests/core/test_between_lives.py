@@ -41,6 +41,8 @@ class Lives:
         self.shard = Shard(self.config(**changed))
         self.given = [0, 0, 0]
         self.missing: list[str] = []
+        #: What the last change ended, by kind and name, and of how many.
+        self.ended: dict[tuple[str, str], int] = {}
 
     def config(self, limits: Limits | None = None, **changed: Any) -> Config:
         return Config(defaults=replace(BASE, **changed), limits=limits or Limits())
@@ -48,7 +50,9 @@ class Lives:
     def next(self, **changed: Any) -> None:
         written = snapshot_of(self.shard)
         self.shard = Shard(self.config(**changed))
-        self.missing = self.shard.restore(msgspec.msgpack.decode(part) for part in written)
+        restored = self.shard.restore(msgspec.msgpack.decode(part) for part in written)
+        self.missing = [str(one) for one in restored.begun]
+        self.ended = dict(restored.ended)
 
     def go(self, *records: Any) -> list[Output]:
         for kind, obj, time in records:
@@ -217,7 +221,7 @@ def test_periods_that_begin_know_what_waits(before: int | None) -> None:
     lives = Lives(period=before, emit_every=1_000)
     lives.go(*(pred(i, 1_000 + i, "a") for i in range(5)))
     lives.next(period=10_000, emit_every=1_000)
-    assert lives.missing == ["s/m: periods"]
+    assert lives.missing == ["s/m: period 10s"]
     lives.go(pred(5, 1_010, "a"), *(lab(i, 2_000, "a") for i in range(3)))
     outputs = lives.go(pred(6, 11_000, "a"))
     periods: list[Any] = [m.period for m in metrics_of(outputs) if m.period is not msgspec.UNSET]

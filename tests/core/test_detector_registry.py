@@ -160,5 +160,5 @@ def test_a_parameter_that_is_not_the_default_makes_another_detector() -> None:
         other = StreamConfig(
             detectors=(DetectorConfig("runs", params=params),), stages=("final",), emit_every=None
         )
-        begun = Shard(Config(defaults=other)).restore(msgspec.msgpack.decode(part) for part in written)
-        assert len(begun) == missing, begun
+        restored = Shard(Config(defaults=other)).restore(msgspec.msgpack.decode(part) for part in written)
+        assert len(restored.begun) == missing, restored

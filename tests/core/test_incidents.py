@@ -186,7 +186,7 @@ def lives(stream: Stream, seed: int, *, takeovers: bool) -> list[Output]:
         if takeovers and rng.random() < 0.1:
             written = [msgspec.msgpack.encode(part) for part in shard.snapshot()]
             shard = Shard(config)
-            assert shard.restore(msgspec.msgpack.decode(part) for part in written) == []
+            assert shard.restore(msgspec.msgpack.decode(part) for part in written).begun == []
             for batch in rows:
                 shard.add(batch)
     return found + shard.flush()[0]

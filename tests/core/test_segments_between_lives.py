@@ -100,7 +100,7 @@ def test_values_beyond_a_lower_bound_end_and_are_said() -> None:
     lives.go(*outcome(1, "A"), *outcome(2, "B", "b"), *outcome(3, "C"), *outcome(4, "B"))
     lives.go(pred(5, 5, "a", segments={"arm": "B"}))
     lives.next(segments=("arm",), segments_per_key=1)
-    assert lives.shard.ended == ["s/m arm=B: segment"]
+    assert lives.ended == {("segments", "arm"): 1}
     # What waits of it, and what comes, is one of the others; what they had, they have.
     other = final(lives.go(lab(5, 6, "a")), "arm=other")
     assert (other.outcomes, other.measures["accuracy"], other.started_empty) == (2, 1.0, msgspec.UNSET)
@@ -112,7 +112,7 @@ def test_values_beyond_a_lower_bound_end_and_are_said() -> None:
     [row] = [one.row for one in filter(None, subjects) if one.segment == "arm=other"]
     assert lives.shard.catalog.columns.subjects.revisions[row] == 0
     lives.next(segments=("arm",), segments_per_key=2)
-    assert lives.shard.ended == []
+    assert lives.ended == {}
 
 
 def test_a_segment_that_begins_anew_goes_on_counting_and_says_so() -> None:

@@ -94,10 +94,10 @@ def grow(world: World, before: Sequence[Partition], after: int) -> list[Partitio
         moved = number >= len(before)
         one = Partition(world, number, after, (0, 0, 0) if moved else parent.ends)
         parts = split(decoded(snapshots[parent.number]), streams_of(number, len(before), after), moved=moved)
-        assert one.shard.restore(iter(list(parts))) == []
+        assert one.shard.restore(iter(list(parts))).begun == []
         # As it is written, and read.
         again = Partition(world, number, after, one.ends)
-        assert again.shard.restore(decoded(snapshot_of(one.shard))) == []
+        assert again.shard.restore(decoded(snapshot_of(one.shard))).begun == []
         found.append(again)
     return found
 

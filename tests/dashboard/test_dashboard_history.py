@@ -8,6 +8,7 @@ from prequential.config import Config, Objective, StreamConfig
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import Absent, Courses, incident_page, model_page, pair_page
+from prequential.dashboard.series import Capacity
 from prequential.dashboard.views import BadRequest, Board
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
@@ -53,6 +54,21 @@ class TestOrder:
         history = history_of(metrics(model=f"m{n}") for n in range(7))
         page = Overview(history).page(Choice(), 0, 99, 3)
         assert (page["page"], len(page["rows"]), page["total"]) == (2, 1, 7)
+
+
+class TestEnded:
+    def test_sequences_of_an_estimator_that_ended_leave_the_pages_and_the_budget(self) -> None:
+        before = [metrics(n, estimator=one, config="a") for n in (10, 20) for one in ("all", "window:9")]
+        history = history_of(before, capacity=(capacity := Capacity()))
+        width = capacity.width
+        for record in [metrics(n, estimator="all", config="b") for n in (30, 40)]:
+            history.update(*record)
+        shown = model_page(history, NB, "window:9")
+        assert (shown["estimators"], shown["estimator"]) == (["all"], "all")
+        assert shown["absent_estimator"] == "window:9"
+        assert shown["series"]["final"]["outcomes"] == [10, 20, 30, 40]
+        assert Overview(history).page(Choice(), history.newest_ts)["options"]["estimators"] == ["all"]
+        assert (history.points(), capacity.width) == (4, width // 2)
 
 
 class TestModel:
@@ -141,7 +157,7 @@ def test_a_pair_has_its_course_for_each_estimator() -> None:
         "difference": [0.031, 0.031], "low": [0.012, 0.012], "high": [0.05, 0.05],
     }  # fmt: skip
     assert told["series"]["window:1000"]["values"]["difference"] == [0.5]
-    assert told["sentence"].startswith("tree beats nb: error lower by 0.031")
+    assert told["sentence"].startswith("tree beats nb over the whole run: error lower by 0.031")
 
 
 def test_a_model_is_found_in_whichever_partition_it_is() -> None:

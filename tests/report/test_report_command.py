@@ -162,6 +162,17 @@ Incidents: 1
 - `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70 %); 1 alarm`
 """
 
+    def test_models_that_stopped_before_their_stream_did(self) -> None:
+        going = [metrics(n, model=model) for n in range(0, 900, 10) for model in ("on", "@majority")]
+        stopped = [metrics(n, model="off") for n in range(0, 300, 10)]
+        said = markdown(history_of(*going, *stopped))
+        assert """
+Models without new outcomes: 1
+
+- `elec2 / off`: since 22:18:10, its predictions stopped: its stream goes on
+""" in said
+        assert "without new outcomes" not in markdown(history_of(*going))
+
     def test_names_are_code(self) -> None:
         said = markdown(history_of(metrics(model="a|b`<img src=x> @everyone", stream="x\n# y")))
         assert "`` a\\|b`<img src=x> @everyone ``" in said

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.neighbours import changed_with, in_words, unchanged
 from prequential.topics.outputs import Incident
-from prequential.watching.pace import Pace, silence
+from prequential.watching.pace import Pace, Silence, StreamPace, silence
 from watched import incident
 
 
@@ -54,32 +54,36 @@ def pace(*times: int) -> Pace:
     return found
 
 
+def silent(own: Pace, now: int | None, *stream: Pace) -> Silence | None:
+    return silence(own, StreamPace.of(stream, now))
+
+
 MINUTE = 60_000
 
 
 class TestSilence:
     def test_by_its_own_former_pace(self) -> None:
         own = pace(*range(0, 600_000, 10_000))
-        assert silence(own, [own], own.newest + MINUTE) is None
-        found = silence(own, [own], own.newest + MINUTE + 1)
+        assert silent(own, own.newest + MINUTE, own) is None
+        found = silent(own, own.newest + MINUTE + 1, own)
         assert found is not None
         assert (found.since, found.alone) == (own.newest, False)
 
     def test_a_night_that_it_knows_is_none(self) -> None:
         night = 8 * 60 * MINUTE
         own = pace(0, 1_000, 2_000, 2_000 + night, 3_000 + night)
-        assert silence(own, [], own.newest + 2 * night) is None
-        assert silence(own, [], own.newest + 2 * night + 1) is not None
+        assert silent(own, own.newest + 2 * night, own) is None
+        assert silent(own, own.newest + 2 * night + 1, own) is not None
 
     def test_predictions_stopped_where_the_stream_goes_on(self) -> None:
         own, other = pace(0, 1_000, 2_000, 3_000), pace(*range(0, 600_000, 1_000))
-        found = silence(own, [own, other], None)
+        found = silent(own, None, own, other)
         assert found is not None
         assert found.alone
         assert found.why.startswith("its predictions stopped")
-        assert silence(other, [own, other], None) is None
+        assert silent(other, None, own, other) is None
 
     def test_without_a_pace_that_of_the_stream_counts(self) -> None:
         new, other = pace(0), pace(*range(0, 600_000, 1_000))
-        assert silence(new, [other], 600_000) is not None
-        assert silence(new, [], 10**9) is None
+        assert silent(new, 600_000, new, other) is not None
+        assert silent(new, 10**9, new) is None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prequential.watching.detail import detail
 from prequential.watching.lines import newest_lines
+from prequential.watching.pace import Pace
 from prequential.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
 from prequential.watching.state import ModelKey, Sequence, State, coverage_of
 from prequential.watching.table import change_line, newest_changes, silent_warning
@@ -240,6 +241,31 @@ class TestSilence:
         assert later is not None
         assert "elec2/on since 22:23:19 (nor of any model of the stream: labels stopped" in later
         assert silent_warning(state, LABELLED + 310_000) is None
+
+    def test_the_order_of_silent_models_costs_as_much_for_each(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A stream that has stopped, of as many models as may be: each pace is looked at some times."""
+        looked, patience = 0, Pace.patience
+
+        def counted(pace: Pace) -> int | None:
+            nonlocal looked
+            looked += 1
+            assert patience.fget is not None
+            found: int | None = patience.fget(pace)
+            return found
+
+        monkeypatch.setattr(Pace, "patience", property(counted))
+        looks = []
+        for models in (20, 200):
+            state = State()
+            for second in range(5):
+                for number in range(models):
+                    value = metrics(model=f"m{number}", outcomes=second)
+                    state.update("metrics", value, LABELLED + 1_000 * second)
+            looked = 0
+            assert len(order(state, LABELLED + HOUR)) == models
+            assert state.silence(next(iter(state.models.values())), LABELLED + HOUR) is not None
+            looks.append(looked)
+        assert looks[1] <= 10.5 * looks[0]
 
 
 def test_without_times_outcomes_are_shown() -> None:

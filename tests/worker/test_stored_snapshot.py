@@ -134,7 +134,7 @@ def restored(stored: Stored, config: Config) -> Shard:
     found = reader.newest()
     assert found is not None
     shard = Shard(config)
-    assert shard.restore(found[1]) == []
+    assert shard.restore(found[1]).begun == []
     return shard
 
 

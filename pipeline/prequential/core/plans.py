@@ -128,8 +128,8 @@ class Plan:
 
     # ---- moves
 
-    def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[str]:
-        """Copy rows of another plan to rows of this one; returns what is new here and starts empty there."""
+    def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
+        """Copy rows of another plan to rows of this one; returns kind and name of what starts empty."""
         missing = []
         if other.scored:
             self.score()
@@ -138,14 +138,14 @@ class Plan:
             if estimator.name in estimators:
                 estimator.adopt(estimators[estimator.name], rows, new_rows)
             else:
-                missing.append(f"estimator {estimator.name}")
+                missing.append(("estimator", estimator.name))
         watches = {watch.key: watch for watch in other.watches}
         for watch in self.watches:
             if watch.key in watches:
                 _copy(watches[watch.key].table, rows, watch.table, new_rows)
                 watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
             elif self.watched and other.watched:
-                missing.append(f"detector {watch.config.detector} on {watch.config.signal}")
+                missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
         if self.paired and other.paired:
             _copy(other.last_signs, rows, self.last_signs, new_rows)
         _copy(other.error_pairs, rows, self.error_pairs, new_rows)

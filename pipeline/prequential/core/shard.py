@@ -51,6 +51,7 @@ from prequential.core.past import Past
 from prequential.core.plans import Plan
 from prequential.core.records import LABEL, PREDICTION, Rows
 from prequential.core.refusals import Refusals
+from prequential.core.restored import Restored
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.streams import MODEL
@@ -117,8 +118,6 @@ class Shard:
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
         self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
-        #: What the snapshot that it was restored from has beyond the configuration.
-        self.ended: list[str] = []
         #: How losses went, for who wants to know: see `COURSE_STAGES`.
         self.courses: Courses | None = None
         #: All outcomes, likewise.
@@ -577,8 +576,8 @@ class Shard:
         assert not self.letters, "flush before taking a snapshot"
         return snapshot.take(self, space or Space())
 
-    def restore(self, parts: Iterator[Any]) -> list[str]:
-        """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
+    def restore(self, parts: Iterator[Any]) -> Restored:
+        """Become what the parts of a snapshot say; returns what became of that."""
         return snapshot.restore(self, parts)
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config import DetectorConfig, StreamConfig
+from prequential.config import DetectorConfig, StreamConfig, shown_duration
 from prequential.core import coverage, ids, latency, periods, selection
 from prequential.core.calendar import schedule
 from prequential.core.catalog import NOTHING, Stream, Subject
@@ -32,6 +32,7 @@ from prequential.core.kernel import (
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import REMEMBERED
 from prequential.core.plans import Plan
+from prequential.core.restored import Begun, Restored, compared
 from prequential.core.segment_moves import SegmentMoves, permute
 from prequential.core.space import Space, size_of
 from prequential.core.state import ensure_rows
@@ -41,12 +42,6 @@ from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:
     from prequential.core.shard import Shard
-
-#: What messages are about, beside models, by kind.
-_SORTS = {
-    BASELINE: "baseline", CORRECTION: "temporal correction", SEGMENT: "segment", AGE: "stage at an age",
-    BASELINE_AGE: "stage at an age",
-}  # fmt: skip
 
 #: Bytes of an array in one piece.
 _PIECE = 1 << 20
@@ -205,8 +200,8 @@ def _arrays(shard: Shard) -> dict[str, Any]:
 # ---- restored
 
 
-def restore(shard: Shard, parts: Iterator[Any]) -> list[str]:
-    """Become what the parts of a snapshot say; returns what the configuration has beyond it."""
+def restore(shard: Shard, parts: Iterator[Any]) -> Restored:
+    """Become what the parts of a snapshot say, as far as the configuration still has it."""
     return _Restoring(shard, *read(parts)).run()
 
 
@@ -233,9 +228,9 @@ class _Restoring:
         self._saved: list[dict[str, Any]] = head["streams"]
         self._rows: dict[tuple[Any, ...], int] = {}  # rows of what is evaluated still, by what it is
         self._moved: list[tuple[int, int]] = []  # former and present rows, where they differ
-        self._missing: list[str] = []
+        self._missing: list[Begun] = []
 
-    def run(self) -> list[str]:
+    def run(self) -> Restored:
         """The order matters: streams, then what is evaluated, then what is known of it."""
         shard, head = self._shard, self._head
         shard.merge.restore(head["merge"])
@@ -261,7 +256,9 @@ class _Restoring:
         self._pairs()
         self._incidents()
         self._periods()
-        return self._missing
+        rows = {row: row for row in self._rows.values()} | dict(self._moved)
+        plans = self._arrays["subjects.plan"].tolist()
+        return compared(head, plans, self._catalog, shard.pairing, rows, self._missing)
 
     # ---- streams
 
@@ -329,7 +326,6 @@ class _Restoring:
             elif was_evaluated and not self._is_adopted(about, stream):
                 counts = int(arrays["subjects.outcomes"][row]), int(arrays["subjects.revisions"][row])
                 catalog.ended.note(about[1:], *counts)
-                self._shard.ended.append(f"{self._name(stream, about)}: {_SORTS[kind]}")
         catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
         registry = catalog.registry
         catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
@@ -394,7 +390,7 @@ class _Restoring:
                         catalog.add_class(stream, NOTHING)
                         catalog.add_baseline(stream, which)
                         if stream.models:
-                            self._missing.append(f"{stream.name}/@{baseline}")
+                            self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
                 if set(config.baselines) & {"persistent", "majority"}:
                     catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NOTHING)
             subjects = catalog.registry.subjects
@@ -422,7 +418,7 @@ class _Restoring:
                 self._moved.append((saved[age], new))
             else:
                 self._shard.reporter.started_empty[new] = [f"stage {age}"]
-                self._missing.append(f"{stream.name}/{name}: stage {age}")
+                self._missing.append(Begun(f"{stream.name}/{name}", "stage", age))
 
     # ---- estimators and detectors
 
@@ -442,15 +438,14 @@ class _Restoring:
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
             for position, stage in enumerate(plan.stages):
-                of, label = (position, stage), f"{self._name(stream, about)}: stage {stage}"
                 if stage in old_plan.stages and (same_bins or not stage.startswith("bin:")):
                     found = copies.setdefault((old_plan.number, plan.number), ([], [], [], []))
                     found[0].append(first + old_plan.stages.index(stage))
-                    found[1].append(start + of[0])
+                    found[1].append(start + position)
                     found[2].append(row)
                     found[3].append(stage)
                 else:
-                    self._missing.append(label)
+                    self._missing.append(Begun(self._name(stream, about), "stage", stage))
                     self._note_empty(row, f"stage {stage}")
                     outcomes = np.array([subjects.outcomes[row]])
                     for estimator in plan.estimators:
@@ -461,15 +456,15 @@ class _Restoring:
             missing = plan.adopt(plans[old_number], np.array(rows), new)
             outcomes = catalog.registry.subjects.outcomes[of_subjects]
             for estimator in plan.estimators:
-                if f"estimator {estimator.name}" in missing:
+                if ("estimator", estimator.name) in missing:
                     estimator.begin(new, outcomes)
-            for what in missing:
+            for kind, of in missing:
                 for row, stage in zip(of_subjects, stages):
                     about = catalog.subjects[row]
                     assert about is not None
                     stream = catalog.streams[about.stream]
-                    self._missing.append(f"{self._name(stream, about)}: {stage} {what}")
-                    self._note_empty(row, f"{stage} {what}")
+                    self._missing.append(Begun(self._name(stream, about), kind, of, stage))
+                    self._note_empty(row, f"{stage} {kind} {of}")
 
     def _note_empty(self, row: int, what: str) -> None:
         if not self._catalog.registry.subjects.outcomes[row]:
@@ -564,7 +559,7 @@ class _Restoring:
                 reporter.labels[about.row] = LabelDependence(config.dependence_order)
                 reporter.labels[about.row].restore(saved[about.row])
             elif catalog.registry.subjects.outcomes[about.row]:
-                self._missing.append(f"{self._name(stream, about)}: detail dependence")
+                self._missing.append(Begun(self._name(stream, about), "detail", "dependence"))
                 self._note_empty(about.row, "detail dependence")
 
     # ---- the state store
@@ -667,7 +662,8 @@ class _Restoring:
             about = catalog.subjects[row]
             assert about is not None
             if catalog.registry.subjects.outcomes[row]:
-                self._missing.append(f"{self._name(catalog.streams[about.stream], about)}: incidents")
+                name = self._name(catalog.streams[about.stream], about)
+                self._missing.append(Begun(name, "incidents"))
 
     # ---- periods
 
@@ -681,7 +677,8 @@ class _Restoring:
                     shard.reporter.periods.models.width[row] = 0
                 elif saved["period"] != stream.config.period:
                     begun.append(row)
-                    self._missing.append(f"{stream.name}/{name}: periods")
+                    width = shown_duration(stream.config.period)
+                    self._missing.append(Begun(f"{stream.name}/{name}", "period", width))
                     self._note_empty(row, "periods")
         events, waiting = self._waiting(begun)
         shard.reporter.periods = periods.update(shard.reporter.periods, events, 0, waiting)

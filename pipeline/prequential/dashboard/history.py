@@ -130,6 +130,11 @@ class History(State):
         if heading.coverage is not ABSENT:
             self._note_coverage(past, heading)
 
+    def _dropped(self, model: Model, gone: list[Sequence]) -> None:
+        past = self.past[model.key]
+        for sequence in gone:
+            self._capacity.add(-past.series.pop(sequence).width)
+
     def _note_coverage(self, past: Past, heading: Heading) -> None:
         """A course of what became of predictions: one point for all messages that say the same."""
         if past.coverage is None:

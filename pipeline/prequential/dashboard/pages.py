@@ -50,7 +50,8 @@ def model_page(
 ) -> dict[str, Any]:
     """A model: its courses in one estimator, by stages, and everything that is known of it now.
 
-    `estimator` None: the one that the overview shows. `now` is epoch ms, None for files.
+    `estimator` None, or one that there isn't any more: the one that the overview shows. `now` is epoch ms,
+    None for files.
     Raises Absent for a model that isn't known.
     """
     courses = courses or Courses(history)
@@ -59,7 +60,9 @@ def model_page(
         raise Absent(f"no message of model {key.model!r} on stream {key.stream!r} was seen")
     past = history.past.get(key, Past())
     row = Ranking(history).row(model)
-    if estimator is None:
+    known_estimators = sorted({one.estimator for one in model.sequences})
+    absent = None if estimator in (None, *known_estimators) else estimator
+    if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
     stages = _stages(one.stage for one in model.sequences if one.estimator == estimator)
     chosen = {stage: Sequence(segment, stage, estimator) for stage in stages}
@@ -80,7 +83,9 @@ def model_page(
         "version_since": reading.version_since if reading else None,
         "estimator": estimator,
         "segment": segment,
-        "estimators": sorted({one.estimator for one in model.sequences}),
+        # What was asked for, and has no messages, or has ended.
+        "absent_estimator": absent,
+        "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
         "stages": stages,
         "measures": [name for name in measures_shown(known, None) if name in known],

@@ -189,14 +189,15 @@ class Capacity:
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
-        self._width = 0
+        #: Numbers of 4 bytes that a point of each series takes.
+        self.width = 0
         self.points = MOST
 
     def add(self, width: int) -> bool:
-        """A series is wider by so many numbers a point; whether all must shrink."""
-        self._width += width
+        """Series are wider by so many numbers a point (one that goes: below 0); whether all must shrink."""
+        self.width += width
         before = self.points
-        while self.points > LEAST and self._width * self.points > self._budget:
+        while self.points > LEAST and self.width * self.points > self._budget:
             self.points //= 2
         return self.points < before
 

@@ -14,7 +14,7 @@ from prequential.report.challengers import Challenge
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
-from prequential.watching.text import number
+from prequential.watching.text import moment, number
 
 #: Models in the table, failures and alarms in the lists: a comment is read, not searched.
 _MODELS, _FAILURES, _MEASURES = 30, 20, 5
@@ -51,6 +51,11 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield lines[0].capitalize()
         yield ""
         yield from (f"- {code(line.strip())}" for line in lines[1:])
+    if silent := list(_silent(history)):
+        yield ""
+        yield f"Models without new outcomes: {len(silent):,}"
+        yield ""
+        yield from silent[:_FAILURES]
     alarms = {key: sum(past.alarm_counts.values()) for key, past in history.past.items() if past.alarm_counts}
     if alarms:
         yield ""
@@ -87,6 +92,15 @@ def _table(history: History) -> Iterator[str]:
     if len(rows) > _MODELS:
         yield ""
         yield f"The worst {_MODELS} of {len(rows):,} models."
+
+
+def _silent(history: History) -> Iterator[str]:
+    """Models that had stopped by the end of their stream, since when."""
+    for key, model in sorted(history.models.items()):
+        found = None if is_baseline(key.model) else history.silence(model, None)
+        if found is not None:
+            since = moment(found.since, history.newest_ts)
+            yield f"- {code(f'{key.stream} / {key.model}')}: since {since}, {found.why}"
 
 
 def _pairs(history: History) -> Iterator[tuple[tuple[str, int], list[Pair]]]:

@@ -30,6 +30,7 @@ class Heading(msgspec.Struct, gc=False):
     version_since: int | None = None
     coverage: msgspec.Raw = ABSENT
     period: msgspec.Raw = ABSENT
+    config: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False
 

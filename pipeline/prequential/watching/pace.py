@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: A silence is news from so many times the longest former pause on, and never before so many ms: a worker
@@ -59,18 +59,28 @@ class Silence(NamedTuple):
         return "nor of any model of the stream: labels stopped, or all predictions"
 
 
-def silence(own: Pace, others: Iterable[Pace], now: int | None) -> Silence | None:
-    """Whether a model is silent beyond its own former pace; with `others` of its stream, now (epoch ms).
+class StreamPace(NamedTuple):
+    """The models of a stream at a time (epoch ms): their longest patience (ms), how many aren't silent."""
 
-    A model that has no pace yet is measured by that of its stream. Where there is no now, as for files, the
-    newest message of the stream is.
-    """
-    rest = [one for one in others if one is not own]
-    if now is None:
-        now = max((one.newest for one in (own, *rest)), default=0)
-    patience = own.patience
-    if patience is None:
-        patience = max((one.patience or 0 for one in rest), default=0)
-    if not patience or now - own.newest <= patience:
+    now: int
+    patience: int
+    talking: int
+
+    @classmethod
+    def of(cls, paces: Sequence[Pace], now: int | None) -> StreamPace:
+        """Of these models, now (epoch ms).
+
+        Where there is no now, as for files, the newest message of the stream is.
+        """
+        if now is None:
+            now = max((one.newest for one in paces), default=0)
+        longest = max((one.patience or 0 for one in paces), default=0)
+        return cls(now, longest, sum(now - one.newest <= (one.patience or longest) for one in paces))
+
+
+def silence(own: Pace, stream: StreamPace) -> Silence | None:
+    """Whether a model is silent beyond its own former pace, or its stream's where it has none yet."""
+    patience = own.patience or stream.patience
+    if not patience or stream.now - own.newest <= patience:
         return None
-    return Silence(own.newest, any(now - one.newest <= (one.patience or patience) for one in rest))
+    return Silence(own.newest, alone=stream.talking > 0)

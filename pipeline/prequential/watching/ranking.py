@@ -67,7 +67,7 @@ class Ranking:
         self.choice = Choice()
         #: Whether there is a now, by which models may be silent.
         self.live = live
-        #: By model: what is shown of it, and of how many sequences this was chosen, by which choice.
+        #: By model: what is shown of it, and of which generation of its sequences, by which choice.
         self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
 
     def choose(self, **what: Any) -> None:
@@ -98,11 +98,11 @@ class Ranking:
     def _sequence(self, model: Model) -> Sequence | None:
         """What is shown of a model: what is chosen or, where it has none of that, what is nearest."""
         known = self._shown.get(model.key)
-        if known is not None and known[1:] == (len(model.sequences), self.choice):
+        if known is not None and known[1:] == (model.generation, self.choice):
             return known[0]
         whole = [sequence for sequence in model.sequences if sequence.segment is None]
         sequence = min(whole, key=self._distance, default=None)
-        self._shown[model.key] = sequence, len(model.sequences), self.choice
+        self._shown[model.key] = sequence, model.generation, self.choice
         return sequence
 
     def _distance(self, sequence: Sequence) -> tuple[Any, ...]:

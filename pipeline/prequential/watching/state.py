@@ -9,6 +9,7 @@ from prequential.comparing import Pair, Pairs
 from prequential.topics.outputs import Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
+from prequential.watching.endings import Ended, Endings
 from prequential.watching.incidents import Incidents, decode_incident
 from prequential.watching.messages import (
     ABSENT,
@@ -21,7 +22,7 @@ from prequential.watching.messages import (
     decode_notice,
     decode_reading,
 )
-from prequential.watching.pace import Pace, Silence, silence
+from prequential.watching.pace import Pace, Silence, StreamPace, silence
 
 #: The topics that are understood.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
@@ -64,6 +65,9 @@ class Model:
     def __init__(self, key: ModelKey) -> None:
         self.key = key
         self.sequences: dict[Sequence, Newest] = {}
+        #: Counts how often a sequence came or went.
+        self.generation = 0
+        self.endings = Endings()
         self.changes = Changes()
         self.incidents = Incidents()
         self.time = 0
@@ -91,6 +95,10 @@ class State:
         self.models: dict[ModelKey, Model] = {}
         #: By stream and partition.
         self._pairs: dict[tuple[str, int], Pairs] = {}
+        #: … of their models' metrics, and how these stand after so many messages, at some time.
+        self._paces: dict[tuple[str, int], list[Pace]] = {}
+        self._streams: dict[tuple[str, int], StreamPace] = {}
+        self._streams_at: tuple[int, int | None] = 0, None
         #: By stream: the partitions in which it is evaluated, in order; and only of those that have several.
         self._partitions: dict[str, list[int]] = {}
         self.split: dict[str, list[int]] = {}
@@ -139,11 +147,13 @@ class State:
             return None
         if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
             return None
+        if self._streams_at != (self.messages, now):
+            self._streams_at = self.messages, now
+            self._streams.clear()
         of = model.key.stream, model.key.partition
-        paces = (
-            one.pace for key, one in self.models.items() if (key.stream, key.partition) == of
-        )  # fmt: skip
-        return silence(model.pace, paces, now)
+        if of not in self._streams:
+            self._streams[of] = StreamPace.of(self._paces[of], now)
+        return silence(model.pace, self._streams[of])
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How its models stand, pair by pair."""
@@ -161,11 +171,33 @@ class State:
             newest = model.sequences.get(sequence)
             if newest is None:
                 newest = model.sequences[sequence] = Newest()
+                model.generation += 1
             newest.put(value)
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)
+            if heading.segment is None:
+                said = heading.stage, heading.estimator, heading.config, heading.outcomes
+                for ended in model.endings.add(*said):
+                    self._drop(model, ended)
         return True
+
+    def _drop(self, model: Model, ended: Ended) -> None:
+        """Forget what the configuration has no more, also of segments."""
+        gone = [
+            one for one in model.sequences
+            if one.stage == ended.stage and one.estimator in ended.estimators
+        ]  # fmt: skip
+        for sequence in gone:
+            del model.sequences[sequence]
+        model.generation += 1
+        pairs = self._pairs.get((model.key.stream, model.key.partition))
+        if ended.whole and pairs is not None:
+            pairs.drop(model.key.model, ended.stage)
+        self._dropped(model, gone)
+
+    def _dropped(self, model: Model, gone: list[Sequence]) -> None:
+        """… with sequences that have ended …"""
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
         """What whoever remembers more than the newest does with a metrics message."""
@@ -212,6 +244,7 @@ class State:
             if self._stream not in (None, stream) or self._model not in (None, name):
                 return None
             model = self.models[key] = Model(key)
+            self._paces.setdefault((stream, partition), []).append(model.pace)
             partitions = self._partitions.setdefault(stream, [])
             if partition not in partitions:
                 partitions.append(partition)

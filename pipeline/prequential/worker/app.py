@@ -353,8 +353,10 @@ class Worker(Served):
         One that has halted stays so until somebody decides: a roll-out, of that decision, goes on.
         """
         lines = [
-            f"shard {partition}: {runner.progress}\n"
+            f"shard {partition}: {text}\n"
             for partition, runner in sorted(self.runners.items())
+            for text in (runner.progress, runner.changed)
+            if text is not None
         ]
         if self._assigned is None:  # shards go on meanwhile, see `_assign`
             return False, "waiting for the group\n" + "".join(lines)

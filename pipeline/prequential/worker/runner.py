@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from time import monotonic
 from traceback import format_exception_only
@@ -107,6 +107,8 @@ class ShardRunner:
         self.progress = "waiting"
         #: Why it can't go on, while others can.
         self.halted: str | None = None
+        #: What a change of configuration did to what the snapshot had, when this worker took the shard over.
+        self.changed: str | None = None
         self._gone = gone
         #: What was known when this worker took the shard over.
         self.restored: list[StreamFacts] = []
@@ -258,16 +260,12 @@ class ShardRunner:
     async def _restore(self, known: Known) -> None:
         started = monotonic()
         if not known.fresh:
-            missing = self.shard.restore(known.parts)
-            if missing:
-                begun = counted(missing)
-                log.warning("shard %d: new since the snapshot, and empty: %s", self.partition, begun)
-            for what in missing:
-                log.debug("shard %d: %s is new and starts empty", self.partition, what)
-            if self.shard.ended:
-                log.warning("shard %d: not evaluated any more: %s", self.partition, counted(self.shard.ended))
-            for what in self.shard.ended:
-                log.debug("shard %d: %s isn't evaluated any more", self.partition, what)
+            restored = self.shard.restore(known.parts)
+            if summary := restored.summary:
+                self.changed = f"the configuration has changed since the snapshot: {summary}"
+                log.warning("shard %d: %s", self.partition, self.changed)
+            for begun in restored.begun:
+                log.debug("shard %d: %s starts empty", self.partition, begun)
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
         await self._skip(known)
@@ -553,13 +551,3 @@ def next_round(most: int, seconds: float) -> int:
     if seconds > _LONG_ROUND_SECONDS:
         return max(_LEAST_ROUND, most // 2)
     return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most
-
-
-def counted(begun: Iterable[str]) -> str:
-    """What a configuration has beyond a snapshot, or lacks, by kind with how often, the most first.
-
-    >>> counted(["s/nb: stage after:1h", "s/nb: final estimator window:5", "s/lr: stage after:1h"])
-    'stage after:1h (2), final estimator window:5 (1)'
-    """
-    found = Counter(what.rpartition(": ")[2] for what in begun)
-    return ", ".join(f"{what} ({count:,})" for what, count in found.most_common())

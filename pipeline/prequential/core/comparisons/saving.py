@@ -10,6 +10,7 @@ from prequential.core.comparisons.joint import ERROR, LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.comparisons.tables import Comparisons
+from prequential.core.restored import Begun
 
 #: How the names of sides' arrays begin.
 _SIDES = ("counted", "scored")
@@ -46,7 +47,7 @@ def arrays(pairing: Pairing) -> Iterator[tuple[str, Any]]:
 def restore(
     catalog: Catalog, pairing: Pairing, reporter: ComparisonReporter, saved: dict[str, Any],
     content: dict[str, Any], moved: dict[int, int], stages_of: dict[int, Sequence[str]],
-) -> list[str]:  # fmt: skip
+) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
     `moved` says which subjects have other rows now, `stages_of` which stages each had then.
@@ -57,14 +58,14 @@ def restore(
         (moved.get(a, a), moved.get(b, b), label): tuple(state)
         for a, b, label, *state in saved["compared"]
     }
-    missing: list[str] = []
+    missing: list[Begun] = []
     for pair in sorted(pairing.ends):
         a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
         tables = pairing.tables[pairing.pairs.plan[pair]]
         label = pairing.labels.get(pair)
         one = known.get((a, b, label))
         if one is None:
-            missing += _described(catalog, a, b, "comparison")
+            missing += _described(catalog, a, b, "")
             continue
         tables_then, stages = former[one[2]], [label] if label else stages_of[one[0]]
         rows = _rows(tables_then, one[3], one[4], stages)
@@ -77,9 +78,9 @@ def restore(
             if key in rows:
                 side = key[2]
                 for name in tables.sides[side].adopt(tables_then.sides[side], rows[key], row):
-                    new[f"comparison by {LOSS_NAMES[key[1]]}: estimator {name}"] = None
+                    new[f"by {LOSS_NAMES[key[1]]}: estimator {name}"] = None
             else:
-                new[f"comparison by {LOSS_NAMES[key[1]]} at stage {key[0]}"] = None
+                new[f"by {LOSS_NAMES[key[1]]} at stage {key[0]}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
         about = pairing.identity(pair)
@@ -117,7 +118,7 @@ def _rows(
     return found
 
 
-def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[str]:
+def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
     """That something is new of two subjects that have had outcomes."""
     first, second = catalog.subjects[a], catalog.subjects[b]
     assert first is not None
@@ -125,4 +126,5 @@ def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[str]:
     outcomes = catalog.registry.subjects.outcomes
     if outcomes[a] and outcomes[b]:
         segment = f" {first.segment}" if first.segment else ""
-        yield f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}: {what}"
+        whose = f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}"
+        yield Begun(whose, "comparison", what)

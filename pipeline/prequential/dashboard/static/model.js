@@ -117,7 +117,8 @@ export function rangeOf(courses, marks, axis, span) {
 function draw(view, holder, redraw) {
   const { data, axis } = view;
   const nothing = `Estimator ${data.estimator} has no messages${data.segment ? ` in the segment ${data.segment}` : ""}.`;
-  replace(view.note, data.measures.length ? null : nothing);
+  const absent = data.absent_estimator && `Estimator ${data.absent_estimator} has no messages, or has ended: this is ${data.estimator}.`;
+  replace(view.note, data.measures.length ? absent : nothing);
   const courses = Object.entries(data.series);
   const marks = data.marks.filter((mark) => (mark.segment ?? null) === null || mark.segment === data.segment);
   const range = view.zoom ?? rangeOf(courses.map(([, course]) => course), marks, axis, view.span);

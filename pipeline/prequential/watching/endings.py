@@ -1,0 +1,91 @@
+"""Which stages and estimators a change of the configuration has ended, told by what no longer comes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: A stage that would have been due so many reports since the change, by its share of outcomes, and has made
+#: none has ended. One that few labels reach, such as `after:1h`, is waited for accordingly longer.
+_DUE_REPORTS = 10
+
+
+class Ended(NamedTuple):
+    """Estimators of a stage; `whole` if none is left of it."""
+
+    stage: str
+    estimators: frozenset[str]
+    whole: bool
+
+
+class _Stage:
+    """A stage's reports under one configuration: outcomes at the first and the newest, the longest step.
+
+    `before`: outcomes at the newest report under the configuration before, or else at the first.
+    """
+
+    __slots__ = ("before", "config", "estimators", "first", "longest", "newest")
+
+    def __init__(self, config: str, outcomes: int, before: int, estimators: dict[str, str]) -> None:
+        self.config = config
+        self.first = self.newest = outcomes
+        self.before = before
+        self.longest = 0
+        #: By estimator: the configuration of its newest message.
+        self.estimators = estimators
+
+
+class Endings:
+    """The stages of one model as a whole, by its messages in their order.
+
+    All estimators of a stage report after the same outcomes. So when a stage makes its second report under
+    another configuration, an estimator that wasn't in the first has ended:
+
+    >>> endings = Endings()
+    >>> for config, outcomes, estimator in [("a", 1, "all"), ("a", 1, "window:9"), ("b", 2, "all")]:
+    ...     assert not endings.add("final", estimator, config, outcomes)
+    >>> [(one.stage, set(one.estimators), one.whole) for one in endings.add("final", "all", "b", 3)]
+    [('final', {'window:9'}, False)]
+    """
+
+    __slots__ = ("_changing", "_stages")
+
+    def __init__(self) -> None:
+        self._stages: dict[str, _Stage] = {}
+        self._changing = False
+
+    def add(self, stage: str, estimator: str, config: str, outcomes: int) -> list[Ended]:
+        """What is known to have ended now that there is this message."""
+        known = self._stages.get(stage)
+        if known is None or known.config != config:
+            before, estimators = (outcomes, {}) if known is None else (known.newest, known.estimators)
+            known = self._stages[stage] = _Stage(config, outcomes, before, estimators)
+            self._changing = any(one.config != config for one in self._stages.values()) or bool(estimators)
+        is_next = outcomes > known.newest
+        known.longest = max(known.longest, outcomes - known.newest)
+        known.newest = max(known.newest, outcomes)
+        ended = self._ended(stage, known) if is_next and self._changing else []
+        known.estimators[estimator] = config
+        return ended
+
+    def _ended(self, stage: str, known: _Stage) -> list[Ended]:
+        """What a stage that reports once more says of others with another configuration, and of itself."""
+        ended = []
+        gone = frozenset(name for name, config in known.estimators.items() if config != known.config)
+        if gone:
+            ended.append(Ended(stage, gone, whole=False))
+        rest = [(name, one) for name, one in self._stages.items() if one.config != known.config]
+        for name, one in rest:
+            share = min(1.0, one.newest / max(1, known.before))
+            due = share * (known.newest - known.first)
+            if due >= _DUE_REPORTS * known.longest:
+                ended.append(Ended(name, frozenset(one.estimators), whole=True))
+        for found in ended:
+            if found.whole:
+                del self._stages[found.stage]
+            else:
+                for name in found.estimators:
+                    del known.estimators[name]
+        self._changing = any(
+            config != known.config for one in self._stages.values() for config in one.estimators.values()
+        )
+        return ended
