@@ -1,8 +1,8 @@
 """How often the bounds that `prequential calibrate` states hold the rate of false alarms that comes.
 
-`python -m tests.evidence.calibration` prints the table of docs/detectors.md, in some forty minutes; with a
-number of histories (20), fewer or more. Histories are stationary but for a drift in some; what comes is
-counted on long streams of the same process without the drift, by threshold.
+`python -m tests.evidence.calibration` prints the table of docs/detectors.md, in some hours; with a number of
+histories (20), and lengths of them (`10 5000 20000`), fewer. Histories are stationary but for a drift in
+some; what comes is counted on long streams of the same process without the drift, by threshold.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ def shares(process: Process, outcomes: int, seed: int) -> list[tuple[float, floa
     return found
 
 
-def coverage(histories: int = 20) -> Iterator[str]:
+def coverage(histories: int = 20, *lengths: int) -> Iterator[str]:
     """Histories whose bounds hold what comes; in brackets, over what is expected: upper bound; what comes."""
     yield f"| errors | history | {' | '.join(f'`{one.detector}` on `{one.signal}`' for one in DETECTORS)} |"
     yield "| --- " * (2 + len(DETECTORS)) + "|"
     for process in PROCESSES:
-        for outcomes in HISTORIES:
+        for outcomes in lengths or HISTORIES:
             runs = [shares(process, outcomes, seed) for seed in range(1, 1 + histories)]
             cells = []
             for place in range(len(DETECTORS)):
