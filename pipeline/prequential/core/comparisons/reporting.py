@@ -199,9 +199,9 @@ class ComparisonReporter:
                 "pairs": sharing,
                 "verdict": VERDICTS[verdict],
                 "since": side.since[i] if verdict else None,
+                "config": stream.config.digest,
                 "effective": side.effective[i],
                 "recent": side.recent[i],
-                "config": stream.config.digest,
             }
         )
 
