@@ -30,7 +30,7 @@ def squared_radius(v: float, needed: float) -> float:
     """s² where the bound is, by v and 1/α.
 
     >>> round(squared_radius(50.0, 20.0) ** 0.5, 4)
-    24.6...
+    24.7...
     """
     return (v + RHO) * (log((v + RHO) / RHO) + 2.0 * log(needed))
 
