@@ -19,8 +19,8 @@ import math
 from prequential.core.kernel import inner
 from prequential.core.mathematics import log
 
-#: ρ: a gap of 5, 2 and 1 points is found in outcomes of which 18 % have one model wrong after 1.3, 1.4 and
-#: 1.2 times as many of them as a mixture that knows of independence takes (`docs/papers.md`). A smaller one
+#: ρ: a gap of 5, 2 and 1 points is found in outcomes of which 18 % have one model wrong after 1.8, 1.2 and
+#: 1.1 times as many of them as a mixture that knows of independence takes (`docs/papers.md`). A smaller one
 #: finds large gaps sooner, and is wrong more often about what depends on the past.
 RHO = 40.0
 
@@ -30,7 +30,7 @@ def squared_radius(v: float, needed: float) -> float:
     """s² where the bound is, by v and 1/α.
 
     >>> round(squared_radius(50.0, 20.0) ** 0.5, 4)
-    24.6...
+    24.7...
     """
     return (v + RHO) * (log((v + RHO) / RHO) + 2.0 * log(needed))
 

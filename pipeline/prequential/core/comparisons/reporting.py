@@ -199,9 +199,9 @@ class ComparisonReporter:
             "pairs": sharing,
             "verdict": VERDICTS[verdict],
             "since": side.since[i] if verdict else None,
+            "config": stream.config.digest,
             "effective": side.effective[i],
             "recent": side.recent[i],
-            "config": stream.config.digest,
         }
         return fields_of(rest | {"untimed": True} if self._catalog.untimed else rest)
 
