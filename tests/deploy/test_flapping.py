@@ -35,7 +35,6 @@ def minutes(values: str, count: int) -> list[str]:
     (['_', '_', '1', '3', '5', '7', '7'], ['3', 'stale', '_'], ['0', '5', '10', '15'])
     """
     found: list[str] = []
-    more = "_"
     for part in values.split():
         match = _PART.fullmatch(part)
         assert match is not None, part
@@ -66,10 +65,8 @@ def needed(alert: str) -> list[dict[str, Any]]:
     while waiting:
         names.add(name := waiting.pop())
         waiting += {other for other in rules if other in rules[name]["expr"]} - names
-    return [
-        {**group, "rules": [rule for rule in group["rules"] if (rule.get("alert") or rule["record"]) in names]}
-        for group in _GROUPS
-    ]
+    wanted = [rules[name] for name in rules if name in names]
+    return [{**group, "rules": [rule for rule in group["rules"] if rule in wanted]} for group in _GROUPS]
 
 
 def firing() -> list[Any]:

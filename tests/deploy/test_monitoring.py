@@ -112,6 +112,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_lag": ("topic", "partition"),
     "prequential_ingest_lost_total": ("topic",),
     "prequential_ingest_records_total": ("topic",),
+    "prequential_ingest_unlabelled_total": ("topic",),
     "ALERTS": ("alertname", "alertstate"),
 }
 
