@@ -51,7 +51,7 @@ def samples(text: str) -> Samples:
 
 def exporter(config: Config, shard: Shard, *, recovering: bool = False) -> Exporter:
     runner: Any = SimpleNamespace(
-        shard=shard, recovering=recovering, partition=0, statistics=ShardStatistics()
+        shard=shard, recovering=recovering, halted=None, partition=0, statistics=ShardStatistics()
     )
     fetcher: Any = SimpleNamespace(ends={})
     return Exporter(config, fetcher, {0: runner})
@@ -339,7 +339,7 @@ class TestSeries:
         runners = {}
         for number, shard in enumerate(shards):
             runner: Any = SimpleNamespace(
-                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics()
             )
             runners[number] = runner
         fetcher: Any = SimpleNamespace(ends={})
@@ -360,7 +360,7 @@ class TestSeries:
         for number in range(2):
             shard, _ = lived(World(world.settings, world.topics), number)
             runner: Any = SimpleNamespace(
-                shard=shard, recovering=False, partition=number, statistics=ShardStatistics()
+                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics()
             )
             runners[number] = runner
         fetcher: Any = SimpleNamespace(ends={})

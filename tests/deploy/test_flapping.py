@@ -65,10 +65,8 @@ def needed(alert: str) -> list[dict[str, Any]]:
     while waiting:
         names.add(name := waiting.pop())
         waiting += {other for other in rules if other in rules[name]["expr"]} - names
-    return [
-        {**group, "rules": [one for one in group["rules"] if (one.get("alert") or one["record"]) in names]}
-        for group in _GROUPS
-    ]
+    wanted = [rules[name] for name in rules if name in names]
+    return [{**group, "rules": [rule for rule in group["rules"] if rule in wanted]} for group in _GROUPS]
 
 
 def firing() -> list[Any]:

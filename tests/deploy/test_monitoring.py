@@ -112,6 +112,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_lag": ("topic", "partition"),
     "prequential_ingest_lost_total": ("topic",),
     "prequential_ingest_records_total": ("topic",),
+    "prequential_ingest_unlabelled_total": ("topic",),
     "ALERTS": ("alertname", "alertstate"),
 }
 
@@ -204,6 +205,16 @@ def test_alert_tells_what_where_and_what_to_do(name: str) -> None:
     assert name.startswith("Prequential")
     assert rule["labels"]["severity"] in ("page", "ticket")
     assert rule["annotations"].keys() == {"summary", "description", "hint"}
+
+
+def test_an_incidents_alert_leads_to_its_page() -> None:
+    """By the address that the page itself gives to an incident."""
+    [link] = re.findall(r"/(#/.*)", ALERTS["PrequentialIncident"]["annotations"]["hint"])
+    assert link.strip() == "#/incident?id={{ $labels.incident }}"
+    pages = DEPLOY.parent / "pipeline" / "prequential" / "dashboard" / "static"
+    assert "incident: incidentPage" in (pages / "main.js").read_text(encoding="utf-8")
+    assert 'link("incident", { id: one.id }' in (pages / "overview.js").read_text(encoding="utf-8")
+    assert '`#/${view}${query ? `?${query}` : ""}`' in (pages / "dom.js").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prequential.ingest.counting import Counts
+from prequential.ingest.counting import Counts, exposition
+from prequential.ingest.dryrun import _show
 from prequential.topics.decoding import KINDS, decode
+from prequential.version import VERSION
+from rich.console import Console
 from translating import WRITTEN, become, record, translator
 
 LABELS = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
@@ -128,6 +132,58 @@ def test_debezium(tmp_path: Path, wrapped: bool) -> None:
     assert [content for _, _, content in made[1:]] == [f"{row}.chargeback is 2: expected 0 or 1"]
     translate.translate(3, messages, counts)
     assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 2, 1)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -> None:
+    """What else it says is written; a row without the column doesn't fit, and neither does a null id."""
+    row = "value.payload.after" if wrapped else "value.after"
+    common = {"stream": {"const": "s"}, "instance_id": f"{row}.id"}
+    label = {"as": "labels", **common, "y_true": f"{row}.bad"}
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "guess": 0, "bad": None}, {"id": 1, "guess": 0, "bad": 1}, {"id": 2, "guess": 0},
+        {"id": None, "guess": 0, "bad": None},
+    ]  # fmt: skip
+    events = [{"op": "u", "after": one} for one in rows]
+    messages = [record({"payload": event} if wrapped else event) for event in events]
+    translate, counts = translator(tmp_path, label), Counts()
+    made = become(translate, messages)
+    assert [content if topic != "labels" else content["y_true"] for topic, _, content in made] == [
+        1, f"{row}.bad is missing", f"{row}.id is missing"
+    ]  # fmt: skip
+    translate.translate(3, messages, counts)
+    assert (counts.unlabelled["source"], counts.passed["source"], counts.dead["source"]) == (1, 1, 2)
+    assert translate.names_there(messages[2], f"{row}.bad is missing") == f"{row} has id, guess"
+    assert translate.names_there(messages[3], f"{row}.id is missing") is None
+    both = translator(tmp_path, [label, {"as": "predictions", "model": {"const": "m"}, **common,
+                                         "y_pred": f"{row}.guess"}])  # fmt: skip
+    assert [topic for topic, _, _ in become(both, messages[:1])] == ["predictions"]
+    assert both.apply(messages[:1]).passed == frozenset()
+    plain = translator(tmp_path, LABELS)
+    assert become(plain, [record({"id": 1, "truth": None})])[0][2] == "value.truth is missing"
+
+
+def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
+    """Every source is there from the start, and the process says which version it is."""
+    text = exposition(["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
+    for line in (
+        f'prequential_ingest_build_info{{version="{VERSION}"}} 1',
+        'prequential_ingest_lag{topic="source",partition="3"} 5',
+        'prequential_ingest_unlabelled_total{topic="source"} 0',
+        'prequential_ingest_dead_letters_total{topic="source"} 0',
+        'prequential_ingest_lost_total{topic="source"} 2',
+    ):  # fmt: skip
+        assert line in text.splitlines(), text
+
+
+@pytest.mark.parametrize(("unit", "far"), [("us", False), ("ms", True)])
+def test_a_dry_run_shows_times_and_says_which_are_decades_off(tmp_path: Path, unit: str, far: bool) -> None:
+    translate = translator(tmp_path, {**LABELS, "ts": {"path": "value.at", "unit": unit}})
+    written = Console(record=True, width=200, file=StringIO())
+    _show(written, "source", translate, [record({"id": 1, "truth": 1, "at": WRITTEN * 1_000})])
+    text = written.export_text()
+    assert ("2023-11-14" in text.split("source:")[0]) is not far, text
+    assert ("1 × ts is decades from the record's own time, first at 3:0" in text) is far, text
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prequential.config import Config
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import Lost, decode_entry
 from processes import (
     WorkerProcess,
@@ -42,6 +45,19 @@ def remove(cluster: KafkaConfig, partition: int, *names: str) -> None:
     parts = [TopicPartition(cluster.topic(name), partition, wanted[name]) for name in names]
     for done in admin.delete_records(parts).values():
         done.result()
+
+
+def test_a_record_that_is_gone_in_a_run_is_told_of_its_shard_alone(cluster: KafkaConfig) -> None:
+    gone: list[tuple[int, str]] = []
+    message = Message(topic=cluster.topic("labels"), partition=1, offset=7)
+    error = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+    fetcher = Fetcher(Config(kafka=cluster), lambda _: None, lambda *told: gone.append(told))
+    fetcher._fail(message, error)
+    [(partition, why)] = gone
+    assert partition == 1
+    assert f"{cluster.topic('labels')}/1: offset 7 isn't there (any more): retention has removed it" in why
+    with pytest.raises(WorkError, match="offset 7 isn't there"):
+        Fetcher(Config(kafka=cluster), lambda _: None)._fail(message, error)
 
 
 @pytest.mark.parametrize("cluster", [2], indirect=True)

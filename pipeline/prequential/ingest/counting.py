@@ -23,9 +23,11 @@ class Counts:
 
     def __init__(self) -> None:
         self.records: Counter[str] = Counter()
-        #: Tombstones, deletions, and records that `when` leaves out.
+        #: Tombstones, deletions, records that `when` leaves out, and rows of nothing but a label to come.
         self.passed: Counter[str] = Counter()
         self.dead: Counter[str] = Counter()
+        #: Rows of Debezium's whose label isn't known yet.
+        self.unlabelled: Counter[str] = Counter()
         #: By source and kind of input.
         self.messages: Counter[tuple[str, int]] = Counter()
 
@@ -33,6 +35,7 @@ class Counts:
         """Add what has been counted elsewhere."""
         for mine, its in (
             (self.records, other.records), (self.passed, other.passed), (self.dead, other.dead),
+            (self.unlabelled, other.unlabelled),
         ):  # fmt: skip
             mine.update(its)
         self.messages.update(other.messages)
@@ -56,13 +59,18 @@ def exposition(
 
     records = family("records_total", COUNTER, "Records of a source that are done with")
     passed = family(
-        "passed_over_total", COUNTER, "Records that mean nothing: tombstones, deletions, excluded by `when`"
-    )
+        "passed_over_total", COUNTER,
+        "Records that mean nothing: tombstones, deletions, excluded by `when`, rows without a label yet",
+    )  # fmt: skip
     dead = family("dead_letters_total", COUNTER, "Records that didn't fit their mapping")
+    unlabelled = family("unlabelled_total", COUNTER, "Rows whose label isn't known yet")
     messages = family("messages_total", COUNTER, "Messages written to an input")
     gone = family("lost_total", COUNTER, "Records that retention removed before they were read")
     for topic in topics:
-        for one, number in ((records, counts.records), (passed, counts.passed), (dead, counts.dead)):
+        for one, number in (
+            (records, counts.records), (passed, counts.passed), (dead, counts.dead),
+            (unlabelled, counts.unlabelled),
+        ):  # fmt: skip
             one.add(labels(topic=topic), number[topic])
         for kind, name in enumerate(KINDS):
             if (topic, kind) in counts.messages:

@@ -94,7 +94,7 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
 
 def _show(console: Console, topic: str, translator: SourceTranslator, messages: Sequence[Message]) -> int:
     """Print one source's table; returns how many records don't fit."""
-    made, reasons, passed = translator.apply(messages)
+    made, reasons, passed, unlabelled = translator.apply(messages)
     table = Table(title=printable(topic), title_justify="left", show_edge=False, pad_edge=False)
     for name in ("record", "becomes", *_ABOUT, "more"):
         table.add_column(name, overflow="fold")
@@ -114,6 +114,8 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
     console.print(
         f"{printable(topic)}: {len(messages)} records, {len(passed)} passed over, {len(reasons)} don't fit"
     )
+    if unlabelled:
+        console.print(f"  {len(unlabelled)} × no label yet")
     if not messages:
         console.print("  there is nothing in it yet")
     _tell_far_times(console, made, messages)
@@ -124,6 +126,8 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
         message = messages[first[what]]
         console.print(f"  {number} × {printable(reasons[first[what]])}")
         console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
+        if (there := translator.names_there(message, reasons[first[what]])) is not None:
+            console.print(f"    {printable(there)}")
     console.print()
     return len(reasons)
 

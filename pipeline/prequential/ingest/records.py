@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ import msgspec
 from confluent_kafka import Message
 from prequential.config import Config
 from prequential.ingest.counting import Counts
-from prequential.ingest.formats import Content, Decode
+from prequential.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
 from prequential.mapping import Path, RecordMapping
 from prequential.topics.dead_letters import headers_of
-from prequential.topics.decoding import KINDS
+from prequential.topics.decoding import KINDS, LABELS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import why_no_record_time
@@ -82,8 +82,11 @@ class Outcome(NamedTuple):
     made: list[Made]
     #: Why a place becomes a dead letter.
     reasons: dict[int, str]
-    #: Places that mean nothing: tombstones, deletions, and what no mapping's `when` lets through.
+    #: Places that mean nothing: tombstones, deletions, what no mapping's `when` lets through, and rows of
+    #: Debezium's whose label isn't known yet.
     passed: frozenset[int]
+    #: Places of rows whose label isn't known yet, whatever else they become.
+    unlabelled: frozenset[int] = frozenset()
 
 
 class SourceTranslator:
@@ -110,13 +113,14 @@ class SourceTranslator:
         self._names = [config.kafka.topic(name) for name in KINDS]
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
         paths = [path for one in mappings for _, path in one.paths()]
+        self._paths = paths
         self._roots = {path.root for path in paths}
         self._operation = operation_path(paths)
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
         """What is to be written of a batch of one partition, in its order."""
-        made, reasons, passed = self.apply(messages)
+        made, reasons, passed, unlabelled = self.apply(messages)
         outgoing: list[Any] = []
         for kind, records, values in made:
             places: Iterable[int] = range(len(records))
@@ -136,6 +140,7 @@ class SourceTranslator:
         counts.records[self.topic] += len(messages)
         counts.passed[self.topic] += len(passed)
         counts.dead[self.topic] += len(reasons)
+        counts.unlabelled[self.topic] += len(unlabelled)
         return outgoing
 
     def apply(self, messages: Sequence[Message]) -> Outcome:
@@ -147,11 +152,15 @@ class SourceTranslator:
         times = _times(messages)
         found = []
         passed = frozenset(range(len(messages)))
+        unlabelled: frozenset[int] = frozenset()
         for kind, translator in self._translators:
             translated = translator(table)
-            passed &= translated.passed
+            awaited = self._awaited(translator, translated.reasons, messages, content)
+            passed &= translated.passed | awaited
+            unlabelled |= awaited
             for place, reason in translated.reasons.items():
-                reasons.setdefault(place, reason)
+                if place not in awaited:
+                    reasons.setdefault(place, reason)
             for place, (record, time) in enumerate(zip(translated.records, times)):
                 if record is not None and record.ts is None and time is not None:
                     record.ts = time
@@ -167,7 +176,30 @@ class SourceTranslator:
         for made in found:
             for place in (*reasons, *nothing):
                 made.records[place] = made.values[place] = None
-        return Outcome(found, reasons, passed)
+        return Outcome(found, reasons, passed, unlabelled - nothing - reasons.keys())
+
+    def _awaited(
+        self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],
+        content: Content,
+    ) -> frozenset[int]:  # fmt: skip
+        """Places of Debezium's rows whose label is null: it is there, and not known yet."""
+        path = translator.mapping.fields["y_true"].path if translator.mapping.kind == LABELS else None
+        if path is None or operation_path([path]) is None:
+            return frozenset()
+        return frozenset(
+            place for place, reason in reasons.items()
+            if reason == f"{path} is missing"
+            and names_beside(whole(messages[place], content.values[place]), path) is None
+        )  # fmt: skip
+
+    def names_there(self, message: Message, reason: str) -> str | None:
+        """Of a record that has nothing at a path of its value: which names stand where the path ends."""
+        for path in self._paths:
+            if path.root == "value" and reason == f"{path} is missing":
+                [value] = self._decode([message]).values
+                beside = names_beside(whole(message, value), path)
+                return None if beside is None else f"{beside[0]} has {', '.join(beside[1]) or 'nothing'}"
+        return None
 
     def _without_content(self, content: Content) -> frozenset[int]:
         """Places of tombstones, and of Debezium's events after which a row isn't there."""
@@ -222,6 +254,33 @@ def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
         for place, value in enumerate(values)
         if value is not None and len(value) > MAX_VALUE_BYTES
     }
+
+
+def whole(message: Message, value: Any) -> Any:
+    """All of a decoded value, also where of JSON only what is asked for was decoded."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    content = message.value() or b""
+    try:
+        return read_json(content[FRAME_BYTES:] if content[:1] == bytes([MAGIC]) else content)
+    except Unreadable:
+        return None
+
+
+def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
+    """Where a path leaves what is there: the object's own path, and its names; None if it doesn't.
+
+    >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.d"))
+    ('value.a', ['b', 'c'])
+    >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.c"))
+    """
+    for place, key in enumerate(path.keys):
+        if not isinstance(value, Mapping):
+            return None
+        if key not in value:
+            return ".".join((path.root, *path.keys[:place])), [str(name) for name in value]
+        value = value[key]
+    return None
 
 
 def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
