@@ -694,7 +694,7 @@ class TestClasses:
     def test_codes_in_order_of_first_sight(self) -> None:
         classes = Classes(10)
         assert [classes.code(v) for v in ("b", "a", "b", 7, "7", True, "true", False, 1)] == [
-            0, 1, 0, 2, 2, 3, 3, 4, 5,
+            0, 1, 0, 2, 2, 3, 3, 4, 3,
         ]  # fmt: skip
         assert classes.names == ["b", "a", "7", "true", "false", "1"]
 

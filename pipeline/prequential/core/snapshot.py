@@ -165,7 +165,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
     timeline = grown(shard.pairing.timeline, len(catalog.streams))
     for name, column in timeline._asdict().items():
         found[f"streams.timeline.{name}"] = column[: len(catalog.streams)]
-    for name in (*_SUBJECT_STATE, "plan", "first", "segments"):
+    for name in (*_SUBJECT_STATE, "stream", "plan", "first", "segments"):
         found[f"subjects.{name}"] = getattr(subjects, name)[: len(catalog.subjects)]
     for name in _CLASS_STATE:
         found[f"classes.{name}"] = getattr(catalog.registry.classes, name)
@@ -331,6 +331,8 @@ class _Restoring:
         catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
         gone = [row for row, about in enumerate(catalog.subjects) if about is None]
         catalog.registry.subjects.retired[gone] = 1
+        # Predictions of theirs may still wait, and are their streams' all the same.
+        catalog.registry.subjects.stream[gone] = self._arrays["subjects.stream"][gone]
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in _SUBJECT_STATE:
             getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]
