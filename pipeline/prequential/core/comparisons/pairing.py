@@ -257,8 +257,10 @@ class Pairing:
             }  # fmt: skip
             models = stream.models if stream is not None else {}
             self._of_models[code] = sum(b in models for _, b in kept)
-            begun = self._begun.get(code, set())
-            begun &= kept.keys()
+            begun = self._begun[code] = {
+                self._names_of(pair)
+                for row in rows for pair in self.of.get(row, ()) if self.pairs.begun[pair]
+            }  # fmt: skip
             if len(begun) < self.sharing.get(code, 0):
                 self.sharing[code] = len(begun)
                 self._share(code)
