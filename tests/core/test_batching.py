@@ -48,6 +48,7 @@ from prequential.config import Config, DetectorConfig, Limits, StreamConfig
 from prequential.core import snapshot
 from prequential.core.dependence import RecentDependence
 from prequential.core.detectors import DETECTORS as REGISTRY
+from prequential.core.ended import Ended
 from prequential.core.increments import Increments
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.merge import Merge
@@ -545,7 +546,16 @@ WORLDS = {
     },
 }  # fmt: skip
 
+def use_ended(thing: Ended, rng: random.Random) -> Any:
+    names = [(0, 3, model, f"arm={value}", None) for model in "ab" for value in range(3)]
+    thing.note(rng.choice(names), rng.randrange(100), rng.randrange(3))
+    if rng.random() < 0.1:
+        thing.forget(0, rng.choice("ab"))
+    return thing.take(rng.choice(names))
+
+
 STATEFUL: dict[str, Stateful] = {
+    "Ended": Stateful(Ended, use_ended),
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
     "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),

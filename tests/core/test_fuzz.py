@@ -183,7 +183,8 @@ def check(seed: int) -> tuple[int, int, int]:
 #: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; and shares that
 #: nothing is known of.
 _NULLABLE = (
-    ("segment",), ("signals", "segment"), ("since",), ("recent", "since"), ("interval",), ("coverage", "prediction_psi"),
+    ("segment",), ("signals", "segment"), ("since",), ("recent", "since"), ("interval",),
+    ("coverage", "prediction_psi"),
     ("period", "expected_share"),
 )  # fmt: skip
 

@@ -242,7 +242,7 @@ def test_an_open_incident_keeps_its_id() -> None:
     world = drifting_world(600, incidents=incidents)
     number = partition_of("s", 64)
     assert number
-    same, grown = lives(world, 0.65, (1, 64))
+    same, grown = lives(world, 0.9, (1, 64))
     first = incidents_of(same[0].outputs)
     assert first
     assert [(one.id, one.revision) for one in incidents_of(grown[number].outputs)] == [

@@ -24,6 +24,9 @@ CLEAR = 13.01
 #: (`python -m tests.evidence.false_incidents`).
 SURE = 22.0
 
+#: Errors in a burst, in the mean, beyond which it isn't one: errors of correlation 0.9 have some 10 to 12.
+_LONGEST = 12
+
 #: Levels that differ by less than this part of an outcome's standard deviation are the same.
 _NO_CHANGE = 1e-9
 
@@ -92,20 +95,29 @@ def find(
 def _gain_of_chains(before: Phase, after: Phase) -> float:
     """As `_gain`, of losses of 0 and 1 in Markov chains of two states.
 
-    A burst of errors is no other level then, however rare errors are: in a chain it is but one beginning.
+    A burst of errors is no other level then, however rare errors are: in a chain it is but one beginning. But
+    where the level is one, bursts have `_LONGEST` errors at most in the mean: what goes on for longer is a level.
     """
-    apart = sum(_of_chain(one.n, one.loss, one.products) for one in (before, after))
+    apart = sum(_of_chain(one.n, one.loss, one.products, 0.0) for one in (before, after))
     products = before.products + after.products
-    return apart - _of_chain(before.n + after.n, before.loss + after.loss, products)
+    return apart - _of_chain(before.n + after.n, before.loss + after.loss, products, 1.0 / _LONGEST)
 
 
-def _of_chain(n: int, loss: float, twice: float) -> float:
-    """Logarithm of the largest likelihood of a chain with so many wrong ones, and such behind another."""
+def _of_chain(n: int, loss: float, twice: float, least: float) -> float:
+    """Logarithm of the largest likelihood of a chain with so many wrong ones, and such behind another.
+
+    A wrong one is followed by a right one with the probability `least`, at least.
+    """
     right, begun = n - loss, min(loss - twice, n - loss)
     found = 0.0
-    for some, of in ((begun, right), (right - begun, right), (twice, loss), (loss - twice, loss)):
+    for some, of in ((begun, right), (right - begun, right)):
         if some > 0.0:
             found += some * log(some / of)
+    if loss > 0.0:
+        end = max((loss - twice) / loss, least)
+        for some, share in ((twice, 1.0 - end), (loss - twice, end)):
+            if some > 0.0:
+                found += some * log(share)
     return found
 
 
