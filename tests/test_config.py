@@ -136,7 +136,7 @@ class TestDefaults:
                    tls_certificate: c, tls_key: k, stages: [final], estimators: ["fading:1"],
                    segments: false}
             worker: {group: g, instance_id: "env:POD", session_timeout: 6s, grace: 1ms, commit_every: 2ms,
-                     snapshot_every: 3ms, quarantine_after: 7, stop_within: 4s}
+                     snapshot_every: 3ms, quarantine_after: 7, accept_loss: [3, 5], stop_within: 4s}
             """,
         )
         security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
@@ -162,7 +162,7 @@ class TestDefaults:
         assert config.http == HttpConfig(
             "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), False, "t", "c", "k"
         )
-        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, 4_000)
+        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, (3, 5), 4_000)
         for section, default in (
             (config.defaults, StreamConfig()), (config.limits, Limits()),
             (config.worker, WorkerConfig()), (config.http, HttpConfig()),
@@ -431,7 +431,7 @@ WRONG = [
     ("files:\n  labels: 7", 2, ["files.labels: 7: expected fields and where each is found"]),
     ("files:\n  labels: []", 2, ["files.labels is an empty list"]),
     ("files:\n  labels:\n  - y_true: a\n  - y_true: a\n    ts: {path: b, unit: sec}", 5,
-     ["files.labels[1]: ts.unit: 'sec': expected ms, s, us, ns or rfc3339"]),
+     ["files.labels[1]: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or a format such as"]),
     ("files:\n  labels:\n    y_true: {path: a, map: {1: x,\n      1: y}}", 4,
      ["files.labels has the key '1' twice"]),
     ("files:\n  labels:\n    y_true: {path: a, map: {1: x,\n      0: no}}", 4,

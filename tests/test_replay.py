@@ -614,7 +614,7 @@ class TestEmission:
             "(emit.every isn't configured: at most 1,000 points a sequence)\n"
         ) in capfd.readouterr().err
         assert json.loads((folder / "s").read_bytes())["emission"] == [
-            {"stream": None, "outcomes": 1000, "every_ms": 10_800_000, "by_default": True}
+            {"stream": None, "outcomes": 1000, "every_ms": 10_800_000, "by_default": True, "untimed": False}
         ]
 
     @pytest.mark.parametrize("points", [500, 980, 999])

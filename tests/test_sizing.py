@@ -200,7 +200,9 @@ def test_messages_state_and_series_are_those_of_the_engine(keys: tuple[str, ...]
     )
     assert (metrics / SECONDS, comparisons / SECONDS) == pytest.approx(messages(workload, config), rel=0.05)
     assert shard.snapshot_size == pytest.approx(state(workload, config), rel=0.15)
-    runner: Any = SimpleNamespace(shard=shard, recovering=False, partition=0, statistics=ShardStatistics())
+    runner: Any = SimpleNamespace(
+        shard=shard, recovering=False, halted=None, partition=0, statistics=ShardStatistics()
+    )
     fetcher: Any = SimpleNamespace(ends={})
     few = HttpConfig(stages=("final",), estimators=("window:1000",), segments=False)
     series, bytes_, expected = [], [], []

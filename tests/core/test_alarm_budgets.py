@@ -198,7 +198,7 @@ def test_any_cuts_and_takeovers_give_the_same_bits(world: World) -> None:
 def test_thresholds_in_force_are_series(world: World, shard: Shard) -> None:
     """Of each sequence and detector that has one, by what is configured of it."""
     runner: Any = SimpleNamespace(
-        shard=shard, recovering=False, partition=0, statistics=ShardStatistics()
+        shard=shard, recovering=False, halted=None, partition=0, statistics=ShardStatistics()
     )
     fetcher: Any = SimpleNamespace(ends={})
     text = Exporter(world.config, fetcher, {0: runner}).text(lambda question: question())

@@ -163,13 +163,13 @@ def test_a_worker_that_is_told_to_stop_opens_no_shard_any_more() -> None:
 
     async def close() -> list[int]:
         worker, opened = worker_of(asyncio.get_running_loop()), []
-        worker._open = opened.append  # type: ignore[method-assign]
+        worker._open = lambda partition, gone=None: opened.append(partition)  # type: ignore[method-assign]
         worker._assign(frozenset({1}))
-        worker._reopen(1)
+        worker._reopen(1, None)
         assert opened == [1, 1]
         await worker._close_shards()
         worker._assign(frozenset({1, 2}))
-        worker._reopen(2)
+        worker._reopen(2, None)
         return opened
 
     assert asyncio.run(close()) == [1, 1]
@@ -224,7 +224,7 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
         monkeypatch.setattr(module, "Consumer", Alone)
     monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
     one = Config(kafka=KafkaConfig("kafka:9092"))
-    cluster = offline._Cluster(one, [[Generation(None, None, [], [])]], *[None] * 4, True)  # type: ignore[arg-type]
+    cluster = offline._Cluster(one, [[Generation(None, None, [], [], [])]], *[None] * 4, True)  # type: ignore[arg-type]
     sentence = "^Kafka at kafka:9092: Local: Broker transport failure$"
     with pytest.raises(WorkError, match=sentence):
         offline._ShardReplay(cluster, Shard(one)).run()
