@@ -96,7 +96,7 @@ def _gain_of_chains(before: Phase, after: Phase) -> float:
     """As `_gain`, of losses of 0 and 1 in Markov chains of two states.
 
     A burst of errors is no other level then, however rare errors are: in a chain it is but one beginning. But
-    where the level is one, bursts have `_LONGEST` errors at most in the mean: what goes on for longer is a level.
+    where the level is one, bursts have `_LONGEST` errors at most in the mean: what is longer is a level.
     """
     apart = sum(_of_chain(one.n, one.loss, one.products, 0.0) for one in (before, after))
     products = before.products + after.products
