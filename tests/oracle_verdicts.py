@@ -233,13 +233,16 @@ class Sequence:
             self.pending = pending
             self.epoch += 1
         self.epoch = epoch
-        place = frontier if cohort is None else cohort
-        self.pending.setdefault(place, []).append(difference / self.largest)
+        d = difference / self.largest
+        if cohort is not None:
+            self.pending.setdefault(cohort, []).append(d)
         closed = []
         for number in sorted(self.pending):
             if number < frontier:
                 values = self.pending.pop(number)
                 closed.append((len(values), math.fsum(values), math.fsum(x * x for x in values)))
+        if cohort is None:
+            closed.append((1, d, d * d))
         before = self.counted_n()
         self.counted += closed
         self.new += closed

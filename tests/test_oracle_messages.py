@@ -35,14 +35,16 @@ class TestEmission:
             "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "final",
             "estimator": "all", "n": 1, "outcomes": 1, "ts": 7,
             "measures": {
-                "error": 1.0, "accuracy": 0.0, "kappa": 0.0, "kappa_se": 0.0, "p_per": 0.0,
-                "kappa_per": 0.0, "p_maj": 0.0, "kappa_maj": 0.0, "kappa_plus": 0.0,
+                "error": 1.0, "accuracy": 0.0, "kappa": 0.0, "kappa_se": 0.0,
                 "balanced_accuracy": 0.0, "g_mean": 0.0, "macro_precision": 0.0,
                 "macro_recall": 0.0, "macro_f1": 0.0, "weighted_f1": 0.0,
             },
             "undefined": {
                 "kappa_z": "zero_denominator", "mcc": "zero_denominator",
                 **dict.fromkeys(("precision", "recall", "specificity", "f1"), "no_positive_class"),
+                **dict.fromkeys(
+                    ("p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"), "no_label_known"
+                ),
                 **dict.fromkeys(("log_loss", "brier", "ece"), "no_probabilities"),
                 **dict.fromkeys(("mae", "mse", "rmse", "r2"), "not_regression"),
             },

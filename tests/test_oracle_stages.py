@@ -60,7 +60,7 @@ class TestBins:
         )
         assert baselines(result, "initial") == [(None, None)]
         assert baselines(result, "bin:1") == baselines(result, "bin:3") == [("b", "b")]
-        assert baselines(result, "final") == [("c", "b")]
+        assert baselines(result, "final") == [("b", "b")]
 
     def test_a_prediction_after_its_label_makes_every_stage_alone(self) -> None:
         result = evaluate(lab(2, 0, "b"), lab(1, 30, "a"), pred(1, 3, "a", at=31), **BINS)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import oracle_verdicts as oracle
 import pytest
+from oracle_cases import lab, pred
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
@@ -28,6 +29,8 @@ from prequential.core.comparisons.updating import step_losses
 from prequential.core.confidence_sequence import RHO, needed_for
 from prequential.core.confidence_sequence import radius as bound_radius
 from prequential.core.kernel import Floats
+from prequential.topics.outputs import Comparison, decoded
+from test_between_lives import Lives
 
 _HERE = Path(__file__).resolve()
 
@@ -151,13 +154,29 @@ def test_all_open_cohorts_and_that_of_the_outcome_close_at_once() -> None:
     assert tables.blocks.number[0, 0] == tables.recent_blocks.number[0, 0] == OPEN + 1
 
 
-def test_an_outcome_of_a_closed_cohort_counts_with_the_oldest_open_one() -> None:
+def test_an_outcome_of_a_closed_cohort_counts_at_once() -> None:
     tables = begun()
     run(tables, 0, [1.0, 1.0], [CLOSED, 4], 0, [4, 4])
-    assert tables.sequences.counted[0] == 0
-    assert tables.pending.n[0, 0] == 2
-    run(tables, 0, [1.0], [5], 0, [5])
-    assert tables.sequences.counted[0] == 2
+    assert tables.sequences.counted[0] == 1
+    assert tables.pending.n[0].sum() == 1
+    run(tables, 0, [-1.0], [CLOSED], 0, [5])
+    assert tables.sequences.counted[0] == 3
+    assert tables.closed.total[0, :2].tolist() == [1.0, -1.0]  # what was closed, then itself
+
+
+def test_predictions_that_come_after_their_labels_are_compared() -> None:
+    """As of models that are run over the past: no cohort is ever open."""
+    lives = Lives(estimators=("all",), compare="all", emit_outcomes=100, label_horizon=3_600_000)
+    labels = [lab(i, i, "a") for i in range(400)]
+    late = [pred(i, i, "ab"[i % 5 == 0], 1_000) for i in range(400)]
+    later = [pred(i, i, "ab"[i % 2], 2_000, model="n") for i in range(400)]
+    (*_, last) = (
+        message
+        for message in map(decoded, lives.go(*labels, *late, *later))
+        if isinstance(message, Comparison) and message.stage == "final"
+    )
+    assert last.outcomes == 400
+    assert last.verdict == "a_better"
 
 
 def test_outcomes_that_wait_say_nothing() -> None:

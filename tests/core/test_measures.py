@@ -116,7 +116,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     table = sequence.plan.estimators[0].cells
     counts = np.array(cells, dtype=np.int64) * scale
     counts[lonely] += 1
-    table.cells[0], table.n[0] = counts, counts.sum()
+    table.cells[0], table.n[0], table.known[0] = counts, counts.sum(), 1
     values, undefined = selected(sequence.measured("all"), NAMES)
     assert values.keys() | undefined.keys() == set(NAMES)
     assert not values.keys() & undefined.keys()

@@ -249,7 +249,13 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     config = replace(warmup.CONFIG, streams=streams, http=HttpConfig(measures=KNOWN_MEASURES))
     shard = Shard(config)
     warmup._feed(shard, 0)
-    compared = StreamConfig(compare="champion", champion="champion", segments=("arm",))
+    compared = StreamConfig(
+        compare="champion",
+        champion="champion",
+        segments=("arm",),
+        # What breaks it opens an incident.
+        objective=Objective({"accuracy": 0.9}),
+    )
     another = Shard(Config(defaults=compared), 1)
     monkeypatch.setattr(warmup, "_records", champion_is_wrong)
     monkeypatch.setattr(warmup, "_INSTANCES", 400)

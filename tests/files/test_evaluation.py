@@ -159,12 +159,12 @@ class TestEvaluate:
         result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
         text = repr(result)
         assert text.startswith("read: 3,000 predictions, 1,500 labels;")
-        assert "b beats a: error lower by" in text
+        assert "b leads a over the whole run: error lower by" in text
         assert "drift alarms:" in text
         html = result._repr_html_()
         assert html.count("<tr>") == 1 + 4  # a head, two models in two stages
         assert html.count("<polyline") == 4
-        assert "b beats a: error lower by" in html
+        assert "b leads a over the whole run: error lower by" in html
         assert "<script" not in html
         size = result.report(tmp_path / "report.html")
         page = (tmp_path / "report.html").read_bytes()

@@ -7,8 +7,9 @@ What it is about is the mean difference over all of the run. It moves with the s
 can become undecided again; intervals aren't intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `timeline`). Until then they wait in `Pending`. One that comes when its cohort is closed counts with the
-oldest open one.
+(see `timeline`). Until then they wait in `Pending`. One that comes when its cohort is closed counts at once,
+as a cohort of its own: of predictions that come after their labels, as of a model that is run over the past,
+that is every one, in the order in which they come.
 
 *Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
 Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
@@ -131,12 +132,15 @@ def step(
         _coarsen(table, pending, row)
     until = frontier if cohort == CLOSED else min(cohort, frontier)
     count = _count_until(table, pending, blocks, row, until, closed, 0)
-    place = max(cohort - table.oldest[row], 0)
     d = difference / table.largest[row]
-    pending.n[row, place] += 1
-    pending.total[row, place] += d
-    pending.variance[row, place] += d * d
-    count = _count_until(table, pending, blocks, row, frontier, closed, count)
+    if cohort == CLOSED:
+        count = _count(table, blocks, row, 1, d, d * d, closed, count)
+    else:
+        place = cohort - table.oldest[row]
+        pending.n[row, place] += 1
+        pending.total[row, place] += d
+        pending.variance[row, place] += d * d
+        count = _count_until(table, pending, blocks, row, frontier, closed, count)
     if table.counted[row] // STRIDE != table.judged[row] // STRIDE:
         table.judged[row] = table.counted[row]
         table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
@@ -162,6 +166,20 @@ def _coarsen(table: Sequences, pending: Pending, row: int) -> None:
 
 
 @inner
+def _count(
+    table: Sequences, blocks: Blocks, row: int, n: int, total: float, variance: float, closed: Pending,
+    count: int,
+) -> int:  # fmt: skip
+    """Count a cohort; it follows the first `count` ones in `closed`."""
+    table.counted[row] += n
+    table.total[row] += total
+    table.variance[row] += variance
+    add_block(blocks, row, n, total, variance)
+    closed.n[0, count], closed.total[0, count], closed.variance[0, count] = n, total, variance
+    return count + 1
+
+
+@inner
 def _count_until(
     table: Sequences, pending: Pending, blocks: Blocks, row: int, frontier: int, closed: Pending, count: int
 ) -> int:
@@ -173,12 +191,7 @@ def _count_until(
         n = pending.n[row, place]
         if n:
             total, variance = pending.total[row, place], pending.variance[row, place]
-            table.counted[row] += n
-            table.total[row] += total
-            table.variance[row] += variance
-            add_block(blocks, row, n, total, variance)
-            closed.n[0, count], closed.total[0, count], closed.variance[0, count] = n, total, variance
-            count += 1
+            count = _count(table, blocks, row, n, total, variance, closed, count)
     for place in range(OPEN):
         n, total, variance = 0, 0.0, 0.0
         if place + passed < OPEN:
