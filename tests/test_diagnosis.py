@@ -414,14 +414,14 @@ class TestSummary:
             assert one.pop("difference") == said["measures"]["difference"]
             latest = one.pop("latest")  # the same pair's, by an estimator that forgets
             assert latest["estimator"] == "fading:0.999"
-            assert latest["difference"] < 0
+            assert latest["difference"] * said["measures"]["difference"] > 0
             assert {**said, "untimed": said.get("untimed", False)}.items() >= one.items()
         assert last == {}
         lines = case.said.splitlines()
         (head,) = (place for place, line in enumerate(lines) if line.startswith("which model is better"))
         assert [line.split(":")[0] for line in lines[head + 1 : head + 4]] == ["  final"] * 3
-        assert lines[head + 1].startswith("  final: nb beats bad: error lower by 0.917 (")
-        assert lines[head + 1].endswith("of 600")
+        assert lines[head + 1].startswith("  final: nb beats bad over the whole run: error lower by 0.917 (")
+        assert lines[head + 1].endswith("of 600; lately (fading:0.999), too: by 0.917")
         assert lines[head + 4].startswith("incidents: ")
 
     def test_nobody_is_compared_where_there_is_one_model(self, case: Case) -> None:

@@ -416,7 +416,8 @@ class TestCommand:
     def test_it_writes_what_the_engine_puts_out(self, folder: Path) -> None:
         detector = "{detector: page-hinkley, signal: error, delta: 0.005, lambda: 2}"
         (folder / "c.yaml").write_text(
-            f"defaults: {{emit: {{outcomes: 100, every: null}}, detectors: [{detector}]}}"
+            f"defaults: {{emit: {{outcomes: 100, every: null}}, detectors: [{detector}], "
+            "objective: {accuracy: 0.95}}"  # what breaks it opens an incident
         )
         assert run(folder) == 0
         outputs = outputs_of(

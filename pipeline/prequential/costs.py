@@ -39,7 +39,7 @@ class Costs:
     #: State: a stream, a sequence (a stage of a model or a segment), and a pair of models in a stage.
     stream_bytes: float = 3.5e3
     sequence_bytes: float = 1.2e3
-    pair_bytes: float = 130.0
+    pair_bytes: float = 4.3e3
     #: … and each outcome in a window: of a sequence without and with probabilities, of a pair by right and
     #: wrong, and by a loss of another kind.
     window_bytes: float = 4.0

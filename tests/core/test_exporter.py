@@ -646,7 +646,8 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
                 for column in columns_of(table).values())
         )  # fmt: skip
     assert max(copied) < 2 * picture._BYTES
-    assert math.isclose(sum(copied), 60 * 16 * 5000, rel_tol=0.1)
+    # A pair's windows, and some kilobytes of its verdicts.
+    assert 60 * 16 * 5000 < sum(copied) < 60 * (16 * 5000 + 40_000)
 
 
 class TestCompression:

@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.comparisons import DEFINED, VERDICTS, confidence_sequence
+from prequential.core.comparisons import DEFINED, UNDECIDED, VERDICTS
 from prequential.core.comparisons.mcnemar import signed, threshold
 from prequential.core.comparisons.q import q
-from prequential.core.kernel import Floats
+from prequential.core.kernel import Bytes, Floats
 from prequential.svg import Panel, figure
 from river import drift, naive_bayes
 from river.datasets import synth
+
+from tests.evidence.verdicts import at_once, begun, run
 
 CONCEPTS, LENGTH, NOISE = 4, 15_000, 0.1
 
@@ -124,15 +126,20 @@ def by_formulas(wrong_a: Sequence[bool], wrong_b: Sequence[bool]) -> dict[str, S
     return found
 
 
-def verdicts(wrong_a: Sequence[bool], wrong_b: Sequence[bool], level: float = 0.05) -> list[Verdict]:
-    """The verdicts one after the other, by the confidence sequence."""
-    table = confidence_sequence.new_table(1)
-    confidence_sequence.declare(table, 0, confidence_sequence.LARGEST["error"], level)
-    found = []
-    for i, (a, b) in enumerate(zip(wrong_a, wrong_b), 1):
-        if confidence_sequence.step(table, 0, float(a) - float(b)):
-            found.append(Verdict(i, VERDICTS[table.verdict[0]]))
-    return found
+def verdicts(
+    wrong_a: Sequence[bool], wrong_b: Sequence[bool], level: float = 0.05
+) -> tuple[list[Verdict], list[Verdict]]:
+    """The verdicts one after the other: over the whole run, and `recent` ones."""
+    d = np.array(wrong_a, dtype=np.float64) - np.array(wrong_b, dtype=np.float64)
+    n = len(d)
+    codes, recent = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
+    run(begun(level), d, at_once(d, 0), np.arange(n), False, codes, recent)
+    return _changes(codes), _changes(recent)
+
+
+def _changes(codes: Bytes) -> list[Verdict]:
+    before = np.concatenate([[UNDECIDED], codes[:-1]])
+    return [Verdict(int(i) + 1, VERDICTS[codes[i]]) for i in np.flatnonzero(codes != before)]
 
 
 def by_replay(lines: Iterable[str]) -> dict[str, Series]:
@@ -278,7 +285,8 @@ def main() -> None:
         found = by_formulas(wrong_a, wrong_b)
     for table in (error_rates(of), noticing(of, found), ratios(found)):
         print(*table, "", sep="\n")
-    print(*(f"{one.first:,}: {one.verdict}" for one in verdicts(wrong_a, wrong_b)), sep="\n")
+    for name, changes in zip(("whole run", "recent"), verdicts(wrong_a, wrong_b)):
+        print(name, *(f"{one.first:,}: {one.verdict}" for one in changes), sep="\n")
     if options.figures:
         draw(of, found, options.figures)
 

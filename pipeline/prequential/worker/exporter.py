@@ -194,7 +194,7 @@ class Exporter:
         found: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in found:
             for part in parts:
-                taken = in_loop(partial(self._take, runner, part))
+                taken = in_loop(partial(self._take, scrape, runner, part))
                 if taken is not None:
                     scrape.add(taken)
         return scrape.text()
@@ -211,10 +211,10 @@ class Exporter:
             if self._is_shown(runner)
         ]
 
-    def _newest(self, families: dict[str, Family], shard: Shard) -> None:
-        """When what came last, by stream and model."""
+    def _newest(self, families: dict[str, Family], shard: Shard, streams: list[int]) -> None:
+        """When what came last, of these streams and their models."""
         catalog = shard.catalog
-        for stream in catalog.streams:
+        for stream in map(catalog.streams.__getitem__, streams):
             where = labels(stream=stream.name, partition=catalog.partition)
             if came := _at(shard.newest_labels, stream.code):
                 families["newest_label_timestamp_seconds"].add(where, came / 1000)
@@ -227,10 +227,11 @@ class Exporter:
         # While a shard is restored its numbers are those of the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
 
-    def _take(self, runner: ShardRunner, part: Part) -> Picture | None:
+    def _take(self, scrape: _Scrape, runner: ShardRunner, part: Part) -> Picture | None:
         """Copies of a part; None if the shard has gone meanwhile."""
         if not self._is_shown(runner):
             return None
+        self._newest(scrape.families, runner.shard, part.streams.tolist())
         return picture.take(runner.shard, part, scored=self._scored)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
@@ -248,8 +249,6 @@ class Exporter:
                     families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
             if runner.halted is not None:
                 families["shard_halted"].add(labels(partition=runner.partition), 1)
-            if self._is_shown(runner):
-                self._newest(families, runner.shard)
             families["snapshot_bytes"].add(
                 labels(partition=runner.partition), runner.statistics.snapshot_bytes
             )
