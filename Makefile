@@ -44,7 +44,7 @@ bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \
-	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q tests/core/test_fuzz.py $(ARGS)
+	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q tests/core/test_fuzz.py tests/core/test_neighbouring_configurations.py $(ARGS)
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)

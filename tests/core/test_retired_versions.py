@@ -62,8 +62,22 @@ def test_the_oldest_version_gives_way_for_good() -> None:
     assert some.shard.catalog.by_name["s"].models.keys() == {"m:2", "m:3"}
     (letter,) = dead_letters_of(some.go(made(8, 1)))
     assert letter.reason == (
-        "model 'm:1' is a version that gave way to newer ones: limits.versions_per_model is 2"
+        "model 'm:1' is a version that gave way to newer ones (limits.versions_per_model, "
+        "limits.models_per_stream)"
     )
+
+
+def test_names_gone_astray_dont_keep_new_versions_out() -> None:
+    """A stream that has as many models as it may takes a new version for the oldest one of its model."""
+    some = Lives(stages=("final",), versions="separate", limits=Limits(models_per_stream=4))
+    some.go(*(pred(1, 1, "a", model=name, model_version=version) for name, version in (
+        ("m", 1), ("m", 2), ("stray", None), ("lost", 1),
+    )))  # fmt: skip
+    (refused,) = dead_letters_of(some.go(pred(2, 2, "a", model="n", model_version=1)))
+    assert refused.reason == "model 'n:1' is one too many: limits.models_per_stream is 4"
+    for version in (3, 4):
+        assert dead_letters_of(some.go(pred(2, 2, "a", model_version=version))) == []
+    assert some.shard.catalog.by_name["s"].models.keys() == {"stray", "lost:1", "m:3", "m:4"}
 
 
 def test_other_models_and_versions_stay() -> None:

@@ -379,7 +379,7 @@ def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Callable[...
     assert found.status == 2
     assert found.said == (
         f"prequential: the labels in '{truth}' have no ts, the predictions have: expected files.labels.ts to "
-        "say where it is, or none in any of the files (then the order of rows is that of time)\n"
+        "say where it is, or no ts anywhere (then the order of rows is that of time)\n"
     )
 
 

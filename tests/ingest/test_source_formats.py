@@ -149,12 +149,15 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
     translate, counts = translator(tmp_path, label), Counts()
     made = become(translate, messages)
     assert [content if topic != "labels" else content["y_true"] for topic, _, content in made] == [
-        1, f"{row}.bad is missing", f"{row}.id is missing"
+        1, f"{row}.bad is missing; {row} has id, guess", f"{row}.id is missing"
     ]  # fmt: skip
     translate.translate(3, messages, counts)
     assert (counts.unlabelled["source"], counts.passed["source"], counts.dead["source"]) == (1, 1, 2)
     assert translate.names_there(messages[2], f"{row}.bad is missing") == f"{row} has id, guess"
     assert translate.names_there(messages[3], f"{row}.id is missing") is None
+    wide = record({"op": "u", "after": dict.fromkeys(map(str, range(23)))})
+    there = str(translate.names_there(wide, "value.after.bad is missing"))
+    assert there.endswith("18, 19 and 3 more") != wrapped
     both = translator(tmp_path, [label, {"as": "predictions", "model": {"const": "m"}, **common,
                                          "y_pred": f"{row}.guess"}])  # fmt: skip
     assert [topic for topic, _, _ in become(both, messages[:1])] == ["predictions"]

@@ -453,8 +453,8 @@ class Catalog:
         limit = self.config.limits.models_per_stream
         if name in stream.retired:
             raise Unusable(
-                f"model {name!r} is a version that gave way to newer ones: limits.versions_per_model is "
-                f"{self.config.limits.versions_per_model}"
+                f"model {name!r} is a version that gave way to newer ones (limits.versions_per_model, "
+                "limits.models_per_stream)"
             )
         if retires and len(stream.retired) >= MOST_VERSIONS:
             gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"

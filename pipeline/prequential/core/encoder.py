@@ -400,7 +400,7 @@ class Encoder:
         stream = catalog.by_name[name]
         if news.retires:
             versions = stream.families[family_of(record)]
-            for oldest in versions[: len(versions) + 1 - catalog.config.limits.versions_per_model]:
+            for oldest in versions[: max(1, len(versions) + 1 - catalog.config.limits.versions_per_model)]:
                 self._retire(stream, oldest)
         if news.model:
             self._models[name][record.model] = catalog.add_model(stream, record.model)
@@ -419,11 +419,15 @@ class Encoder:
             stream.add_value(key, value)
 
     def _retires(self, stream: Stream, record: Any) -> bool:
-        """Whether a prediction of a model that isn't known is of a version that takes another one's place."""
+        """Whether a prediction of a model that isn't known is of a version that takes another one's place.
+
+        It does where its model has as many as there may be, or the stream has as many models.
+        """
         if stream.config.versions != "separate" or record.model_version is None:
             return False
-        versions = stream.families.get(family_of(record), ())
-        return len(versions) >= self._catalog.config.limits.versions_per_model
+        limits, versions = self._catalog.config.limits, stream.families.get(family_of(record), ())
+        is_full = len(versions) >= limits.versions_per_model or len(stream.models) >= limits.models_per_stream
+        return bool(versions) and is_full
 
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""

@@ -29,6 +29,9 @@ _AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
 #: Kafka's timestamp of a record that has none.
 _NO_TIMESTAMP = -1
 
+#: Names of what is there that a dead letter quotes, where a path leads elsewhere.
+_MOST_NAMES = 20
+
 
 class _Instance(Instance, omit_defaults=True, gc=False):
     """An instance as it is written: without what isn't known."""
@@ -198,7 +201,11 @@ class SourceTranslator:
             if path.root == "value" and reason == f"{path} is missing":
                 [value] = self._decode([message]).values
                 beside = names_beside(whole(message, value), path)
-                return None if beside is None else f"{beside[0]} has {', '.join(beside[1]) or 'nothing'}"
+                if beside is None:
+                    return None
+                where, names = beside
+                more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+                return f"{where} has {', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}"
         return None
 
     def _without_content(self, content: Content) -> frozenset[int]:
@@ -234,6 +241,8 @@ class SourceTranslator:
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
         """The original record, with the reason and its origin in headers."""
+        if (there := self.names_there(message, reason)) is not None:
+            reason = f"{reason}; {there}"
         origin = (self.topic, partition, message.offset())
         rejected.note(*origin, reason)
         return Outgoing(

@@ -155,6 +155,7 @@ def _check_times(sources: Mapping[int, Located]) -> None:
     if without and timed:
         lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
         raise UsageError(
-            f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected files.{lacks}.ts "
-            "to say where it is, or none in any of the files (then the order of rows is that of time)"
+            f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected "
+            f"{without[0].section}.ts to say where it is, or no ts anywhere (then the order of rows is that "
+            "of time)"
         )

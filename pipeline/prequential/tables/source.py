@@ -68,6 +68,8 @@ class TableSource:
         progress: Progress = lambda rows, share: None,
     ) -> None:
         self.kind, self.file = kind, file
+        #: Where its mapping is written, as a sentence names it.
+        self.section = mappings[0].origin.section
         mappings = [_with_times(mapping, file) for mapping in mappings]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
         self._translators = [

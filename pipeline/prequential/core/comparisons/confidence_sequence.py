@@ -124,7 +124,7 @@ def step(
         table.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
         table.epoch[row] = epoch
     table.n[row] += 1
-    if not abs(difference) <= table.largest[row]:
+    if not (table.largest[row] > 0.0 and abs(difference) <= table.largest[row]):
         table.largest[row] = 0.0
         table.verdict[row], table.since[row] = UNDECIDED, 0
         return 0
