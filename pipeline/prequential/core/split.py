@@ -83,7 +83,8 @@ class _Splitting:
         ]
         for name in _BY_SUBJECT:
             head[name] = [one for one in head[name] if one[0] in self._rows]
-        arrays["subjects.stream"] = self._codes[arrays["subjects.stream"]].clip(min=0).astype(np.int32)
+        codes = np.append(self._codes, -1)  # row 0, which is nobody's, says stream 0 also where there is none
+        arrays["subjects.stream"] = codes[arrays["subjects.stream"]].clip(min=0).astype(np.int32)
         for name in [name for name in arrays if name.startswith("streams.")]:
             arrays[name] = arrays[name][self._kept]
         self._readers()
