@@ -154,8 +154,8 @@ def _partitions_of(config: Config, number: int) -> int | None:
 
 
 def _known(config: Config, number: int) -> Known:
-    """What a shard's topics say about it, of whichever inputs it is."""
-    return read_known(config, number, None, rebuild=False, stopped=lambda: False)
+    """What a shard's topics say about it, of whichever inputs it is: half-way they lack its partition."""
+    return read_known(config, number, None, rebuild=False, stopped=lambda: False, whole=False)
 
 
 def _await_nobody_is_there(config: Config) -> None:
