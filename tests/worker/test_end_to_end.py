@@ -86,7 +86,7 @@ def scene(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     cluster = fresh_cluster(kafka, 4)
     measures = list(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
     # What is found by a measure opens an incident at once.
-    detectors = [*DEFAULTS["detectors"], {"detector": "harm", "bound": 0.2, "delta": 0.05}]
+    detectors = [*DEFAULTS["detectors"], {"detector": "harm", "bound": 0.05}]
     config = write_config(
         folder, cluster, defaults={**DEFAULTS, "detectors": detectors}, worker={"snapshot_every": "1s"},
         http={"measures": measures},

@@ -238,8 +238,10 @@ def test_what_is_wrong_is_one_sentence_without_the_secret(
     path = write_config(tmp_path, replace(admin, security=security))
     done = prequential("worker", "--config", path, cwd=tmp_path)
     assert done.returncode in (1, 2)
-    assert done.stderr.startswith("prequential: ")
-    assert done.stderr.count("\n") == 1
+    # Whatever is wrong, loops that no cache holds are compiled before a broker is asked.
+    said = [line for line in done.stderr.splitlines() if "compiling the engine's loops" not in line]
+    assert len(said) == 1
+    assert said[0].startswith("prequential: ")
     assert SECRET not in done.stderr
     assert "guessed" not in done.stderr
 
