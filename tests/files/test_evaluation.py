@@ -216,7 +216,10 @@ class TestEvaluate:
         horizon = {"label_horizon": "10000d"}
         found = evaluate(scores, churned, columns=by_table, **horizon)
         assert found.measures("accuracy") == {"model": 0.9} or found.measures("accuracy") == {"model": 1.0}
-        said = r"the labels in 'labels' have no ts, the predictions have: expected columns\.ts to say where it is"
+        said = (
+            r"the labels in 'labels' have no ts, the predictions have: "
+            r"expected columns\.ts to say where it is"
+        )
         with pytest.raises(UsageError, match=said):
             evaluate(scores, churned, columns=columns, **horizon)
         table = [{**a, **b} for a, b in zip(scores, churned)]
