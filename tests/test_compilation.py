@@ -119,6 +119,20 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
     assert Path(str(messages.__file__)) in files
 
 
+def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
+    # The path of a namespace package has less in it where it isn't run from the checkout.
+    program = "import pathlib; from prequential import loopcache; from prequential.core import plain; "
+    program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    loopcache.stamp.cache_clear()
+    loopcache._imported.cache_clear()
+    assert said.stdout == f"{loopcache.stamp(Path(str(plain.__file__)))}\n"
+
+
 _ONE_LOOP = """
 import numpy as np
 from prequential.core.ids import _spread
