@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -111,3 +113,44 @@ def test_a_successor_has_capacity_for_a_class_that_was_taken_back() -> None:
     capacities = [int(one.catalog.registry.streams.class_capacity[0]) for one in (shard, successor)]
     assert capacities == [4, 4]
     assert {plan.capacity for plan in successor.catalog.plans if plan.rows} == {4}
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        (Limits(streams_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
+        (Limits(models_per_stream=1), lambda name: pred(1, 50, "c", model=name)),
+        (Limits(classes_per_stream=1), lambda name: lab(1, 50, name)),
+        (Limits(instances_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
+        (Limits(instances_per_shard=1), lambda name: pred(9, 50, "c", model=name)),
+        (Limits(instances_per_shard=1), lambda name: lab(9, 50, name)),
+    ],
+    ids=["streams", "models", "classes", "instances, streams", "instances, models", "instances, classes"],
+)
+def test_refused_names_arent_kept(limits: Limits, refused: Callable[[str], Any]) -> None:
+    """The memory of a full shard stays as it is, however many new names it refuses."""
+    shard = Shard(Config(limits=limits))
+    given = [0, 0, 0]
+
+    def feed(*records: Any) -> int:
+        for place, kind in enumerate(KINDS):
+            rows = [(time, obj) for name, obj, time in records if name == kind]
+            before: list[Any] = [(0, b"")] * given[place]
+            shard.add(batch_of(place, before + rows, given[place], given[place] + len(rows)))
+            given[place] += len(rows)
+        while shard.advance([ENDED] * 3, 1000):
+            pass
+        return len(dead_letters_of(shard.flush()[0]))
+
+    feed(*BEFORE)
+    names = 500
+    traced = []
+    tracemalloc.start()
+    try:
+        for turn in range(3):
+            assert feed(*(refused("x" * 200 + f"{turn}-{i}") for i in range(names))) == names
+            gc.collect()
+            traced.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert traced[-1] - traced[-2] < 60 * names, traced  # a name alone takes 250
