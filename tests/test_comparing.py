@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.comparing import Latest, Pair, Pairs, contradicted, report, standing
+from prequential.comparing import Latest, Pair, Pairs, Recent, contradicted, report, standing
 from prequential.topics.outputs import Comparison
 
 
@@ -94,6 +94,39 @@ def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradict
     assert standing(one).startswith(begins)
     assert standing(one).endswith(ends)
     assert contradicted(one) == against
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference", "said", "against"),
+    [
+        ({}, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; but tree beats nb over", True),
+        ({}, 0.01, ", in the latest 1,000 outcomes tree leads nb: error lower by 0.010; but tree", True),
+        ({}, 0.0, ", in the latest 1,000 outcomes there is no difference; but", True),
+        ({}, None, "; but tree beats nb over the whole run: ", True),
+        (UNDECIDED, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; tree leads nb", False),
+    ],
+)  # fmt: skip
+def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
+    changed: dict[str, Any], difference: float | None, said: str, against: bool
+) -> None:
+    latest = None if difference is None else Latest("window:1000", 1_000, difference)
+    one = pair(**changed, latest=latest, recent=Recent("a_better", 2_900))
+    assert standing(one).startswith(f"nb has been better than tree since about outcome 2,900{said}")
+    assert contradicted(one) == against
+
+
+def test_who_is_better_now_as_over_the_whole_run_isnt_said_twice() -> None:
+    assert standing(pair(recent=Recent("b_better", 2_900))) == standing(pair())
+
+
+def test_a_message_says_who_is_better_now() -> None:
+    pairs = Pairs()
+    pairs.update(comparison(recent={"verdict": "a_better", "since": 2_900}))
+    assert pairs.known()[0].recent == Recent("a_better", 2_900)
+    pairs.update(comparison(outcomes=4_100, recent={"verdict": "undecided", "since": None}))
+    assert pairs.known()[0].recent is None
+    pairs.update(comparison(outcomes=4_200))  # of an earlier version
+    assert pairs.known()[0].recent is None
 
 
 def test_an_undecided_pair_is_contradicted_by_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from prequential.core.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
@@ -36,6 +37,14 @@ class Latest(msgspec.Struct):
     difference: float
 
 
+class Recent(msgspec.Struct):
+    """The verdict that forgets what was before the latest change of the difference, where it is decided."""
+
+    verdict: str
+    #: About which outcome it holds since.
+    since: int
+
+
 class Pair(msgspec.Struct):
     """How two models of a stream stand in a stage, by one loss: over all history, and lately."""
 
@@ -58,6 +67,8 @@ class Pair(msgspec.Struct):
     latest: Latest | None = None
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: None while it is undecided.
+    recent: Recent | None = None
 
 
 def pair_of(said: Comparison) -> Pair:
@@ -69,8 +80,14 @@ def pair_of(said: Comparison) -> Pair:
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
-        said.untimed is True,
+        said.untimed is True, recent_of(said.recent),
     )  # fmt: skip
+
+
+def recent_of(said: Mapping[str, Any]) -> Recent | None:
+    """What a message's `recent` says; those of earlier versions have none."""
+    since = said.get("since")
+    return None if since is None else Recent(said["verdict"], since)
 
 
 def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
@@ -171,7 +188,9 @@ def _of_stages(pair: Pair) -> bool:
 
 
 def standing(pair: Pair) -> str:
-    """How a pair stands over the whole run and in the latest outcomes; first these, if they contradict it.
+    """How a pair stands over the whole run and now; now first, where that says more or contradicts it.
+
+    Now is what the verdict that forgets says, and the latest outcomes.
 
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
     >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
@@ -181,21 +200,32 @@ of 4,000; in the latest 1,000 outcomes, too: by 0.020'
     >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04)))
     'in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the whole run: \
 error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000'
+    >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
+    'nb has been better than tree since about outcome 2,900, in the latest 1,000 outcomes error is lower by \
+0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since \
+outcome 712 of 4,000'
     """
-    said, latest = _over_the_whole_run(pair), pair.latest
-    if latest is None:
-        return said
-    whole, now = leader(pair), _leader_by(latest.difference)
-    window = latest.estimator.startswith("window:")
-    where = f"in the latest {latest.n:,.0f} outcomes" if window else f"lately ({latest.estimator})"
-    if not now:
-        return f"{said}; {where} there is no difference"
-    by = f"by {_number(abs(latest.difference))}"
-    if now == whole:
-        return f"{said}; {where}, too: {by}"
-    better, worse = _names(pair)[:: -1 if now == B_LEADS else 1]
-    of_now = f"{where} {better} leads {worse}: {_loss(pair)} lower {by}"
-    return f"{of_now}; but {said}" if contradicted(pair) else f"{said}; {of_now}"
+    said, latest, recent = _over_the_whole_run(pair), pair.latest, pair.recent
+    changed = recent is not None and recent.verdict != pair.verdict
+    of_now = ""
+    if latest is not None:
+        now, by = _leader_by(latest.difference), f"by {_number(abs(latest.difference))}"
+        window = latest.estimator.startswith("window:")
+        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"lately ({latest.estimator})"
+        if not now:
+            of_now = f"{where} there is no difference"
+        elif recent is not None and changed and now == recent.verdict:
+            of_now = f"{where} {_loss(pair)} is lower {by}"
+        elif now == leader(pair) and not changed:
+            of_now = f"{where}, too: {by}"
+        else:
+            of_now = f"{where} {_leads(pair, now, 'leads')}: {_loss(pair)} lower {by}"
+    if recent is not None and changed:
+        first = f"{_leads(pair, recent.verdict, 'has been better than')} since about outcome {recent.since:,}"
+        return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{said}"
+    if contradicted(pair):
+        return f"{of_now}; but {said}"
+    return f"{said}{of_now and f'; {of_now}'}"
 
 
 def leader(pair: Pair) -> str:
@@ -206,9 +236,12 @@ def leader(pair: Pair) -> str:
 
 
 def contradicted(pair: Pair) -> bool:
-    """Whether the model that is better over the whole run isn't in the latest outcomes."""
-    now = "" if pair.latest is None else _leader_by(pair.latest.difference)
-    return pair.verdict != "undecided" and now not in ("", pair.verdict)
+    """Whether the model that is better over the whole run isn't so now, by verdict or the latest outcomes."""
+    if pair.verdict == "undecided":
+        return False
+    if pair.recent is not None and pair.recent.verdict != pair.verdict:
+        return True
+    return pair.latest is not None and _leader_by(pair.latest.difference) not in ("", pair.verdict)
 
 
 def _leader_by(difference: float | None) -> str:
@@ -221,6 +254,12 @@ def _names(pair: Pair) -> tuple[str, str]:
         return pair.model, pair.against
     a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
     return a, b
+
+
+def _leads(pair: Pair, who: str, leads: str) -> str:
+    """The two models, the better one first."""
+    a, b = _names(pair)
+    return f"{b} {leads} {a}" if who == B_LEADS else f"{a} {leads} {b}"
 
 
 def _loss(pair: Pair) -> str:

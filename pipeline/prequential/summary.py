@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.comparing import WHOLE, Pair, latest_of
+from prequential.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.config import Config, StreamConfig, shown_duration
 from prequential.core.catalog import Stream
 from prequential.core.comparisons import VERDICTS
@@ -312,7 +312,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
             latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
                 one.outcomes),
-            shard.catalog.untimed,
+            shard.catalog.untimed, recent_of(one.recent),
         )  # fmt: skip
 
 

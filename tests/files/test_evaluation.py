@@ -144,6 +144,8 @@ class TestEvaluate:
         compared = pl.from_arrow(result.comparisons)
         assert isinstance(compared, pl.DataFrame)
         assert compared["verdict"].to_list() == [one.verdict for one in pairs]
+        assert compared["recent_verdict"].to_list() == [one.recent["verdict"] for one in pairs]
+        assert compared["recent_since"].to_list() == [one.recent["since"] for one in pairs]
         assert compared["interval_low"].to_list() == [one.interval and one.interval[0] for one in pairs]
         incidents = {one.id: one for one in replayed if isinstance(one, Incident)}  # the newest of each
         table = result.incidents.to_pylist()

@@ -169,6 +169,7 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
         "verdict": pair.verdict,
         "since": pair.since,
         "latest": pair.latest,
+        "recent": pair.recent,
         "contradicted": contradicted(pair),
         "sentence": standing(pair),
         "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in of},

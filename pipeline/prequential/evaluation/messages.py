@@ -49,6 +49,10 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
             for place, end in enumerate(("interval_low", "interval_high")):
                 ends = [None if row[name] is None else row[name][place] for row in rows]
                 columns[end] = pa.array(ends, pa.float64())
+        elif name == "recent":  # empty in messages of earlier versions
+            own = [row.get(name) or {} for row in rows]
+            columns["recent_verdict"] = pa.array([one.get("verdict") for one in own], pa.string())
+            columns["recent_since"] = pa.array([one.get("since") for one in own], pa.int64())
         elif name in _TIMES:
             columns[name] = pa.array([row[name] for row in rows], _type_of_times(pa, rows))
         elif field.required or any(name in row for row in rows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog import Subject
@@ -38,6 +38,7 @@ class Standing(NamedTuple):
     since: int | None
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
+    recent: dict[str, Any]  # the verdict that forgets, as messages say it
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
@@ -96,4 +97,5 @@ def standings(copies: Copies) -> Iterator[Standing]:
             yield Standing(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
+                side.recent[i],
             )  # fmt: skip
