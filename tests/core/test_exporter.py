@@ -238,6 +238,8 @@ def of_pairs(messages: list[Comparison]) -> Samples:
             ("outcomes", said.outcomes, of_loss),
             ("verdict", VERDICTS[said.verdict], of_loss),
             ("since_outcome", said.since, of_loss),
+            ("recent_verdict", VERDICTS[said.recent["verdict"]], of_loss),
+            ("recent_since_outcome", said.recent["since"], of_loss),
             *zip(("low", "high"), said.interval or (), (of_loss, of_loss)),
             ("difference", said.measures.get("difference"), {**of_loss, **of_estimator}),
             ("q", said.measures.get("q"), {**of_loss, **of_estimator}),

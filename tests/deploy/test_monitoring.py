@@ -96,6 +96,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_comparison_high": ("gauge", (*_PAIR, "loss")),
     "prequential_comparison_verdict": ("gauge", (*_PAIR, "loss")),
     "prequential_comparison_since_outcome": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_recent_verdict": ("gauge", (*_PAIR, "loss")),
+    "prequential_comparison_recent_since_outcome": ("gauge", (*_PAIR, "loss")),
     "prequential_comparison_outcomes": ("gauge", (*_PAIR, "loss")),
     "prequential_champion_info": ("gauge", _MODEL),
     "prequential_shards": ("gauge", ("state",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prequential.config import HttpConfig
 from prequential.core.catalog import Catalog
-from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.core.comparisons.standings import Standing
 from prequential.worker.exposition import GAUGE, Family, labels
 
@@ -25,6 +25,14 @@ FAMILIES = (
         "Which is better by the confidence sequence: 1 the other, -1 the model, 0 undecided",
     ),
     ("comparison_since_outcome", GAUGE, "Number of the outcome of both at which the verdict began"),
+    (
+        "comparison_recent_verdict", GAUGE,
+        "Which has been better since the latest confirmed change of the difference, as comparison_verdict",
+    ),
+    (
+        "comparison_recent_since_outcome", GAUGE,
+        "Number of the outcome of both since about which it has been better",
+    ),
     ("comparison_outcomes", GAUGE, "Outcomes that both have"),
     (
         "comparison_pairs_left_out", GAUGE,
@@ -56,6 +64,9 @@ def add(families: dict[str, Family], catalog: Catalog, standing: Standing, http:
     put("verdict", by_loss, _VERDICTS[standing.verdict])
     if standing.since is not None:
         put("since_outcome", by_loss, standing.since)
+    put("recent_verdict", by_loss, _VERDICTS[VERDICTS.index(standing.recent["verdict"])])
+    if standing.recent["since"] is not None:
+        put("recent_since_outcome", by_loss, standing.recent["since"])
     if standing.interval is not None:
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])
