@@ -155,7 +155,7 @@ def inflation(blocks: list[list[Sums]], n: int) -> float | None:
             continue
         r = (math.fsum(x * y for x, y in pairwise(b)) - total * total / k) / spread - k**-0.5
         r = min(0.9, max(0.0, r))
-        found.append(spread / of_values * (1 + 6 / k) * (1 + r) / (1 - r))
+        found.append(spread / of_values * (1 + 3 / k) * (1 + r) / (1 - r))
     return max(found) if 2 * known >= n else None
 
 

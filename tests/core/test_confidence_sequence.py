@@ -273,7 +273,7 @@ def test_neither_runs_nor_the_order_of_labels_are_evidence(batch: int) -> None:
         frontier = cohorts[start]
         run(tables, 0, runs_of[order], cohorts[order], 0, [frontier] * len(order))
     assert tables.sequences.verdict[0] == UNDECIDED
-    assert sequence.interval(tables.sequences, 0)[3] == pytest.approx(in_order[3], rel=0.5)
+    assert 0.5 < sequence.interval(tables.sequences, 0)[3] / in_order[3] < 2
 
 
 def test_who_loses_more_is_worse() -> None:

@@ -400,7 +400,8 @@ class TestSeries:
         }  # fmt: skip
         labels = frozenset(of.items())
         names = {name for name, own in found if own == labels}
-        assert names == {"prequential_comparison_outcomes", "prequential_comparison_verdict"}
+        of_pair = ("outcomes", "verdict", "recent_verdict")
+        assert names == {f"prequential_comparison_{name}" for name in of_pair}
         assert found["prequential_comparison_verdict", labels] == 0
         whole = frozenset({**of, "estimator": "all"}.items())
         assert found["prequential_comparison_difference", whole] == 3

@@ -116,7 +116,7 @@ class TestOutputs:
         used = {m.partition() for m in read_topic(scene.kafka, "labels") if m.key() is not None}
         assert len(used) >= 3
 
-    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40), ("incidents", 5)])
+    @pytest.mark.parametrize(("topic", "least"), [("metrics", 500), ("drift-alarms", 40), ("incidents", 3)])
     def test_each_message_is_there_once(self, scene: Scene, topic: str, least: int) -> None:
         messages = outputs(scene.kafka, topic)
         assert len(messages) > least

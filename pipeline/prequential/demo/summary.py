@@ -52,7 +52,7 @@ def worth(board: Board, server: ModelServer) -> list[str]:
 
 
 def compared(board: Board, server: ModelServer) -> list[str]:
-    """Which model is better, by how much, whether that is sure, and since when."""
+    """Which model is better, by how much, by which verdict, and since when."""
     return list(report(board.pairs.known()))
 
 

@@ -1,4 +1,4 @@
-"""Series about pairs of models: who is better, by how much, and whether that is sure."""
+"""Series about pairs of models: who is better, by how much, and by which verdict."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ LENGTHS = 16
 LEAST = 6
 
 #: By how much the variance of K blocks is taken larger than it was found, times K.
-EXTRA = 6.0
+EXTRA = 3.0
 
 #: The largest correlation of neighbouring blocks that is made good for.
 MOST_CORRELATION = 0.9

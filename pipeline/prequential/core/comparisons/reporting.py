@@ -1,4 +1,4 @@
-"""Messages about pairs of models: who is better, by how much, and whether that is sure."""
+"""Messages about pairs of models: who is better, by how much, and by which verdict."""
 
 from __future__ import annotations
 
