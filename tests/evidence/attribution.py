@@ -45,6 +45,14 @@ def concept(rng: np.random.Generator) -> Stream:
     return Stream(steps(rng, (SIZE, 0.3)), steps(rng, (BEFORE, 0.1), (AFTER, 0.35)))
 
 
+def concept_in_spells(rng: np.random.Generator) -> Stream:
+    """The same, where labels come in spells of some 60, in which 95 of 100 are of one class."""
+    begins = np.cumsum(rng.random(SIZE) < 1 / 60)
+    spell = (begins + rng.integers(2)) % 2
+    label = np.where(rng.random(SIZE) < 0.95, spell, 1 - spell)
+    return Stream(label, steps(rng, (BEFORE, 0.1), (AFTER, 0.35)))
+
+
 def persistence(rng: np.random.Generator) -> Stream:
     """Labels repeat the one before less often, and a model that lives on that is wrong where they don't."""
     label = np.concatenate((markov(rng, BEFORE, 0.9), markov(rng, AFTER, 0.6)))
@@ -243,6 +251,7 @@ def nothing(rng: np.random.Generator) -> Stream:
 SCENARIOS = {
     "class_ratio": Scenario(class_ratio, "class_ratio", {}, {}),
     "concept": Scenario(concept, "concept", {}, {}),
+    "concept_in_spells": Scenario(concept_in_spells, "concept", {}, {}),
     "persistence": Scenario(persistence, "persistence", {}, {}),
     "label_latency": Scenario(label_latency, "label_latency", {}, {}),
     "coverage": Scenario(coverage, "coverage", {}, {}),

@@ -40,6 +40,9 @@ _SURELY = 4.0
 #: chance one of 200 moves so far. Where inputs may have moved, it isn't said that the concept did.
 _LIKELY = 2.6
 
+#: Outcomes of a stretch that is held against others: longer than spells of a class mostly last.
+_STRETCH = 128
+
 #: Weights that moved by a smaller part than this explain nothing.
 _LEAST_MOVE = 0.1
 
@@ -313,7 +316,7 @@ def _of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
     if not classes or phases.after.cells[history.CONFIDENCE : history.CONFIDENCE_LOSS].any():
         return None
     before, after = _asked_of_labels(phases, classes)
-    wide = max(_dependence(of, classes) for of in (before, after))
+    wide = max(*(_dependence(of, classes) for of in (before, after)), _dispersion(phases, classes))
     both = [
         [_of_classes(of, classes, *columns).n / wide for of in (before, after)]
         for columns in (
@@ -328,6 +331,28 @@ def _of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
     if (later - then) * (now - some) <= 0 or abs(later - then) < abs(now - some) / 2:
         return None
     return Cause("inputs", 0.0, {"class": names.classes[most], "before": then, "after": later})
+
+
+def _dispersion(phases: Phases, classes: int) -> float:
+    """The same by how far stretches of the history differ: in spells, neighbours alone tell too little.
+
+    Pearson's statistic of classes by stretches, over its degrees of freedom: 1 where labels are independent.
+    """
+    columns = history.CLASSES + history.PER_CLASS * np.arange(classes) + history.LABELLED
+    labelled = phases.blocks.cells[:, columns]
+    off, freedom = 0.0, 0
+    for start, stop in ((phases.first, phases.middle[0]), (phases.middle[1], phases.last)):
+        # Blocks that end in the same stretch belong to it.
+        place = np.cumsum(phases.blocks.n[start:stop]) // _STRETCH
+        _, first = np.unique(place, return_index=True)
+        if not len(first):
+            continue
+        some = np.add.reduceat(labelled[start:stop].astype(np.float64), first, axis=0)
+        expected = np.outer(some.sum(axis=1), some.sum(axis=0)) / max(1.0, some.sum())
+        known = expected > 0
+        off += math.fsum((some[known] - expected[known]) ** 2 / expected[known])
+        freedom += (int(known.any(axis=1).sum()) - 1) * (int(known.any(axis=0).sum()) - 1)
+    return max(1.0, off / freedom) if freedom > 0 else 1.0
 
 
 def _dependence(of: Phase, classes: int) -> float:
