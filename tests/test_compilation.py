@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from numba.core import caching
-from prequential import loopcache
-from prequential.core import calendar, join, plain
+from prequential.core.compiled import loopcache
+from prequential.core.input import plain
+from prequential.core.join import join
+from prequential.core.tables import calendar
 from prequential.topics import messages
 
 _HERE = Path(__file__).resolve()
@@ -36,8 +38,8 @@ def later() -> list[str]:
     from helpers import catch_up, live, small_logs
     from numba.core.dispatcher import Dispatcher
     from prequential.compilation import compile_loops
-    from prequential.config import Config, DetectorConfig, StreamConfig
     from prequential.core.detectors import DETECTORS
+    from prequential.settings.model import Config, DetectorConfig, StreamConfig
     from worlds import extreme_world, paced_world, random_world
 
     every = tuple(DetectorConfig(name) for name in DETECTORS)
@@ -135,7 +137,7 @@ def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
 
 _ONE_LOOP = """
 import numpy as np
-from prequential.core.ids import _spread
+from prequential.core.compiled.ids import _spread
 to = np.zeros(16, np.int64)
 _spread(np.array([5 << 32 | 1]), to)
 print(to[5] == 5 << 32 | 1, sum(_spread.stats.cache_hits.values()))

@@ -23,10 +23,11 @@ import msgspec
 import oracle_detection
 import pytest
 from prequential.cli.main import main
-from prequential.config import Config, StreamConfig, load_config
-from prequential.emission import every_for
-from prequential.files import Source, read_lines, replay
-from prequential.files import for_files as files_config
+from prequential.config.reader import load_config
+from prequential.replay.emission import every_for
+from prequential.replay.sources import Source, read_lines, replay
+from prequential.replay.sources import for_files as files_config
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prequential.config import Config
+from prequential.settings.model import Config
 
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
 
@@ -19,7 +19,7 @@ def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> 
     """Have all loops compiled that a configuration (None: the default one) can have use of.
 
     Of detectors these are those that it names. `tell` is called with a sentence if there is something to
-    compile. numba keeps what it has compiled: see `prequential.loopcache`.
+    compile. numba keeps what it has compiled: see `prequential.core.compiled.loopcache`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return

@@ -9,7 +9,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats
+from prequential.core.compiled.kernel import Floats
 
 _WIDTH, _HEIGHT = 860, 150  # of a panel, in pixels
 _LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.admin import check, create
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import topic_specs

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import yaml
-from prequential.config import ConfigError, SourceConfig
-from prequential.mapping import OPTIONAL, REQUIRED, MappingError, Origin, RecordMapping, parse
+from prequential.mapping.model import OPTIONAL, REQUIRED, MappingError, Origin, RecordMapping, parse
+from prequential.settings.model import ConfigError, SourceConfig
 from prequential.topics.decoding import KINDS
 
 #: Forms that records of a source may have; all but the first two through Schema Registry.

@@ -9,8 +9,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from prequential.budget import parse_budget
-from prequential.config import (
+from prequential.config.names import canonical, parse_estimator, parse_stage, stage_key
+from prequential.core.detectors import DETECTORS
+from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import NOT_QUALITY
+from prequential.settings.budget import parse_budget
+from prequential.settings.durations import duration
+from prequential.settings.model import (
     BASELINES,
     COMPARE,
     COMPARE_LOSSES,
@@ -22,12 +27,7 @@ from prequential.config import (
     TASKS,
     VERSIONS,
     Limits,
-    duration,
 )
-from prequential.confignames import canonical, parse_estimator, parse_stage, stage_key
-from prequential.core.detectors import DETECTORS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY
 from prequential.topics.errors import UsageError
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.

@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from prequential.config import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig, duration
-from prequential.core import naming
 from prequential.core.detectors import DETECTORS
+from prequential.core.estimators import naming
 from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
 from prequential.core.measures import NAMES as MEASURES
+from prequential.settings.durations import duration
+from prequential.settings.model import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")

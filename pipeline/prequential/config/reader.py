@@ -10,8 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential import configkeys, mapping
-from prequential.config import (
+from prequential.config import keys as configkeys
+from prequential.config.ingest import read_sources
+from prequential.config.keys import Parser
+from prequential.config.names import (
+    canonical,
+    detectors_of_task,
+    objective_of,
+    objective_untested,
+    objective_without_value,
+    parse_signal,
+    signal_of_other_task,
+    stage_without_outcomes,
+)
+from prequential.core.detectors import DETECTORS
+from prequential.mapping import model as mapping
+from prequential.mapping.model import FORMATS, RecordMapping
+from prequential.settings.model import (
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     OF_TASK,
@@ -24,20 +39,6 @@ from prequential.config import (
     StreamConfig,
     WorkerConfig,
 )
-from prequential.configingest import read_sources
-from prequential.configkeys import Parser
-from prequential.confignames import (
-    canonical,
-    detectors_of_task,
-    objective_of,
-    objective_untested,
-    objective_without_value,
-    parse_signal,
-    signal_of_other_task,
-    stage_without_outcomes,
-)
-from prequential.core.detectors import DETECTORS
-from prequential.mapping import FORMATS, RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -67,10 +68,13 @@ class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
         return value
 
 
-def read(path: str | None, overrides: Mapping[str, object]) -> Config:
-    """The configuration of a file (None: defaults), with dotted `overrides` such as `http.port`."""
+def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
+    """Read a YAML file (None: all defaults); `overrides` maps dotted keys such as `http.port` to values.
+
+    Raises ConfigError for an unknown key, a bad value or an unreadable file.
+    """
     config = _Reader(path or "defaults").config(_document(path))
-    for key, value in overrides.items():
+    for key, value in (overrides or {}).items():
         section, _, name = key.partition(".")
         config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
     return config
@@ -86,7 +90,7 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     >>> combined(None, {"estimators": ["al"]})
     Traceback (most recent call last):
     ...
-    prequential.config.ConfigError: settings: defaults.estimators: estimator 'al': expected all, ...
+    prequential.settings.model.ConfigError: settings: defaults.estimators: estimator 'al': expected all, ...
     """
     name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     node = _document(name) if name is not None else _represented(given or {})
@@ -182,7 +186,7 @@ class _Reader:
     def mappings(
         self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
     ) -> tuple[RecordMapping, ...]:
-        """The mapping of a source, or several of a list (see `prequential.mapping.parse`)."""
+        """The mapping of a source, or several of a list (see `prequential.mapping.model.parse`)."""
         several = isinstance(node, yaml.SequenceNode)
         found = []
         for place, one in enumerate(node.value if several else [node]):

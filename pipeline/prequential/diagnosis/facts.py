@@ -1,4 +1,4 @@
-"""What a shard knows that may look wrong: the facts that `prequential.diagnosis` judges."""
+"""What a shard knows that may look wrong: the facts that `prequential.diagnosis.findings` judges."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from prequential.core import ids, latency, recurrence
-from prequential.core.catalog import Stream
-from prequential.core.seen import OTHERS
+from prequential.core.catalog.catalog import Stream
+from prequential.core.compiled import ids
+from prequential.core.delay import latency
+from prequential.core.input import recurrence
+from prequential.core.input.seen import OTHERS
 from prequential.core.shard import Shard
-from prequential.core.store import EXPIRED, LABELLED, WAITING
-from prequential.diagnosis import Example, StreamFacts, never_meet
+from prequential.core.tables.store import EXPIRED, LABELLED, WAITING
+from prequential.diagnosis.findings import Example, StreamFacts, never_meet
 from prequential.topics.decoding import LABELS, PREDICTIONS
 
 

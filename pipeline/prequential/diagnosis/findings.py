@@ -1,7 +1,7 @@
 """What looks wrong with a configuration or with records, and what to do about it: facts in, findings out.
 
 `replay` says it at its end, a worker now and then. Everything here is a function of the facts (see
-`prequential.facts`), so the same facts are the same sentences wherever they come from.
+`prequential.diagnosis.facts`), so the same facts are the same sentences wherever they come from.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from prequential.config import shown_duration
-from prequential.core.refusals import Refusal
-from prequential.core.streams import OTHER_FORM
+from prequential.core.input.refusals import Refusal
+from prequential.core.tables.streams import OTHER_FORM
+from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
 #: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;

@@ -7,7 +7,7 @@ import hmac
 import ssl
 from socket import socket
 
-from prequential.config import HttpConfig
+from prequential.settings.model import HttpConfig
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from prequential.access import Access
-from prequential.compression import compressed
-from prequential.config import HttpConfig
-from prequential.http_server import ThreadedServer, address
+from prequential.http.access import Access
+from prequential.http.compression import compressed
+from prequential.http.server import ThreadedServer, address
+from prequential.settings.model import HttpConfig
 from prequential.topics.errors import WorkError
 
 log = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from prequential.config import Config
+from prequential.kafka.complaints import COMPLAINING, complain
+from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.complaints import COMPLAINING, complain
 
 log = logging.getLogger(__name__)
 

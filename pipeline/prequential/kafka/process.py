@@ -13,9 +13,9 @@ from concurrent.futures import TimeoutError as _Unanswered
 from typing import Any, TypeVar
 
 import faust
+from prequential.http.endpoint import TEXT, Answer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker.http import TEXT, Answer
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class BatchSchema(faust.Schema):
 
 
 def batch_app(name: str, kafka: KafkaConfig) -> Any:
-    """A Faust app on our transport (`prequential.worker.transport`), without anything that isn't needed.
+    """A Faust app on our transport (`prequential.kafka.transport`), without anything that isn't needed.
 
     Its `fetcher`, `input_topics` and `shard_count` are yet to be set.
     """
@@ -74,7 +74,7 @@ def batch_app(name: str, kafka: KafkaConfig) -> Any:
         name,
         broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
         store="memory://",
-        web_enabled=False,  # no table or router pages; see `prequential.worker.http`
+        web_enabled=False,  # no table or router pages; see `prequential.http.endpoint`
         topic_disable_leader=True,
         topic_allow_declare=False,
         stream_wait_empty=False,

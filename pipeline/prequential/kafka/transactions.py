@@ -20,9 +20,9 @@ from weakref import ref
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.topics.clients import KafkaConfig, is_stranded, let_go
 from prequential.topics.errors import WorkError
-from prequential.worker.complaints import COMPLAINING, complain
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Faust's cost is per event: four asyncio tasks, acknowledgements, sensors. It van
 what a look brought of one topic, in batches by partition, and that is what this transport delivers (shown
 as partition 0's); agents stay plain Faust agents. Faust is shown one assignment for good, all partitions
 of the inputs: its own rebalance protocol empties the agents' queues and stops every stream, and nothing of
-that is needed, since the group's decisions open and close shards (see `prequential.worker.fetching`).
+that is needed, since the group's decisions open and close shards (see `prequential.kafka.fetching`).
 Offsets that Faust sees are numbers of deliveries, and it commits nothing.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
-from prequential.worker.fetching import Fetcher
+from prequential.kafka.fetching import Fetcher
 
 #: Seconds until the next look when nothing had come: a call costs some µs.
 _PAUSE_SECONDS = 0.005

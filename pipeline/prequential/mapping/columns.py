@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from prequential import conversion
-from prequential.mapping import UNITS
+from prequential.mapping import conversion
+from prequential.mapping.model import UNITS
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES
 

@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prequential.mapping import ISO, RFC3339, UNITS, Field, as_text
+from prequential.mapping.model import ISO, RFC3339, UNITS, Field, as_text
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
 from prequential.topics.times import milliseconds

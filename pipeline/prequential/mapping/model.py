@@ -1,7 +1,7 @@
 """How records of anybody's shape become ours: where in a source each field of an input record is found.
 
 A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/mapping.md`) or as a dict of
-the same form; `parse` makes it of either. `prequential.translation` applies it. Pure: no I/O.
+the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ def parse(
     >>> parse({"as": "labels", "y_treu": "value.truth"})
     Traceback (most recent call last):
     ...
-    prequential.mapping.MappingError: unknown field 'y_treu' of labels; did you mean y_true? known: stream, \
-instance_id, y_true, ts
+    prequential.mapping.model.MappingError: unknown field 'y_treu' of labels; did you mean y_true? known: \
+stream, instance_id, y_true, ts
     """
     if not isinstance(section, Mapping):
         raise MappingError((), f"{values.quoted(section)}: expected fields and where each is found")

@@ -13,9 +13,9 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
-from prequential import conversion
-from prequential.columns import whole_column
-from prequential.mapping import TARGETS, Condition, Field, Path, RecordMapping, as_text
+from prequential.mapping import conversion
+from prequential.mapping.columns import whole_column
+from prequential.mapping.model import TARGETS, Condition, Field, Path, RecordMapping, as_text
 from prequential.topics.messages import (
     SUM_SURELY_WITHIN,
     Instance,
@@ -124,7 +124,7 @@ class Translator:
     `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. Rows whose label is absent
     are passed over where `unlabelled` rows are to be expected.
 
-    >>> from prequential.mapping import parse
+    >>> from prequential.mapping.model import parse
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id",
     ...     "y_true": {"path": "value.paid", "map": {"1": "good", "0": "bad"}},
     ...     "ts": {"path": "value.at", "unit": "s"}}

@@ -11,11 +11,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, Ints, taken
-from prequential.core.outcomes import Log
-from prequential.core.signals import SQUARED
-from prequential.core.watch import LOSSES
-from prequential.sequences import Sequence
+from prequential.core.compiled.kernel import Floats, Ints, taken
+from prequential.core.detectors.signals import SQUARED
+from prequential.core.detectors.watch import LOSSES
+from prequential.core.tables.outcomes import Log
+from prequential.past.sequences import Sequence
 from prequential.topics.outputs import identity
 
 #: Autocorrelation of neighbours beyond which blocks grow no longer: a sample can't tell it from 1.

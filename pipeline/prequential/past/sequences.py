@@ -14,18 +14,18 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from prequential.config import Config, StreamConfig
-from prequential.core import signals
-from prequential.core.catalog import Catalog
-from prequential.core.kernel import Floats, Ints
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.detectors import signals
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES
 from prequential.core.measures.positive import Positives
-from prequential.core.outcomes import Log
-from prequential.core.past import Past
+from prequential.core.past.past import Past
 from prequential.core.shard import Shard
-from prequential.core.signals import WRONG
-from prequential.core.streams import BASELINE, BASELINE_AGE
-from prequential.core.watch import LOSSES
-from prequential.files import AnySource, replay
+from prequential.core.tables.outcomes import Log
+from prequential.core.tables.streams import BASELINE, BASELINE_AGE
+from prequential.replay.sources import AnySource, replay
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import DeadLetter, Output
 from rich.progress import Progress
 
@@ -35,7 +35,7 @@ Values = npt.NDArray[np.int32] | Floats
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
-    """The outcomes of one (stream, model, segment, stage), in order; see `prequential.core.outcomes`."""
+    """The outcomes of one (stream, model, segment, stage), in order (`prequential.core.tables.outcomes`)."""
 
     stream: str
     partition: int
@@ -97,7 +97,7 @@ def sequences(
     progress: Progress | None = None,
     ended: Callable[[Shard], None] = lambda shard: None,
 ) -> list[Sequence]:
-    """All sequences of files (see `prequential.files`), or (None) of the cluster's topics up to their ends.
+    """All sequences of files (`prequential.replay.sources`), or (None) of the cluster's topics to their ends.
 
     `put` takes alarms and dead letters on the way, `ended` each shard at its end; there are no metrics
     messages. In the order of streams, models, segments and stages as they first came. Raises WorkError if

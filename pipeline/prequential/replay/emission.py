@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, count
 
-from prequential.config import Config, StreamConfig, duration
+from prequential.settings.durations import duration
+from prequential.settings.model import Config, StreamConfig
 
 #: Messages of one sequence and estimator in a replay of files: more points than a screen has columns.
 POINTS = 1_000

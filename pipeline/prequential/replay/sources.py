@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
-from prequential import emission
-from prequential.config import Config
-from prequential.core.course import Courses
-from prequential.core.merge import Batch
-from prequential.core.past import Past
+from prequential.core.input.merge import Batch
+from prequential.core.past.course import Courses
+from prequential.core.past.past import Past
 from prequential.core.shard import Shard
-from prequential.summary import Place
+from prequential.replay import emission
+from prequential.replay.summary import Place
+from prequential.settings.model import Config
 from prequential.topics.decoding import LABELS, Decoded, decode
 from prequential.topics.outputs import Output
 
@@ -187,7 +187,7 @@ def replay(
 
     `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
     messages are made; all else is the same. `courses` and `past` are kept on the way. Returns the shard,
-    whose configuration says how often there were messages: see `prequential.emission`.
+    whose configuration says how often there were messages: see `prequential.replay.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.courses, shard.past = courses, past

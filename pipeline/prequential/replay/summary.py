@@ -6,24 +6,25 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.comparing import WHOLE, Pair, latest_of, recent_of
-from prequential.config import Config, StreamConfig, shown_duration
-from prequential.core.catalog import Stream
+from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import standings as comparisons
-from prequential.core.estimates import State
-from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
+from prequential.core.input.refusals import Refusal
 from prequential.core.measures import INDEX
-from prequential.core.refusals import Refusal
+from prequential.core.output.estimates import State
 from prequential.core.shard import COURSE_STAGES, Shard
-from prequential.core.streams import BASELINE, CORRECTION, MODEL
-from prequential.diagnosis import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
-from prequential.facts import example, read_by, streams_of, triple, with_example
-from prequential.incident_text import Newest
+from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
+from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
+from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
+from prequential.diagnosis.findings import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.settings.durations import shown_duration
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
+from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
+from prequential.wording.incidents import Newest
 
 #: What is evaluated of a stream as a whole.
 _WHOLE = (MODEL, BASELINE, CORRECTION)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from prequential.comparing import report
-from prequential.config import shown_duration
-from prequential.diagnosis import Finding
-from prequential.emission import POINTS
-from prequential.incident_text import sentence
-from prequential.summary import Place, Saying, Sequence, Summary
-from prequential.table import Row, models_table, print_wide, with_courses
+from prequential.diagnosis.findings import Finding
+from prequential.replay.emission import POINTS
+from prequential.replay.summary import Place, Saying, Sequence, Summary
+from prequential.replay.table import Row, models_table, print_wide, with_courses
+from prequential.settings.durations import shown_duration
 from prequential.topics.reasons import printable
+from prequential.wording.comparing import report
+from prequential.wording.incidents import sentence
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from prequential.config import duration, shown_duration
+from prequential.settings.durations import duration, shown_duration
 from prequential.topics.errors import UsageError
 
 #: Where neither a command nor a stream's settings say another one.

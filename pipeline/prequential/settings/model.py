@@ -1,12 +1,11 @@
 """The configuration: frozen objects with a default for everything.
 
-`prequential.configfile` reads them from YAML. Durations are integer milliseconds here.
+`prequential.config.reader` reads them from YAML. Durations are integer milliseconds here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -14,12 +13,10 @@ from functools import cached_property
 from typing import Any, Union
 
 import msgspec
-from prequential.mapping import RecordMapping
+from prequential.mapping.model import RecordMapping
+from prequential.settings.durations import HOUR, MINUTE, WEEK
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
-
-_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 
 #: The measures that messages have by default, in their order.
 KNOWN_MEASURES = (
@@ -56,40 +53,6 @@ STAGES = ("initial", "final", "bins", "intermediate")
 
 #: How the names of stages at an age begin: `after:10m`.
 AFTER = "after:"
-
-
-def duration(text: str | int) -> int:
-    """Milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
-
-    Raises ValueError quoting the text.
-
-    >>> duration("5m")
-    300000
-    """
-    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
-    return int(match[1]) * _MILLISECONDS[match[2]]
-
-
-def shown_duration(milliseconds: int) -> str:
-    """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
-
-    >>> shown_duration(604_800_000), shown_duration(606_570_000), shown_duration(90_500), shown_duration(250)
-    ('7d', '7d 30m', '1m 31s', '250ms')
-    >>> shown_duration(3_600_000), shown_duration(1_500), shown_duration(0)
-    ('1h', '1s 500ms', '0ms')
-    """
-    for least, step in ((3_600_000, 60_000), (60_000, 1_000)):
-        if milliseconds >= least:
-            milliseconds = (milliseconds + step // 2) // step * step
-            break
-    parts = []
-    for unit in ("d", "h", "m", "s", "ms"):
-        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0ms"
 
 
 #: A detector's parameter.
@@ -196,10 +159,10 @@ class IncidentConfig:
     #: Without alarms for this long, and for so many outcomes of the model, it is quiet: an incident that has
     #: recovered is over, and an alarm of a later change is another incident's. Detectors of one change differ
     #: by hundreds of outcomes, and an hour's work of somebody who was called isn't disturbed once more.
-    quiet: int = _MILLISECONDS["h"]
+    quiet: int = HOUR
     quiet_outcomes: int = 1_000
     #: Quiet for this long without recovery, the new level is the usual one, and the incident over.
-    accept: int = _MILLISECONDS["w"]
+    accept: int = WEEK
     #: Whether a detector's warning opens an incident, without an alarm.
     warnings: bool = False
 
@@ -234,8 +197,8 @@ class StreamConfig:
     dependence_order: int = 3
     bins: int = 10
     alpha: float = 2.0
-    label_horizon: int = 7 * _MILLISECONDS["d"]
-    settle: int = 5 * _MILLISECONDS["m"]
+    label_horizon: int = WEEK
+    settle: int = 5 * MINUTE
     detectors: tuple[DetectorConfig, ...] = OF_TASK
     incidents: IncidentConfig = field(default_factory=IncidentConfig)
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
@@ -322,7 +285,7 @@ class HttpConfig:
     """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
 
     host: str = "127.0.0.1"
-    #: 0 takes a free one; None: each program has its own (`prequential.worker.http`).
+    #: 0 takes a free one; None: each program has its own (`prequential.http.endpoint`).
     port: int | None = None
     #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
     measures: tuple[str, ...] = (
@@ -437,13 +400,3 @@ class Config:
 
 class ConfigError(UsageError):
     """A configuration that can't be used: names file, line and what was expected."""
-
-
-def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
-    """Read a YAML file (None: all defaults); `overrides` maps dotted keys to values.
-
-    Raises ConfigError for an unknown key, a bad value or an unreadable file.
-    """
-    from prequential.configfile import read  # the reader imports this module's classes
-
-    return read(path, overrides or {})

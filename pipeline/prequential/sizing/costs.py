@@ -1,4 +1,4 @@
-"""What things cost, as it was measured: what `prequential.sizing` adds up.
+"""What things cost, as it was measured: what `prequential.sizing.model` adds up.
 
 Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores that had four times as much other
 work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages`

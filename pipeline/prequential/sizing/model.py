@@ -1,7 +1,7 @@
 """What a workload needs: workers, partitions, memory, Kafka's bytes, time to recover, series.
 
-Sums of measured costs (`prequential.costs`), nothing else: no clock, no Kafka. A *record* is one of any of
-the three input topics; an *instance* is one of `instances`, with a prediction of each model and, mostly, a
+Sums of measured costs (`prequential.sizing.costs`), nothing else: no clock, no Kafka. A *record* is one of
+any of the three input topics; an *instance* is one of `instances`, with a prediction of each model and, mostly, a
 label.
 """
 
@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from prequential.config import Config, StreamConfig
-from prequential.core.naming import WINDOW, parse_estimator
-from prequential.costs import MEASURED, Costs
+from prequential.core.estimators.naming import WINDOW, parse_estimator
+from prequential.settings.model import Config, StreamConfig
+from prequential.sizing.costs import MEASURED, Costs
 
 _SECOND = 1_000  # ms
 _MB = 1e6

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.core.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
+from prequential.core.estimators.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
 from prequential.topics.outputs import Comparison
 
 #: Lines that are shown of pairs.

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from prequential.incident_text import cause_in_words, subject_of
-from prequential.neighbours import in_words
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.topics.reasons import printable
+from prequential.wording.incidents import cause_in_words, subject_of
+from prequential.wording.neighbours import in_words
 
 #: Incidents that are named where the one that is asked for isn't there.
 _NAMED = 5

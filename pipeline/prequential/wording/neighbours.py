@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
-from prequential.incident_text import levels_in_words
+from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
+from prequential.wording.incidents import levels_in_words
 
 #: Models that are named.
 _NAMED = 10

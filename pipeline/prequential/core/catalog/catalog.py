@@ -12,16 +12,15 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.config import AFTER, BASELINES, Config, StreamConfig, duration
-from prequential.core.ended import Ended
-from prequential.core.errors import Unusable
-from prequential.core.kernel import Ints, as_columns, grown, records
+from prequential.core.catalog.ended import Ended
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Ints, as_columns, grown, records
+from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
-from prequential.core.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
-from prequential.core.plans import Plan
-from prequential.core.store import NO_CLASS
-from prequential.core.streams import (
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.store import NO_CLASS
+from prequential.core.tables.streams import (
     AGE,
     BASELINE,
     BASELINE_AGE,
@@ -40,6 +39,8 @@ from prequential.core.streams import (
     Subjects,
     name_hash,
 )
+from prequential.settings.durations import duration
+from prequential.settings.model import AFTER, BASELINES, Config, StreamConfig
 
 #: What baselines predict before the first label: a class of its own, never a label's.
 NOTHING = "@none"

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.config import StreamConfig
-from prequential.core.detectors.declaration import Alarms, new_alarms
+from prequential.core.compiled.kernel import Ints, Ints32, grown
+from prequential.core.detectors.signals import WRONG, error
+from prequential.core.detectors.watch import LOSSES, watches_of
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.kernel import Ints, Ints32, grown
+from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.core.measures.positive import Positives
-from prequential.core.outcomes import Log
-from prequential.core.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
-from prequential.core.signals import WRONG, error
-from prequential.core.watch import LOSSES, watches_of
+from prequential.core.tables.alarms import Alarms, new_alarms
+from prequential.core.tables.outcomes import Log
+from prequential.settings.model import StreamConfig
 
 
 class _Rows(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from prequential.core import ids
-from prequential.core.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
-from prequential.core.catalog import Catalog
-from prequential.core.kernel import grown, of_one_length, records, tables_of
-from prequential.core.records import Rows
-from prequential.core.store import (
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.compiled import ids
+from prequential.core.compiled.kernel import grown, of_one_length, records, tables_of
+from prequential.core.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.core.tables.records import Rows
+from prequential.core.tables.store import (
     LABELS,
     PREDICTIONS,
     PROBABILITIES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from prequential.core.kernel import Bytes, Ints, Words, inlined, inner
+from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner
 
 #: The most characters of a number: sign, 17 digits, point, `e-308`.
 LONGEST_NUMBER = 25

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Bytes, Ints, Ints32, capacity_for, grown, inlined, inner, kernel
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, capacity_for, grown, inlined, inner, kernel
 
 Words = npt.NDArray[np.uint64]
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, Union, cast
 import numpy as np
 import numpy.typing as npt
 from numba import njit, types
-from prequential.core.bounds import with_bounds
-from prequential.loopcache import keep
+from prequential.core.compiled.bounds import with_bounds
+from prequential.core.compiled.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from prequential.core.kernel import inner, kernel
+from prequential.core.compiled.kernel import inner, kernel
 
 #: ln 2 in two parts: products of the first with exponents are exact, the second has the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Ints, Ints32, capacity_for, inner, kernel
+from prequential.core.compiled.kernel import Ints, Ints32, capacity_for, inner, kernel
 
 #: Counters of a pool: the first row that was never used, and the first free one of the others (0: none).
 _NEXT, _FREE = range(2)

@@ -11,10 +11,19 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows
-from prequential.core.latency import AGES, BOUNDS_MS, position
-from prequential.core.pool import Pool, find, insert, new_pool, pool_of, remove, remove_all, with_free_row
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows
+from prequential.core.compiled.pool import (
+    Pool,
+    find,
+    insert,
+    new_pool,
+    pool_of,
+    remove,
+    remove_all,
+    with_free_row,
+)
+from prequential.core.delay.latency import AGES, BOUNDS_MS, position
+from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
 
 #: Cohorts within one horizon, at most about this many.
 _COHORTS = 128
@@ -110,7 +119,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
     Returns the tables, maybe wider.
 
-    >>> from prequential.core.events import new_events
+    >>> from prequential.core.tables.events import new_events
     >>> events = new_events(5)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET, MET], [0, 1, 2, 0, 1], 50
     >>> events.t1[4] = 1_001

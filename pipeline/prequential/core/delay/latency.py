@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from ddsketch.mapping import LogarithmicMapping
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)

@@ -13,13 +13,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
-from prequential.core.outcomes import SCORED as HAS_SCORE
-from prequential.core.outcomes import WEIGHTED as HAS_WEIGHT
-from prequential.core.outcomes import cell_of
-from prequential.core.pool import Pool, find, insert, is_full, new_pool, remove, remove_all, with_free_row
-from prequential.core.scores import (
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
+from prequential.core.compiled.pool import (
+    Pool,
+    find,
+    insert,
+    is_full,
+    new_pool,
+    remove,
+    remove_all,
+    with_free_row,
+)
+from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.core.tables.outcomes import SCORED as HAS_SCORE
+from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.core.tables.outcomes import cell_of
+from prequential.core.tables.scores import (
     ABSOLUTE,
     BIAS,
     BRIER,
@@ -94,7 +103,7 @@ class Cells(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of scores (see `prequential.core.scores`), and the spread of labels that are numbers."""
+    """Of scores (see `prequential.core.tables.scores`), and the spread of labels that are numbers."""
 
     sums: Floats  # (rows, SIZE)
     spread: Floats  # (rows, 4)
@@ -186,7 +195,7 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
     Returns the tables, maybe wider.
 
-    >>> from prequential.core.events import new_events
+    >>> from prequential.core.tables.events import new_events
     >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500

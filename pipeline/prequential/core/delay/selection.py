@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.events import EXPIRED, MET, Events
-from prequential.core.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
-from prequential.core.logs import SegmentEvents
-from prequential.core.mathematics import log
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.compiled.mathematics import log
+from prequential.core.tables.events import EXPIRED, MET, Events
+from prequential.core.tables.logs import SegmentEvents
 
 #: Added to every count, so that a group that lacks a value has a finite index.
 _SMOOTHING = 0.5
@@ -71,7 +71,7 @@ def with_rows(selection: Selection, models: int, segments: int) -> Selection:
 def update(selection: Selection, events: Events, start: int, stop: int) -> Selection:
     """Count predictions that met their label, or expired, in rows `start` to `stop` of the log.
 
-    >>> from prequential.core.events import new_events
+    >>> from prequential.core.tables.events import new_events
     >>> events = new_events(4)
     >>> events.kind[:], events.prediction[:] = [MET, MET, MET, EXPIRED], [0, 0, 1, 1]
     >>> shares(update(with_rows(new_selection(), 1, 0), events, 0, 4), 0, ["up", "down"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from prequential.core.kernel import Ints
+from prequential.core.compiled.kernel import Ints
 
 #: "A small sample of data (100 observations or so)" (section 7).
 _SAMPLE = 100

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from prequential.core.gradients import class_ratio_gradients, moves_with_class_ratio
-from prequential.core.intervals import (
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.gradients import class_ratio_gradients, moves_with_class_ratio
+from prequential.core.details.intervals import (
     autocorrelation,
     effective,
     error_worth,
@@ -16,15 +17,14 @@ from prequential.core.intervals import (
     shrunk,
     wilson,
 )
-from prequential.core.kernel import Floats
+from prequential.core.details.normalisation import RATIOS, normalised
+from prequential.core.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
 from prequential.core.measures import NO_POSITIVE, REASONS
 from prequential.core.measures.agreement import Totals
 from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
 from prequential.core.measures.table import sum_up
-from prequential.core.normalisation import RATIOS, normalised
-from prequential.core.pairs import CELL, MAJORITY, PERSISTENT, WRONG
 
-#: The signs of pairs that intervals are made of (see `prequential.core.pairs`).
+#: The signs of pairs that intervals are made of (see `prequential.core.estimators.pairs`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them, so that a
@@ -42,7 +42,7 @@ def details_of(
     class_names: list[str],
     known: bool,
 ) -> dict[str, Any]:
-    """The details of these names (see `DETAILS` in `prequential.config`) that an estimator has.
+    """The details of these names (see `DETAILS` in `prequential.settings.model`) that an estimator has.
 
     Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there
     are any; `known`: whether baselines had a label to predict by at any of the outcomes.

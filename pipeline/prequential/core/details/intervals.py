@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from prequential.core import pairs as pairs_of_errors
-from prequential.core.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.estimators import pairs as pairs_of_errors
 
 #: Standard normal quantile of a two-sided interval of 95 %.
 _Z = 1.959963984540054

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.core.dependence import RecentDependence
-from prequential.core.increments import Increments
-from prequential.core.kernel import Ints
-from prequential.core.transitions import Transitions
+from prequential.core.compiled.kernel import Ints
+from prequential.core.details.dependence import RecentDependence
+from prequential.core.details.increments import Increments
+from prequential.core.join.transitions import Transitions
 
 
 class LabelDependence:

@@ -34,8 +34,8 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.kernel import inner
-from prequential.core.mathematics import exp, log
+from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.mathematics import exp, log
 
 #: ρ: the bound is tightest at an intrinsic time of some 60 (at a two-sided level of 0.05) to 100 (at 0.005);
 #: for the difference of 0/1 losses that is 60 to 100 outcomes on which just one model is right, 1,000 to

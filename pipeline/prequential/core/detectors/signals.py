@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core import measuring
-from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
-from prequential.core.estimators.window import Window
-from prequential.core.kernel import (
+from prequential.core.compiled.kernel import (
     Bytes,
     Floats,
     Ints,
@@ -30,11 +24,16 @@ from prequential.core.kernel import (
     kernel,
     zeros,
 )
+from prequential.core.estimators import all_history, fading, measuring, sums, window
+from prequential.core.estimators.all_history import AllHistory
+from prequential.core.estimators.fading import Fading
+from prequential.core.estimators.measuring import Measured
+from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
+from prequential.core.estimators.window import Window
 from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES, NO_POSITIVE
 from prequential.core.measures.positive import Positives
-from prequential.core.measuring import Measured
-from prequential.core.outcomes import OUTCOME, SCORED, Log, cell_of
-from prequential.core.streams import ONE, TRUE
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log, cell_of
+from prequential.core.tables.streams import ONE, TRUE
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from prequential.budget import parse_budget
-from prequential.config import DetectorConfig, StreamConfig
-from prequential.core import signals
-from prequential.core.detectors import DETECTORS
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown
+from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
-from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms
+from prequential.core.detectors.declaration import MIN_OUTCOMES
+from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, grown
+from prequential.core.estimators.naming import ALL, FADING, SCALED, WINDOW, parse_estimator, parse_signal
 from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
-from prequential.core.naming import ALL, FADING, SCALED, WINDOW, parse_estimator, parse_signal
-from prequential.core.outcomes import Log
-from prequential.core.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
+from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.outcomes import Log
+from prequential.settings.budget import parse_budget
+from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.topics.outputs import identity
 
 #: Hex digits of a sequence's seed: 60 bits.
@@ -61,7 +61,7 @@ class ErrorOf:
 
 
 class Signal:
-    """The values that a detector is fed with (see `prequential.core.naming`)."""
+    """The values that a detector is fed with (see `prequential.core.estimators.naming`)."""
 
     def __init__(self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int) -> None:
         self.name = name

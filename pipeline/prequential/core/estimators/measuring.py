@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, allocating, inner, inner_allocating
 from prequential.core.estimators import all_history, fading, sums, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.fading import Fading
+from prequential.core.estimators.naming import ALL, FADING, WINDOW
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Floats, Ints, allocating, inner, inner_allocating
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, NO_POSITIVE_CLASS
 from prequential.core.measures.auc import area
 from prequential.core.measures.per_class import Classes, new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers
-from prequential.core.naming import ALL, FADING, WINDOW
-from prequential.core.scores import SIZE
+from prequential.core.tables.scores import SIZE
 
 _AUC = INDEX["auc"]
 

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.detectors.declaration import Alarms
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, allocating, inner, kernel
 from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Bytes, Ints, Ints32, allocating, inner, kernel
 from prequential.core.measures.positive import Positives, may_be_positive
-from prequential.core.outcomes import OUTCOME, Log
+from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.outcomes import OUTCOME, Log
 
 Codes = npt.NDArray[np.int8]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from prequential.config import Limits
-from prequential.core.ids import Ids, find_hashed, hash_of
-from prequential.core.join import TOO_MANY_INSTANCES
-from prequential.core.kernel import Bytes, kernel
-from prequential.core.records import PREDICTION
-from prequential.core.store import Instances, Predictions, Store, count_of
+from prequential.core.compiled.ids import Ids, find_hashed, hash_of
+from prequential.core.compiled.kernel import Bytes, kernel
+from prequential.core.join.join import TOO_MANY_INSTANCES
+from prequential.core.tables.records import PREDICTION
+from prequential.core.tables.store import Instances, Predictions, Store, count_of
+from prequential.settings.model import Limits
 
 
 @kernel

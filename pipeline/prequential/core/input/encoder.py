@@ -2,8 +2,9 @@
 
 A name that isn't known is registered when its record's turn comes, so that codes are a function of the log;
 and only if the record is taken, or else strangers could fill the tables with names that a limit refuses.
-Mostly that is sure (see `prequential.core.admission`). Where it isn't, the record asks the join, and nothing
-behind it is registered in this round; one that would be taken stops the join, and begins the next round.
+Mostly that is sure (see `prequential.core.input.admission`). Where it isn't, the record asks the join, and
+nothing behind it is registered in this round; one that would be taken stops the join, and begins the next
+round.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.admission import Admission, reason_of
-from prequential.core.catalog import Catalog, Stream, Subject
-from prequential.core.errors import Unusable
-from prequential.core.join import TOO_MANY_INSTANCES
-from prequential.core.kernel import Bytes, Ints
-from prequential.core.plain import PlainRecords
-from prequential.core.plain_rows import PlainEncoder
-from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.core.streams import OTHER_FORM, name_hash
-from prequential.core.versions import family_of
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.compiled.kernel import Bytes, Ints
+from prequential.core.input.admission import Admission, reason_of
+from prequential.core.input.plain import PlainRecords
+from prequential.core.input.plain_rows import PlainEncoder
+from prequential.core.input.versions import family_of
+from prequential.core.join.join import TOO_MANY_INSTANCES
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.streams import OTHER_FORM, name_hash
 from prequential.topics.messages import Instance
 
 #: Numbers beyond it would overflow when they are squared and added up.

@@ -17,8 +17,8 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Bytes, Ints
-from prequential.core.plain import Plain, PlainRecords, together
+from prequential.core.compiled.kernel import Bytes, Ints
+from prequential.core.input.plain import Plain, PlainRecords, together
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Record
 

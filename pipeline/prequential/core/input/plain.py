@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from prequential.core.ids import new_key, siphash
-from prequential.core.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
+from prequential.core.compiled.ids import new_key, siphash
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
 from prequential.topics.decoding import Decoded, Decoder, decode
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 

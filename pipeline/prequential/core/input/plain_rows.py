@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog import Catalog
-from prequential.core.kernel import Bytes, Ints, Ints32, inlined, kernel
-from prequential.core.plain import MODEL, NO_TIME, STREAM, TARGET, Columns, PlainRecords
-from prequential.core.records import INSTANCE, PREDICTION, Rows
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, kernel
+from prequential.core.input.plain import MODEL, NO_TIME, STREAM, TARGET, Columns, PlainRecords
+from prequential.core.tables.records import INSTANCE, PREDICTION, Rows
 
 #: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
 _OWNER, _NAME = 0x4F1BBCDD, 0x2545F491

@@ -2,7 +2,7 @@
 
 Where an id stands for several instances (a customer, though there is a row for each day) predictions meet
 labels of others, and nothing else shows it: the state store forgets an id when its label has come. So some
-ids are followed beyond that. Like `prequential.core.seen` it is no part of the state.
+ids are followed beyond that. Like `prequential.core.input.seen` it is no part of the state.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records
-from prequential.core.records import INSTANCE, LABEL, Rows
-from prequential.core.streams import Streams
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records
+from prequential.core.tables.records import INSTANCE, LABEL, Rows
+from prequential.core.tables.streams import Streams
 
 #: Places for ids. Two ids of one place: the later one isn't followed while the first may still get labels.
 _PLACES = 2048

@@ -1,6 +1,7 @@
 """Why records couldn't be used, counted by kinds of reasons; with the first record for each.
 
-It is no part of the state: it says what came in the present life of a process (see `prequential.diagnosis`).
+It is no part of the state: it says what came in the present life of a process (see
+`prequential.diagnosis.findings`).
 """
 
 from __future__ import annotations

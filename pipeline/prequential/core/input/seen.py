@@ -1,7 +1,7 @@
 """What was seen of records, by stream and kind: how many, and the earliest and the latest `ts`.
 
 It is no part of the state: it says what came in the present life of a process, for whoever asks what looks
-wrong (`prequential.diagnosis`).
+wrong (`prequential.diagnosis.findings`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Ints, grown, kernel
-from prequential.core.records import INSTANCE, Rows
+from prequential.core.compiled.kernel import Ints, grown, kernel
+from prequential.core.tables.records import INSTANCE, Rows
 
 _KINDS = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prequential.config import Config
+from prequential.settings.model import Config
 
 
 def separate_versions(config: Config, predictions: Sequence[Any]) -> None:

@@ -8,14 +8,14 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 
 from __future__ import annotations
 
+from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.detectors.budgets import due
-from prequential.core.events import MET
-from prequential.core.kernel import inlined, inner
-from prequential.core.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
-from prequential.core.outcomes import OUTCOME, REFERENCE
-from prequential.core.scoring import score
-from prequential.core.store import NO_CLASS, Predictions, Store
-from prequential.core.streams import Registry
+from prequential.core.join.scoring import score
+from prequential.core.tables.events import MET
+from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.store import NO_CLASS, Predictions, Store
+from prequential.core.tables.streams import Registry
 
 #: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
 OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)

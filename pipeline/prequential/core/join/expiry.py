@@ -5,13 +5,13 @@ Predictions expire, labels stay unmatched, instances are forgotten.
 
 from __future__ import annotations
 
-from prequential.core.calendar import advance, earliest, schedule
-from prequential.core.completing import first_with_segments, is_first_of_model, segment_row
-from prequential.core.events import EXPIRED as PREDICTION_EXPIRED
-from prequential.core.ids import remove
-from prequential.core.kernel import inner
-from prequential.core.logs import REMEMBERED, REST, Logs, add_event, add_segment_event, has_capacity
-from prequential.core.store import (
+from prequential.core.compiled.ids import remove
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import first_with_segments, is_first_of_model, segment_row
+from prequential.core.tables.calendar import advance, earliest, schedule
+from prequential.core.tables.events import EXPIRED as PREDICTION_EXPIRED
+from prequential.core.tables.logs import REMEMBERED, REST, Logs, add_event, add_segment_event, has_capacity
+from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
     LABELS,
@@ -24,7 +24,7 @@ from prequential.core.store import (
     drop_predictions,
     give_row,
 )
-from prequential.core.streams import Registry
+from prequential.core.tables.streams import Registry
 
 #: A message's time may be ahead of its record's by this much (ms) in moving the stream's clock: one
 #: producer with a wrong clock must not let everything expire.

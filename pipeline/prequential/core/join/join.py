@@ -6,13 +6,15 @@ See `docs/semantics.md` for what each record does in each state of its instance.
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.calendar import schedule, unschedule
-from prequential.core.completing import complete, complete_late, remember_numbers
-from prequential.core.events import LATE, WAITS
-from prequential.core.expiry import CLOCK_TOLERANCE, drop_label, run_out
-from prequential.core.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
-from prequential.core.kernel import inlined, inner, kernel
-from prequential.core.logs import (
+from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
+from prequential.core.compiled.kernel import inlined, inner, kernel
+from prequential.core.join.completing import complete, complete_late, remember_numbers
+from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
+from prequential.core.join.references import refer
+from prequential.core.join.revisions import revise
+from prequential.core.tables.calendar import schedule, unschedule
+from prequential.core.tables.events import LATE, WAITS
+from prequential.core.tables.logs import (
     DUE,
     DUPLICATE,
     EXPIRED_PREDICTION,
@@ -28,10 +30,8 @@ from prequential.core.logs import (
     has_capacity,
     note_dropped,
 )
-from prequential.core.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.core.references import refer
-from prequential.core.revisions import revise
-from prequential.core.store import (
+from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
     LABELS,
@@ -48,7 +48,7 @@ from prequential.core.store import (
     give_row,
     take_row,
 )
-from prequential.core.streams import Registry, count_label, lift
+from prequential.core.tables.streams import Registry, count_label, lift
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
 #: subject yet; a record would be taken whose names aren't known yet.

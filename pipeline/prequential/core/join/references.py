@@ -5,7 +5,8 @@ Models are compared on instances that both have an outcome of, and the log is re
 
 from __future__ import annotations
 
-from prequential.core.completing import (
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import (
     CORRECTED,
     OWN,
     PERSISTENT,
@@ -19,11 +20,10 @@ from prequential.core.completing import (
     reference_of,
     segment_row,
 )
-from prequential.core.kernel import inner
-from prequential.core.logs import Logs
-from prequential.core.outcomes import REFERENCE
-from prequential.core.store import Store
-from prequential.core.streams import Registry
+from prequential.core.tables.logs import Logs
+from prequential.core.tables.outcomes import REFERENCE
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import Registry
 
 
 @inner

@@ -5,7 +5,8 @@ They move to their new cells; baselines, and what was judged right of them, keep
 
 from __future__ import annotations
 
-from prequential.core.completing import (
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import (
     LOW,
     OWN,
     PERSISTENT,
@@ -20,12 +21,11 @@ from prequential.core.completing import (
     reference_of,
     segment_row,
 )
-from prequential.core.events import REVISED
-from prequential.core.kernel import inner
-from prequential.core.logs import Logs, add_event
-from prequential.core.outcomes import REVISION
-from prequential.core.store import Store
-from prequential.core.streams import Registry
+from prequential.core.tables.events import REVISED
+from prequential.core.tables.logs import Logs, add_event
+from prequential.core.tables.outcomes import REVISION
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import Registry
 
 
 @inner

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.core.kernel import inner
-from prequential.core.outcomes import NO_POSITIVE, POSITIVE_IS_ONE, SCORED, WEIGHTED
-from prequential.core.scores import log_loss_of
-from prequential.core.store import Store
-from prequential.core.streams import ONE_HASH, Registry, positive_name
+from prequential.core.compiled.kernel import inner
+from prequential.core.tables.outcomes import NO_POSITIVE, POSITIVE_IS_ONE, SCORED, WEIGHTED
+from prequential.core.tables.scores import log_loss_of
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import ONE_HASH, Registry, positive_name
 
 
 @inner

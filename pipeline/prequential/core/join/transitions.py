@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from prequential.core.kernel import Ints
+from prequential.core.compiled.kernel import Ints
 
 #: Labels up to which a plain loop is faster than arrays.
 _FEW = 32

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.config import StreamConfig
-from prequential.core.catalog import Catalog, Stream, Subject
-from prequential.core.mathematics import added, exp, log
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.compiled.mathematics import added, exp, log
+from prequential.core.estimators.measuring import Measured, measured, new_measured
+from prequential.core.estimators.naming import FADING, RANDOM_SUFFIX
 from prequential.core.measures import NAMES
-from prequential.core.measuring import Measured, measured, new_measured
-from prequential.core.naming import FADING, RANDOM_SUFFIX
-from prequential.core.streams import AGE, MODEL
-from prequential.core.texts import Values, Who, joined
+from prequential.core.output.texts import Values, Who, joined
+from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.model import StreamConfig
 
 
 class State(NamedTuple):

@@ -7,22 +7,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core import coverage as coverage_of
-from prequential.core import latency, periods, selection
-from prequential.core.catalog import Catalog, Stream, Subject
-from prequential.core.details import details_of
-from prequential.core.estimates import Estimates, Line, State, States, state_of
-from prequential.core.label_dependence import LabelDependence
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.delay import coverage as coverage_of
+from prequential.core.delay import latency, periods, selection
+from prequential.core.details.details import details_of
+from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.detectors.watch import Watch
+from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
+from prequential.core.estimators.naming import FADING
 from prequential.core.measures import INDEX, NAMES, REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
-from prequential.core.measuring import cells_of, knows_labels, pairs_of
-from prequential.core.naming import FADING
-from prequential.core.scores import SIZE
-from prequential.core.streams import AGE, MODEL
-from prequential.core.texts import Draft, Writer, vocabulary
-from prequential.core.watch import Watch
+from prequential.core.output.estimates import Estimates, Line, State, States, state_of
+from prequential.core.output.texts import Draft, Writer, vocabulary
+from prequential.core.tables.scores import SIZE
+from prequential.core.tables.streams import AGE, MODEL
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
 

@@ -15,8 +15,8 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
-from prequential.core.kernel import Bytes, Floats, Ints, inlined, kernel
+from prequential.core.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inlined, kernel
 from prequential.topics.outputs import ID_BYTES, Encoded, digest_of, fields_of
 
 #: Bytes of a digest; the first ones are an id.

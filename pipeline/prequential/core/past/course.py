@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from prequential.core.kernel import Floats, Ints, grown
+from prequential.core.compiled.kernel import Floats, Ints, grown
 
 #: Blocks of a sequence, at most: half as many at least, which is more than a line of a terminal shows.
 BLOCKS = 64

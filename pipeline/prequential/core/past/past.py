@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from prequential.core.kernel import Ints, Ints32, as_records, taken
-from prequential.core.outcomes import OUTCOME, Log
+from prequential.core.compiled.kernel import Ints, Ints32, as_records, taken
+from prequential.core.tables.outcomes import OUTCOME, Log
 
 #: Stages of a subject, at most: rows are sorted by subject and stage in one number.
 _STAGES = 1 << 16

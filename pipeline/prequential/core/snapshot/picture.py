@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core import coverage, latency, selection
-from prequential.core.catalog import Catalog
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import standings
 from prequential.core.comparisons.standings import Copies
+from prequential.core.compiled.kernel import Ints, of_rows, taken
+from prequential.core.delay import coverage, latency, selection
 from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.naming import WINDOW
 from prequential.core.incidents.incidents import Standing
-from prequential.core.kernel import Ints, of_rows, taken
 from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
-from prequential.core.messages import Reporter
-from prequential.core.naming import WINDOW
-from prequential.core.plans import Plan
+from prequential.core.output.messages import Reporter
 from prequential.core.shard import Shard
-from prequential.core.streams import MODEL
+from prequential.core.tables.streams import MODEL
 
 #: Bytes that are copied at once: some 2 ms.
 _BYTES = 2 << 20

@@ -6,40 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from prequential.config import shown_duration
-from prequential.core.catalog import Catalog
+from prequential.core.catalog.begun import Begun, Item, item_of
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
-from prequential.core.naming import BASELINE_PREFIX, BIN
-from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-
-#: Something that is configured: a kind, and a name of it (empty where there is one at most).
-Item = tuple[str, str]
-
-
-class Begun(NamedTuple):
-    """Something that starts empty though there have been outcomes; `whose` is a model, a segment or a pair.
-
-    >>> print(Begun("s/nb", "estimator", "all", "final"))
-    s/nb: final estimator all
-    """
-
-    whose: str
-    kind: str
-    name: str = ""
-    stage: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.whose}: {self.what}"
-
-    @property
-    def what(self) -> str:
-        """The same without whose."""
-        return " ".join(part for part in (self.stage, self.kind, self.name) if part)
-
-    @property
-    def item(self) -> Item:
-        """What is configured."""
-        return _item(self.kind, self.name)
+from prequential.core.estimators.naming import BASELINE_PREFIX
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.durations import shown_duration
 
 
 class Restored(NamedTuple):
@@ -143,18 +115,13 @@ def _items(
     """What is evaluated of something."""
     if kind in (AGE, BASELINE_AGE):
         return frozenset()  # its stage, and with it the model's or the baseline's estimators
-    found = [_item("stage", stage) for stage in stages]
+    found = [item_of("stage", stage) for stage in stages]
     found += [("estimator", name) for name in estimators]
     found += [("detector", f"{detector} on {signal}") for detector, signal in detectors]
     if kind == MODEL:
         found += [("detail", name) for name in details]
         found += [] if period is None else [("period", shown_duration(period))]
     return frozenset(found)
-
-
-def _item(kind: str, name: str) -> Item:
-    """Bins are one stage."""
-    return kind, "bins" if kind == "stage" and name.startswith(BIN) else name
 
 
 def _counted(items: Mapping[Item, int]) -> str:

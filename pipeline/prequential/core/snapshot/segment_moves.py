@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog import Catalog, Stream, Subject
-from prequential.core.completing import first_with_segments, is_first_of_model
-from prequential.core.kernel import Bytes, Ints, Ints32, kernel
-from prequential.core.store import Store
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, kernel
+from prequential.core.join.completing import first_with_segments, is_first_of_model
+from prequential.core.tables.store import Store
 
 
 class SegmentMoves:

@@ -11,14 +11,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config import DetectorConfig, StreamConfig, shown_duration
-from prequential.core import coverage, ids, latency, periods, selection
-from prequential.core.calendar import schedule
-from prequential.core.catalog import NOTHING, Stream, Subject
+from prequential.core.catalog.begun import Begun
+from prequential.core.catalog.catalog import NOTHING, Stream, Subject
+from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.state import ensure_rows
 from prequential.core.comparisons import saving
-from prequential.core.events import WAITS, Events, new_events
-from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import (
+from prequential.core.compiled import ids
+from prequential.core.compiled.kernel import (
     Ints,
     Ints32,
     as_records,
@@ -29,15 +28,19 @@ from prequential.core.kernel import (
     taken,
     with_tables,
 )
-from prequential.core.label_dependence import LabelDependence
-from prequential.core.logs import REMEMBERED
-from prequential.core.plans import Plan
-from prequential.core.restored import Begun, Restored, compared
-from prequential.core.segment_moves import SegmentMoves, permute
-from prequential.core.space import Space, size_of
-from prequential.core.state import ensure_rows
-from prequential.core.store import SETTLED, UNKNOWN, WAITING, Store
-from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.core.compiled.space import Space, size_of
+from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.incidents import saving as saved_incidents
+from prequential.core.snapshot.restored import Restored, compared
+from prequential.core.snapshot.segment_moves import SegmentMoves, permute
+from prequential.core.tables.calendar import schedule
+from prequential.core.tables.events import WAITS, Events, new_events
+from prequential.core.tables.logs import REMEMBERED
+from prequential.core.tables.store import SETTLED, UNKNOWN, WAITING, Store
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.durations import shown_duration
+from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from prequential.core import coverage, latency, periods, selection, snapshot
+from prequential.core.compiled.kernel import Ints, tables_of, with_tables
+from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.kernel import Ints, tables_of, with_tables
-from prequential.core.store import UNKNOWN, WAITING
+from prequential.core.snapshot import snapshot
+from prequential.core.tables.store import UNKNOWN, WAITING
 from prequential.topics.partitioning import partition_of
 
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.

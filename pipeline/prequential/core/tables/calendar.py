@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Ints, Ints32, Shorts, inlined, inner
+from prequential.core.compiled.kernel import Ints, Ints32, Shorts, inlined, inner
 
 #: Base of the digits of times, 2^6, and how many digits there are.
 BITS, LEVELS = 6, 9

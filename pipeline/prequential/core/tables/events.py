@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, records
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, records
 
 WAITS, MET, LATE, EXPIRED, REVISED = range(5)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.events import Events, new_events
-from prequential.core.kernel import Bytes, Ints, Ints32, inlined, inner, records
-from prequential.core.outcomes import Log, new_log
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records
+from prequential.core.tables.events import Events, new_events
+from prequential.core.tables.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
-#: join, see `prequential.core.join`.
+#: join, see `prequential.core.join.join`.
 OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED = range(6)
 NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
 

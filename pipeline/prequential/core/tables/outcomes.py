@@ -2,14 +2,14 @@
 
 A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same
 settings and the same capacity for classes are rows of the same tables, a *plan* (see
-`prequential.core.plans`).
+`prequential.core.catalog.plans`).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, records
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, records
 
 #: Kinds of rows: an outcome came; the label of a former one was revised; a former one, of the instance that
 #: another model has an outcome of now: for comparisons alone.

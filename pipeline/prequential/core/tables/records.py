@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words
+from prequential.core.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words
 
 INSTANCE, PREDICTION, LABEL = range(3)
 

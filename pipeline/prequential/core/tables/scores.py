@@ -7,8 +7,8 @@ how many were right. Of labels with a known propensity: weights. Of numbers: err
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.kernel import Floats, inner
-from prequential.core.mathematics import log
+from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.compiled.mathematics import log
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
 CLIP = 1e-15

@@ -7,8 +7,8 @@
 | SETTLED | at least one outcome | clock at the outcome + settle |
 | EXPIRED | nothing but the id and t0: the label's time is over | clock when it expired + horizon |
 
-An instance is a row of `Instances` (its slot, see `prequential.core.ids`); its predictions are a list in a
-pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for none. See
+An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`); its predictions are a
+list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for none. See
 `docs/semantics.md` for what each record does in each state.
 """
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.calendar import Links, Wheels
-from prequential.core.ids import Ids
-from prequential.core.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.core.compiled.ids import Ids
+from prequential.core.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.core.tables.calendar import Links, Wheels
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 
@@ -33,7 +33,7 @@ MAX_CLASSES = NO_CLASS
 
 
 class Instances(NamedTuple):
-    """By slot. Deadlines are in `prequential.core.calendar.Links`."""
+    """By slot. Deadlines are in `prequential.core.tables.calendar.Links`."""
 
     version: Ints  # largest one of its instance records; of an expired instance its arrival t0, ms
     first: Ints32  # first of its predictions
@@ -98,7 +98,7 @@ class Probabilities(NamedTuple):
     """A pool: probabilities of predictions that wait, in the order in which they were given."""
 
     next: Ints32
-    name: Words  # the class, as a hash of its name (see `prequential.core.records`)
+    name: Words  # the class, as a hash of its name (see `prequential.core.tables.records`)
     p: Floats
 
 

@@ -6,8 +6,8 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Bytes, Ints, Ints32, Words, inner
-from prequential.core.store import NO_CLASS
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, inner
+from prequential.core.tables.store import NO_CLASS
 
 
 class Streams(NamedTuple):
@@ -35,7 +35,7 @@ class Streams(NamedTuple):
     # State:
     clock: Ints  # event time: the largest ts seen, within tolerance
     started: Bytes  # whether anything was seen
-    wheel: Ints  # the clock when its deadlines were looked at last (see `prequential.core.calendar`)
+    wheel: Ints  # the clock when its deadlines were looked at last (see `prequential.core.tables.calendar`)
     persistent: Ints32  # the baselines' classes now
     majority: Ints32
     labels: Ints  # labels that baselines have seen
