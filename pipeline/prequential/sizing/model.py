@@ -1,8 +1,8 @@
 """What a workload needs: workers, partitions, memory, Kafka's bytes, time to recover, series.
 
 Sums of measured costs (`prequential.sizing.costs`), nothing else: no clock, no Kafka. A *record* is one of
-any of the three input topics; an *instance* is one of `instances`, with a prediction of each model and, mostly,
-a label.
+any of the three input topics; an *instance* is one of `instances`, with a prediction of each model and,
+mostly, a label.
 """
 
 from __future__ import annotations
