@@ -164,7 +164,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
         environment["KAFKA_VERSION"] = KAFKA[cell.kafka]
     mark = [] if cell.kafka else ["-m", ENGINE_MARK]
     # Before the tests, which don't wait so long for a worker.
-    compiling = "from prequential.compilation import compile_loops; compile_loops(print)"
+    compiling = "from prequential.program.compilation import compile_loops; compile_loops(print)"
     subprocess.run([python, "-c", compiling], env=environment, check=True, stdout=sys.stderr)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *mark, *tests, *options]
     log = FOLDER / f"{cell.name}.log"
