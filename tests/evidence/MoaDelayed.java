@@ -1,8 +1,14 @@
+import com.yahoo.labs.samoa.instances.Attribute;
+import com.yahoo.labs.samoa.instances.DenseInstance;
 import com.yahoo.labs.samoa.instances.Instance;
+import com.yahoo.labs.samoa.instances.Instances;
 import com.yahoo.labs.samoa.instances.InstancesHeader;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.Collectors;
 import moa.classifiers.AbstractClassifier;
 import moa.classifiers.Classifier;
 import moa.classifiers.bayes.NaiveBayes;
@@ -88,6 +94,7 @@ public class MoaDelayed {
             case "led": return led(seed, count);
             case "agrawal": return agrawal(seed, count);
             case "hyperplane": return hyperplane(seed, count);
+            case "given": return given();
             default: throw new IllegalArgumentException(name);
         }
     }
@@ -145,6 +152,31 @@ public class MoaDelayed {
         List<Instance> found = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             found.add(next(source));
+        }
+        return found;
+    }
+
+    /** From standard input, one a line: numbers, the last one being the class, 0 or 1. */
+    private static List<Instance> given() {
+        List<String> lines =
+            new BufferedReader(new InputStreamReader(System.in)).lines().collect(Collectors.toList());
+        int inputs = lines.get(0).split(",").length - 1;
+        List<Attribute> attributes = new ArrayList<>();
+        for (int i = 0; i < inputs; i++) {
+            attributes.add(new Attribute("x" + i));
+        }
+        attributes.add(new Attribute("y", List.of("0", "1")));
+        InstancesHeader header = new InstancesHeader(new Instances("given", attributes, 0));
+        header.setClassIndex(inputs);
+        List<Instance> found = new ArrayList<>();
+        for (String line : lines) {
+            String[] values = line.split(",");
+            Instance one = new DenseInstance(inputs + 1);
+            one.setDataset(header);
+            for (int i = 0; i <= inputs; i++) {
+                one.setValue(i, Double.parseDouble(values[i]));
+            }
+            found.add(one);
         }
         return found;
     }
