@@ -41,7 +41,7 @@ PHASES = (30_000, 10_000, 10_000)
 #: Instances of the frequent class for each of the rare one.
 RATIOS = (15, 4, 1)
 
-#: Share of labels that are exchanged, after the instances were chosen by the ratio: of 1:15 there is 1:5.4 by
+#: Share of labels that are exchanged, after the instances were chosen by the ratio: of 1:15 there is 1:5.7 by
 #: the labels.
 NOISE = 0.1
 

@@ -187,8 +187,9 @@ def _say_how_wide(one: Calibrated, report: Report) -> None:
     expected, low, high = one.alarms
     if high > _UNSURE * expected:
         why = (
-            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} expected: its "
-            "past is short for alarms this rare; a longer one, or a budget of more alarms, narrows that"
+            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} "
+            "expected: its past is short for alarms this rare; a longer one, or a budget of more alarms, "
+            "narrows that"
         )
         report.notes.append(Left(one.stream, one.detector, why))
 
