@@ -29,16 +29,18 @@ import moa.streams.generators.LEDGeneratorDrift;
 public class MoaDelayed {
 
     /**
-     * Stream, seed, instances, latency of the label in instances, parts of it, and models.
+     * Stream, seed, instances, latency of the label in instances, parts of it, models, and labels.
      *
      * <p>Of each instance a line: its label, and of each model what it predicted at its arrival and at the end
-     * of each part, the last one just before its label.
+     * of each part, the last one just before its label; but between these two only where the number of labels
+     * that the model has learned is a multiple of the last argument; the prediction before stands otherwise.
      */
     public static void main(String[] args) {
         int seed = Integer.parseInt(args[1]);
         int count = Integer.parseInt(args[2]);
         int delay = Integer.parseInt(args[3]);
         int bins = Integer.parseInt(args[4]);
+        int every = Integer.parseInt(args[6]);
         List<Instance> stream = instances(args[0], seed, count);
         List<Classifier> models = new ArrayList<>();
         for (String name : args[5].split(",")) {
@@ -49,7 +51,12 @@ public class MoaDelayed {
             for (int m = 0; m < models.size(); m++) {
                 for (int bin = 0; bin <= bins; bin++) {
                     int at = now - delay * bin / bins;
-                    if (at >= 0 && at < stream.size()) {
+                    if (at < 0 || at >= stream.size()) {
+                        continue;
+                    }
+                    if (bin > 0 && bin < bins && Math.max(0, now - delay) % every > 0) {
+                        said[m][at][bin] = said[m][at][bin - 1];
+                    } else {
                         int guess = Utils.maxIndex(models.get(m).getVotesForInstance(stream.get(at)));
                         said[m][at][bin] = (char) ('0' + guess);
                     }

@@ -46,6 +46,7 @@ class Experiment(NamedTuple):
     bins: int
     seeds: int
     paper: tuple[tuple[float, ...], ...]
+    every: int = 1  # labels after which what waits is predicted again
 
 
 EXPERIMENTS = (
@@ -120,7 +121,7 @@ def served(
         if kept is not None and kept.exists():
             lines = kept.read_text().splitlines()
         else:
-            words = (of.stream, str(seed), str(of.instances), str(of.delay), str(of.bins), model)
+            words = (of.stream, *map(str, (seed, of.instances, of.delay, of.bins)), model, str(of.every))
             lines = moa.run(*words, text=given, program=_PROGRAM)
             if kept is not None:
                 kept.parent.mkdir(parents=True, exist_ok=True)
@@ -283,7 +284,7 @@ def main() -> None:
     given = {"Elec2": elec2_lines()}
     if options.hyperplane:
         same = next(of for of in EXPERIMENTS if of.name == "Hyperplane")
-        experiments.append(same._replace(name="Hyperplane of the paper", stream="given", seeds=1))
+        experiments.append(same._replace(name="Hyperplane of the paper", stream="given", seeds=1, every=10))
         given["Hyperplane of the paper"] = hyperplane_lines(options.hyperplane)
     found: dict[str, list[Measured]] = {}
     for of in experiments:
