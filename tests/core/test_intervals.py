@@ -366,7 +366,9 @@ class TestCoverage:
         assert 0.92 < found["shrunk"] < 0.965
         assert found["effective"] < 0.55
 
-    @pytest.mark.parametrize(("estimator", "batch", "share"), [])
+    @pytest.mark.parametrize(
+        ("estimator", "batch", "share"), [("window:100", 1, 0.903), ("window:500", 50, 0.548)]
+    )
     def test_few_outcomes_and_shuffled_labels_hide_dependence(
         self, estimator: str, batch: int, share: float
     ) -> None:

@@ -162,8 +162,8 @@ def innocent_version_soon(rng: np.random.Generator) -> Stream:
 
 
 def innocent_version_slight(rng: np.random.Generator) -> Stream:
-    """The same of a change a third as large, so that what lay between tells less."""
-    return _innocent(rng, LATER, 3_000, 0.18)
+    """The same of a change less than half as large, so that what lay between tells less."""
+    return _innocent(rng, LATER, 3_000, 0.2)
 
 
 def _innocent(rng: np.random.Generator, later: int, n: int, level: float) -> Stream:
