@@ -173,7 +173,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     share = 100 * (1 - max(one.level for one in shown))
     yield (
         "which model is better (in brackets: where the difference over the whole run is, "
-        f"with {share:.3g} % for all pairs and at all times):"
+        f"with {share:.3g} % for all pairs and looks, if dependence is short):"
     )
     for one in shown[:_PAIRS]:
         stream = f"{one.stream} " if several else ""

@@ -47,8 +47,8 @@ _SETTLED = 300
 _WAITING = 5_000
 
 #: Outcomes after a change from which on what was found of its causes stays: blocks tell up to there to some
-#: 250 outcomes when something moved, and what moves later has no part in it.
-_EXPLAINED = 2_000
+#: 125 outcomes when something moved, and what moves later has no part in it.
+_EXPLAINED = 1_000
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
