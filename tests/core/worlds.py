@@ -13,14 +13,13 @@ from typing import Any
 from helpers import HOUR, SIGNALS, Topics, World
 from prequential.settings.durations import duration
 from prequential.settings.model import (
-    AFTER,
     BASELINES,
     COMPARE_LOSSES,
     DETAILS,
     KNOWN_MEASURES,
     MORE_MEASURES,
-    STAGES,
 )
+from prequential.settings.stages import CONFIGURED, parse
 
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
@@ -475,7 +474,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         for signal in _extreme_signals(rng, task == "regression")
     ]
     ages = [f"after:{age}ms" for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))]
-    stages = _some(rng, STAGES, 4) + ages or ["final"]
+    stages = _some(rng, CONFIGURED, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
     period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
     return {
@@ -534,7 +533,7 @@ def extreme_settings(rng: random.Random, before: dict[str, Any] | None = None) -
     stages = [
         stage
         for stage in defaults["stages"]
-        if not stage.startswith(AFTER) or duration(stage.removeprefix(AFTER)) <= horizon
+        if not (age := parse(stage)).is_age or age.number <= horizon
     ]
     defaults["stages"] = stages or ["final"]
     if defaults["period"] is not None:  # needs time, and not too many in a horizon

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from prequential.config.names import canonical, parse_estimator, parse_stage, stage_key
+from prequential.config.names import canonical, parse_estimator
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures import NAMES as MEASURES
 from prequential.core.measures import NOT_QUALITY
@@ -28,12 +28,12 @@ from prequential.settings.model import (
     VERSIONS,
     Limits,
 )
+from prequential.settings.stages import parse as stage_key
+from prequential.settings.stages import parse_configured, parse_pair
 from prequential.topics.errors import UsageError
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
-
-_OF_A_PAIR = 2
 
 #: Fewest outcomes that can say what an error rate may be.
 _LEAST_REFERENCE = 100
@@ -170,11 +170,12 @@ def _one_of(known: tuple[str, ...]) -> Parser:
     return parse
 
 
+def _stage(value: Any) -> str:
+    return str(parse_configured(value))
+
+
 def _stages(value: Any) -> str:
-    parts = value.split("/") if isinstance(value, str) else []
-    if len(set(parts)) != _OF_A_PAIR or len(parts) != _OF_A_PAIR:
-        raise _expected(value, "two stages such as initial/final")
-    return str(value)
+    return str(parse_pair(value))
 
 
 def _level(value: Any) -> float:
@@ -270,14 +271,14 @@ WORKER: dict[str, Parser] = {
 HTTP: dict[str, Parser] = {
     "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
     "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
-    "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
+    "stages": _optional(_list_of(_stage, key=stage_key, empty=True)),
     "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
-    "stages": _list_of(parse_stage, key=stage_key),
+    "stages": _list_of(_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
     "alarm_budget": _optional(_budget), "alarm_change": _change,

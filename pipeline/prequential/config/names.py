@@ -10,11 +10,8 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.estimators import naming
 from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.settings.durations import duration
-from prequential.settings.model import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig
-
-#: The D of `after:D`: one spelling, because stages stand in messages by their names.
-_AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
+from prequential.settings.model import HARM, DetectorConfig, Objective, StreamConfig
+from prequential.settings.stages import AFTER, parse
 
 #: Units in which durations are shown, in ms.
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -24,25 +21,6 @@ def parse_estimator(value: Any) -> str:
     """An estimator's name; raises ValueError quoting it."""
     naming.parse_estimator(_name(value))
     return str(value)
-
-
-def parse_stage(value: Any) -> str:
-    """A stage's name; raises ValueError quoting it.
-
-    >>> parse_stage("after: 5m")
-    Traceback (most recent call last):
-    ...
-    ValueError: stage 'after: 5m': expected neither blanks nor leading zeros, e.g. after:10m
-    """
-    if value in STAGES:
-        return str(value)
-    if isinstance(value, str) and value.startswith(AFTER):
-        age = value.removeprefix(AFTER)
-        duration(age)
-        if not _AGE.fullmatch(age):
-            raise ValueError(f"stage {value!r}: expected neither blanks nor leading zeros, e.g. {AFTER}10m")
-        return value
-    raise ValueError(f"unknown stage {value!r}; known: {', '.join(STAGES)}, and e.g. {AFTER}10m")
 
 
 def parse_signal(value: Any) -> str:
@@ -76,22 +54,17 @@ def canonical(name: str) -> str:
     return re.sub("(?<=fading:)[-+.0-9eE]+", lambda factor: repr(float(factor[0])), name)
 
 
-def stage_key(stage: str) -> object:
-    """What two spellings of one stage have in common: `after:60s` and `after:1m`."""
-    return duration(stage.removeprefix(AFTER)) if stage.startswith(AFTER) else stage
-
-
 def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
     """The place of a stage `after:D` beyond the label horizon, and what is wrong with it.
 
     >>> stage_without_outcomes(StreamConfig(stages=("final", "after:2h"), label_horizon=3_600_000))
     (1, "stage 'after:2h' never has outcomes: expected at most label_horizon, so up to after:1h")
     """
-    for place, stage in enumerate(config.stages):
-        if stage.startswith(AFTER) and duration(stage.removeprefix(AFTER)) > config.label_horizon:
+    for place, stage in enumerate(map(parse, config.stages)):
+        if stage.is_age and stage.number > config.label_horizon:
             return place, (
-                f"stage {stage!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{AFTER}{_shown(config.label_horizon)}"
+                f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to "
+                f"{AFTER}:{_shown(config.label_horizon)}"
             )
     return None
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from prequential.core.estimators.naming import BIN
 from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.dashboard.history import History, PairKey, Past
 from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line, silent_line
 from prequential.dashboard.series import Series
+from prequential.settings.stages import shown_order
 from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
@@ -241,9 +241,7 @@ def incident_list(history: History) -> list[dict[str, Any]]:
 
 def _stages(names: Iterable[str]) -> list[str]:
     """Stages as they are told apart: `final` first, then `initial`, then ages; bins where there is room."""
-    order = {"final": 0, "initial": 1, "intermediate": 3}
-    found = sorted(set(names), key=lambda name: (order.get(name, 4 if name.startswith(BIN) else 2), name))
-    return found[:_STAGES]
+    return sorted(set(names), key=shown_order)[:_STAGES]
 
 
 def _now(history: History, model: Model) -> list[dict[str, Any]]:

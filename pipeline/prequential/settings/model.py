@@ -15,6 +15,7 @@ from typing import Any, Union
 import msgspec
 from prequential.mapping.model import RecordMapping
 from prequential.settings.durations import HOUR, MINUTE, WEEK
+from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -48,11 +49,6 @@ COMPARE_LOSSES = {
 }  # fmt: skip
 
 VERSIONS = ("mark", "separate")
-
-STAGES = ("initial", "final", "bins", "intermediate")
-
-#: How the names of stages at an age begin: `after:10m`.
-AFTER = "after:"
 
 
 #: A detector's parameter.
@@ -177,7 +173,7 @@ class StreamConfig:
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = KNOWN_MEASURES
-    stages: tuple[str, ...] = ("initial", "final")
+    stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
     #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
@@ -243,10 +239,7 @@ class StreamConfig:
     @property
     def evaluated_stages(self) -> tuple[str, ...]:
         """The stages with outcomes of their own, without those at an age, in the order of their rows."""
-        bins = self.bins if {"bins", "intermediate"} & set(self.stages) else 0
-        some: tuple[str, ...] = ("initial",) if bins or "initial" in self.stages else ()
-        some += ("final",) if "final" in self.stages else ()
-        return some + tuple(f"bin:{b}" for b in range(1, bins + 1))
+        return evaluated(self.stages, self.bins)
 
     @cached_property
     def digest(self) -> str:
@@ -312,7 +305,7 @@ class HttpConfig:
         """
         shown = self.stages
         return shown is None or all(
-            one in shown or (one.startswith("bin:") and "bins" in shown) for one in stage.split("/")
+            one in shown or parse(one).configured in shown for one in sides(stage)
         )
 
     def shows_estimator(self, estimator: str) -> bool:

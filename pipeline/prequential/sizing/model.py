@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from prequential.core.estimators.naming import WINDOW, parse_estimator
 from prequential.settings.model import Config, StreamConfig
+from prequential.settings.stages import reported
 from prequential.sizing.costs import MEASURED, Costs
 
 _SECOND = 1_000  # ms
@@ -101,8 +102,7 @@ def shape(workload: Workload, config: Config) -> Shape:
     """
     of = config.defaults
     estimators = [parse_estimator(name) for name in of.estimators]
-    bins = of.bins if "bins" in of.stages else 0
-    stages = len([stage for stage in of.stages if stage != "bins"]) + bins
+    stages = len(reported(of.stages, of.bins))
     keys = len(of.segments)
     models = workload.models
     more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
@@ -213,9 +213,7 @@ def exposition(
     counted, http = shape(workload, config), config.http
     estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
     kept = [one for one in config.defaults.evaluated_stages if http.shows_stage(one)]
-    bins = len([one for one in kept if one.startswith("bin:")]) if "bins" in config.defaults.stages else 0
-    others = [one for one in config.defaults.stages if one != "bins" and http.shows_stage(one)]
-    stages = len(others) + bins
+    stages = len(list(filter(http.shows_stage, reported(config.defaults.stages, config.defaults.bins))))
     signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
     of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
     of_model = costs.model_series + counted.kept * costs.stage_series

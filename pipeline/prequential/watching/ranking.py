@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.core.measures import LESS_IS_BETTER, NAMES
+from prequential.settings.stages import FINAL
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident
 from prequential.watching.messages import Reading
@@ -110,7 +111,7 @@ class Ranking:
         kind = sequence.estimator.partition(":")[0]
         return (
             stage not in (None, sequence.stage),
-            sequence.stage != "final",
+            sequence.stage != FINAL,
             sequence.stage,
             estimator not in (None, sequence.estimator),
             _KINDS.index(kind) if kind in _KINDS else len(_KINDS),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from prequential.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
@@ -54,7 +55,7 @@ class Known:
             self.incidents.setdefault(message.id, []).append(message)
         elif isinstance(message, Alarm):
             self.alarms[message.id] = message
-        elif isinstance(message, Metrics) and message.segment is None and message.stage != "period":
+        elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
             key = message.stream, message.model, f"{message.stage} {message.estimator}"
             self.metrics[key] = message
 

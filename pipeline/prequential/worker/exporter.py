@@ -27,6 +27,7 @@ from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SE
 from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
 from prequential.kafka.fetching import Fetcher
 from prequential.settings.model import Config, HttpConfig
+from prequential.settings.stages import INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.version import VERSION
@@ -498,10 +499,4 @@ def _stages(about: Subject, stream: Stream) -> list[str]:
     """The stages of a subject that have outcomes of their own, as they are configured."""
     if about.age is not None:
         return [about.age]
-    found = []
-    for stage in stream.everywhere:
-        if stage == "bins":
-            found += [f"bin:{b}" for b in range(1, stream.bins + 1)]
-        elif stage != "intermediate":
-            found.append(stage)
-    return found
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]

@@ -14,9 +14,6 @@ ALL, WINDOW, FADING = range(3)
 #: are corrected by the labels before, and of random predictions with its distribution.
 BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
 
-#: Before the number of an age bin: its stage.
-BIN = "bin:"
-
 #: Fading factors below it forget everything at once.
 _SMALLEST = 1e-30
 

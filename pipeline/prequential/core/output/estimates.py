@@ -14,6 +14,7 @@ from prequential.core.measures import NAMES
 from prequential.core.output.texts import Values, Who, joined
 from prequential.core.tables.streams import AGE, MODEL
 from prequential.settings.model import StreamConfig
+from prequential.settings.stages import INTERMEDIATE, parts, reported
 
 
 class State(NamedTuple):
@@ -133,7 +134,7 @@ class Estimates:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            if "intermediate" not in stream.everywhere:
+            if INTERMEDIATE not in stream.everywhere:
                 continue
             for line in self.lines(row, about, stream).all:
                 if len(line.positions) > 1:
@@ -162,15 +163,8 @@ def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator
     if about.age is not None:
         yield about.age, (0,)
         return
-    bins = [f"bin:{b}" for b in range(1, stream.bins + 1)]
-    for stage in stream.everywhere:
-        if stage == "bins":
-            for one in bins:
-                yield one, (stages.index(one),)
-        elif stage == "intermediate":
-            yield stage, tuple(map(stages.index, ("initial", *bins)))
-        else:
-            yield stage, (stages.index(stage),)
+    for stage in reported(stream.everywhere, stream.bins):
+        yield stage, tuple(map(stages.index, parts(stage, stream.bins)))
 
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:

@@ -41,6 +41,7 @@ from prequential.core.tables.store import SETTLED, UNKNOWN, WAITING, Store
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:
@@ -443,7 +444,7 @@ class _Restoring:
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
             for position, stage in enumerate(plan.stages):
-                if stage in old_plan.stages and (same_bins or not stage.startswith("bin:")):
+                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     found = copies.setdefault((old_plan.number, plan.number), ([], [], [], []))
                     found[0].append(first + old_plan.stages.index(stage))
                     found[1].append(start + position)
