@@ -11,15 +11,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
+from prequential.core.measures.registry import NAMES as MEASURES
 from prequential.settings.durations import duration
 from prequential.settings.model import (
     BASELINES,
     COMPARE_LOSSES,
+    DEFAULT_MEASURES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
 )
 from prequential.settings.stages import CONFIGURED, parse
+
+#: All that can be computed, those of every message first.
+ALL_MEASURES = (*DEFAULT_MEASURES, *(name for name in MEASURES if name not in DEFAULT_MEASURES))
 
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
@@ -251,7 +254,7 @@ def _random_settings(
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
-        defaults["measures"] = [*KNOWN_MEASURES, "ipw_accuracy", "ipw_n"]
+        defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
     return {
         "defaults": defaults,
         "streams": {
@@ -414,7 +417,7 @@ _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
-    measures = [name for name in (*KNOWN_MEASURES, *MORE_MEASURES) if (name in _OF_NUMBERS) == regression]
+    measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
     of_measures = [
         f"{rng.choice(_ESTIMATORS if measure != 'auc' else ('window:1', 'window:30'))}:{measure}"
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
@@ -482,7 +485,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "loss": rng.choice(["absolute", "squared"]),
         "positive_class": rng.choice([None, None, "a", True, 1, "", "nothing's"]),
         "estimators": rng.sample(_ESTIMATORS, rng.choice([1, 2, 3])),
-        "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+        "measures": list(ALL_MEASURES),
         "details": list(DETAILS) if rng.random() < 0.8 else _some(rng, DETAILS, 3),
         "dependence_order": rng.choice([1, 3, 30]),
         "stages": rng.sample(stages, len(stages)),

@@ -11,8 +11,7 @@ from typing import Any
 
 from prequential.config.names import canonical, parse_estimator
 from prequential.core.detectors import DETECTORS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY
+from prequential.core.measures.registry import MEASURES
 from prequential.settings.budget import parse_budget
 from prequential.settings.durations import duration
 from prequential.settings.model import (
@@ -20,10 +19,8 @@ from prequential.settings.model import (
     COMPARE,
     COMPARE_LOSSES,
     DETAILS,
-    KNOWN_MEASURES,
     LOSSES,
     MAX_CLASSES,
-    MORE_MEASURES,
     TASKS,
     VERSIONS,
     Limits,
@@ -201,8 +198,7 @@ def _class(value: Any) -> str:
 
 def _measure(value: Any) -> str:
     if value not in MEASURES:
-        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
-        raise ValueError(f"unknown measure {value!r}; known: {known}")
+        raise ValueError(f"unknown measure {value!r}; known: {', '.join(MEASURES)}")
     return str(value)
 
 
@@ -304,7 +300,7 @@ INCIDENTS: dict[str, Parser] = {
 }  # fmt: skip
 
 #: What can be asked of a model.
-OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)
+OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
 
 #: A bound of one of them.
 bound = _number(-_LARGEST)

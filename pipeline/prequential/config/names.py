@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.objectives import tested
 from prequential.core.estimators import naming
-from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.settings.model import HARM, DetectorConfig, Objective, StreamConfig
+from prequential.core.measures.registry import LOSSES, MEASURES, OF_RANKS, OWN_LOSSES
+from prequential.settings.model import DetectorConfig, Objective, StreamConfig
 from prequential.settings.stages import AFTER, parse
 
 #: Units in which durations are shown, in ms.
@@ -32,9 +32,11 @@ def parse_signal(value: Any) -> str:
     ValueError: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc
     """
     says = naming.parse_signal(_name(value))
-    if says.measure == "auc" and naming.parse_estimator(says.estimator)[0] != naming.WINDOW:
+    measure = says.measure
+    if measure in OF_RANKS and naming.parse_estimator(says.estimator)[0] != naming.WINDOW:
         raise ValueError(
-            f"signal {value!r} never has a value, as only windows have auc: expected e.g. window:1000:auc"
+            f"signal {value!r} never has a value, as only windows have {measure}: expected e.g. "
+            f"window:1000:{measure}"
         )
     return str(value)
 
@@ -91,17 +93,6 @@ def objective_of(config: StreamConfig) -> Objective | None:
     return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
 
 
-def margin(measure: str, value: float, bound: float) -> float:
-    """How much better a value is than its bound.
-
-    >>> margin("accuracy", 0.75, 0.5), margin("mae", 0.75, 0.5), margin("bias", -0.75, 0.5)
-    (0.25, -0.25, -0.25)
-    """
-    if measure == "bias":
-        value = abs(value)
-    return bound - value if measure in LESS_IS_BETTER else value - bound
-
-
 def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
     """A measure of the objective that the stream never has a value of, and what is wrong with it.
 
@@ -111,7 +102,7 @@ def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
     """
     for name in config.objective.bounds if config.objective else ():
         if not _has(config, name):
-            known = [one for one in MEASURES if _has(config, one) and one not in NOT_QUALITY]
+            known = [name for name, one in MEASURES.items() if _has(config, name) and one.quality]
             return name, (
                 f"it never has a value with this task and these measures: expected one of {', '.join(known)}"
             )
@@ -122,8 +113,8 @@ def objective_untested(config: StreamConfig, all_bounds: bool) -> tuple[str, str
     """A key of the objective for which there is no test, and why; of bounds where all are to have one.
 
     >>> objective_untested(StreamConfig(objective=Objective({"kappa": 0.4})), True)
-    ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, recall, \
-precision, specificity, brier, log_loss, mae, mse, rmse")
+    ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, \
+precision, recall, specificity, log_loss, brier, mae, mse, rmse")
     """
     objective = config.objective
     if objective is None:
@@ -131,16 +122,16 @@ precision, specificity, brier, log_loss, mae, mse, rmse")
     if objective.reference and config.task == "regression":
         return "reference", "losses of numbers have no largest one: expected a bound such as mae: 2"
     for name, bound in objective.bounds.items() if all_bounds else ():
-        if name not in HARM:
-            known = ", ".join(HARM)
+        if name not in LOSSES:
+            known = ", ".join(LOSSES)
             return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
-        if objective.tested(name) is None:
+        if tested(objective, name) is None:
             return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
     return None
 
 
 def _has(config: StreamConfig, measure: str) -> bool:
-    return measure in config.measures and (measure in OF_NUMBERS) == (config.task == "regression")
+    return measure in config.measures and MEASURES[measure].task == config.task
 
 
 def _unfit(detector: DetectorConfig, task: str) -> str:
@@ -154,8 +145,8 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
     if signal == naming.SCALED and not numbers:
         return f"signal {signal!r} is of numbers: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
-    if (estimator or signal in naming.OWN) and measure in MEASURES and (measure in OF_NUMBERS) != numbers:
-        known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
+    if (estimator or signal in OWN_LOSSES) and measure in MEASURES and MEASURES[measure].task != task:
+        known = ", ".join(one.name for one in MEASURES.values() if one.task == task)
         return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
     return ""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import msgspec
-from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
+from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES, NAMES, NOT_QUALITY
 from prequential.dashboard.history import History, PairKey, Past
 from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line, silent_line
@@ -91,6 +91,8 @@ def model_page(
         "measures": [name for name in measures_shown(known, None) if name in known],
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
+        "references": _references(known),
+        "beside": _beside(known),
         "level": _LEVEL,
         "objective": dict(objective.bounds) if objective else {},
         "series": {
@@ -242,6 +244,32 @@ def incident_list(history: History) -> list[dict[str, Any]]:
 def _stages(names: Iterable[str]) -> list[str]:
     """Stages as they are told apart: `final` first, then `initial`, then ages; bins where there is room."""
     return sorted(set(names), key=shown_order)[:_STAGES]
+
+
+def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
+    """By measure: the value that is no better than a reference, and words for it."""
+    return {
+        one.name: {"y": 0, "text": f"0: no better than {one.reference.name}"}
+        for one in MEASURES.values()
+        if one.name in known and one.quality and one.reference is not None
+    }
+
+
+def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
+    """By measure that is the share of what is right, or 1 less it: baselines' accuracies, to draw beside."""
+    baselines = [
+        (one.name, one.reference)
+        for one in MEASURES.values()
+        if one.name in known and not one.quality and one.reference is not None and one.needs_label
+    ]
+    return {
+        name: [
+            {"measure": measure, "name": of.name, "short": of.short, "one_less": not loss.one_less}
+            for measure, of in baselines
+        ]
+        for name, loss in LOSSES.items()
+        if name in known and loss.signal == "error"
+    }
 
 
 def _now(history: History, model: Model) -> list[dict[str, Any]]:

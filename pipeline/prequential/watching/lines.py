@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from prequential.core.measures.registry import OF_NUMBERS
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
@@ -72,7 +73,7 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
     >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
-    names = _OF_CLASSES if reading.measures.keys().isdisjoint(_OF_NUMBERS) else _OF_NUMBERS
+    names = _OF_CLASSES if reading.measures.keys().isdisjoint(OF_NUMBERS) else _OF_NUMBERS
     values = ((name, reading.measures.get(name)) for name in names)
     return _line(
         None if reading.untimed else reading.ts,

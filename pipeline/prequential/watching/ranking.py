@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
-from prequential.core.measures import LESS_IS_BETTER, NAMES
+from prequential.core.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.settings.stages import FINAL
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident
@@ -23,7 +23,8 @@ OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
 
 #: What models are compared by where nothing else is asked for, and behind a measure that they don't have: of
 #: classes, then of numbers, then what the configuration may have left.
-_USUAL = ("accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2")
+_FIRST = ("accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2")
+_USUAL = tuple(dict.fromkeys((*_FIRST, *(name for name, one in MEASURES.items() if one.quality))))
 
 #: Kinds of estimators by how well they tell how a model is now.
 _KINDS = ("window", "fading", "all")
@@ -162,13 +163,8 @@ def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
         for place, measure in enumerate(wanted):
             value = reading.measures.get(measure)
             if value is not None:
-                return place, _goodness(measure, value)
+                return place, MEASURES[measure].goodness(value) if measure in MEASURES else value
     return len(wanted), 0.0
-
-
-def _goodness(measure: str, value: float) -> float:
-    """A measure's value, turned so that it falls when the model gets worse."""
-    return -abs(value) if measure in LESS_IS_BETTER else value
 
 
 #: Measures by what a reader asks for first; where there are models of both tasks, in turns.
@@ -183,7 +179,7 @@ def measures_shown(known: Set[str], by: str | None) -> list[str]:
     ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
     """
     both = [*_OF_CLASSES, *_OF_NUMBERS]
-    if not known.isdisjoint(_OF_NUMBERS):
+    if not known.isdisjoint(OF_NUMBERS):
         turns = [name for pair in zip(_OF_CLASSES, _OF_NUMBERS) for name in pair]
         both = [*turns, *_OF_CLASSES[len(_OF_NUMBERS) :]]
     first = [by] if by in NAMES else []

@@ -15,9 +15,11 @@ import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Ints, as_columns, grown, records
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
-from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import (
@@ -262,7 +264,7 @@ class Catalog:
         """A stream's settings, as the loops read them."""
         config, s, code = stream.config, self.columns.streams, stream.code
         numbers = config.task == "regression"
-        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
+        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers

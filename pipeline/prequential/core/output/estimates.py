@@ -10,11 +10,14 @@ from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, measured, new_measured
 from prequential.core.estimators.naming import FADING, RANDOM_SUFFIX
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
 from prequential.core.tables.streams import AGE, MODEL
 from prequential.settings.model import StreamConfig
 from prequential.settings.stages import INTERMEDIATE, parts, reported
+
+#: Measures that sort windows.
+_OF_RANKS = frozenset(OF_RANKS)
 
 
 class State(NamedTuple):
@@ -92,7 +95,7 @@ class Estimates:
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
         for plan, positives, one, sequences, chance, span in tasks:
             own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
-            ranked = "auc" in plan.config.measures
+            ranked = not _OF_RANKS.isdisjoint(plan.config.measures)
             measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
             whole[span] = one.kind != FADING
         ending = np.zeros(start, dtype=np.int64)

@@ -15,9 +15,10 @@ from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
 from prequential.core.estimators.naming import FADING
-from prequential.core.measures import INDEX, NAMES, REASONS
+from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, State, States, state_of
 from prequential.core.output.texts import Draft, Writer, vocabulary

@@ -31,6 +31,7 @@ from prequential.core.compiled.kernel import (
 from prequential.core.compiled.space import Space, size_of
 from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot.restored import Restored, compared
 from prequential.core.snapshot.segment_moves import SegmentMoves, permute
@@ -145,7 +146,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.every_detector],
+                "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
