@@ -6,10 +6,8 @@ import re
 
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.registry import MEASURES, NAMES
-from prequential.dashboard import pages
-from prequential.replay.text import COLUMNS
 from prequential.settings.model import DEFAULT_MEASURES, HttpConfig
-from prequential.watching import lines, ranking
+from prequential.wording.measures import COLUMNS, COMPARED
 
 from tests import measure_tables
 
@@ -33,10 +31,6 @@ def test_reasons_are_explained() -> None:
 
 def test_what_settings_and_pages_name_is_declared() -> None:
     assert len(DEFAULT_MEASURES) == len(set(DEFAULT_MEASURES)) == 28
-    named = {*DEFAULT_MEASURES, *HttpConfig().measures, *pages._SHOWN, *ranking._USUAL}
-    named.update(*(of for columns in COLUMNS.values() for of in columns))
-    of_classes = {*lines._OF_CLASSES, *ranking._OF_CLASSES}
-    of_numbers = {*lines._OF_NUMBERS, *ranking._OF_NUMBERS}
-    assert named | of_classes | of_numbers <= set(MEASURES)
-    assert {MEASURES[name].task for name in of_classes} == {"classification"}
-    assert {MEASURES[name].task for name in of_numbers} == {"regression"}
+    assert {*DEFAULT_MEASURES, *HttpConfig().measures, *COMPARED} <= set(MEASURES)
+    for task, names in COLUMNS.items():
+        assert {MEASURES[name].task for name in names} == {task}

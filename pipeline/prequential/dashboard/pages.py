@@ -18,6 +18,7 @@ from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 from prequential.wording.comparing import contradicted, standing
 from prequential.wording.incidents import cause_in_words
+from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
 
 #: The name of the course of what became of predictions: no stage has it.
@@ -28,9 +29,6 @@ _STAGES, _SEGMENTS = 6, 200
 
 #: Marks on the time axis of each kind, and alarms in a list: the newest.
 _MARKS, _ALARMS = 100, 100
-
-#: What an incident's chart shows: the first of these that there is.
-_SHOWN = ("accuracy", "mae", "error")
 
 #: Intervals that hold for one look, with this probability (see `docs/measures.md`).
 _LEVEL = 0.95
@@ -231,7 +229,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series)},
-        "measure": next((name for name in _SHOWN if series and name in series.names), None),
+        "measure": next((name for name in COMPARED if series and name in series.names), None),
         "marks": _marks(history, key, past),
     }
 

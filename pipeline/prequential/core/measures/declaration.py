@@ -13,6 +13,7 @@ for "unknown". Infinite values are refused by who calls it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -169,6 +170,12 @@ class Measure(NamedTuple):
         return bound - (abs(value) if self.better == NEARER else value)
 
 
+def source_of(function: Callable[..., Any]) -> tuple[str, int]:
+    """File and line of a function, compiled or not: where it is the same though its module came twice."""
+    code = inspect.unwrap(getattr(function, "py_func", function)).__code__
+    return code.co_filename, code.co_firstlineno
+
+
 #: What has been declared, in this order.
 DECLARED: dict[str, Measure] = {}
 
@@ -188,7 +195,7 @@ def measure(
 
     def declare(function: Function) -> Function:
         name = function.__name__
-        if name in DECLARED:
+        if name in DECLARED and source_of(DECLARED[name].function) != source_of(function):
             raise ValueError(f"measure {name!r} is declared twice: expected a name of its own")
         DECLARED[name] = Measure(
             name, function, of, formula, source, help, low, high, better, quality, reference, undefined, loss

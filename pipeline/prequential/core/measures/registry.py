@@ -19,17 +19,18 @@ from prequential.core.measures.declaration import (
     Input,
     Loss,
     Measure,
+    source_of,
 )
 
 #: Modules that declare measures, in the order of their columns; behind them, whatever else has.
 _MODULES = (agreement, per_class, probabilistic, auc, regression, weighted)
 
-_PLACE = {module.__name__: place for place, module in enumerate(_MODULES)}
+_PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
 
 #: By name, in the order of their columns.
 MEASURES: dict[str, Measure] = {
     one.name: one
-    for one in sorted(DECLARED.values(), key=lambda one: _PLACE.get(one.function.__module__, len(_PLACE)))
+    for one in sorted(DECLARED.values(), key=lambda one: _PLACE.get(source_of(one.function)[0], len(_PLACE)))
 }
 
 #: Columns of values and reasons.
