@@ -20,9 +20,10 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
-from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.settings.model import DETAILS, Config, StreamConfig
 from prequential.topics.outputs import Metrics, encode
 
 from tests.bench.feeding import feed, models_of
@@ -36,7 +37,7 @@ MESSAGES = 4_000
 
 #: Agreement alone: kappa against chance and both baselines.
 FEW = ("error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus")
-ALL = (*KNOWN_MEASURES, *MORE_MEASURES)
+ALL = NAMES
 
 CASES: dict[str, StreamConfig] = {
     "eight measures": StreamConfig(measures=FEW),

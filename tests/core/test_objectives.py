@@ -11,6 +11,7 @@ import pytest
 from helpers import alarms_of, batch_of, restored, snapshot_of
 from oracle_detectors import TESTS
 from prequential.config.reader import load_config
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, DetectorConfig, Objective, StreamConfig
 from prequential.topics.outputs import Alarm
@@ -127,7 +128,7 @@ def test_what_is_no_mean_of_losses_has_a_bound_and_no_test(tmp_path: Path) -> No
     file = tmp_path / "c.yaml"
     file.write_text("defaults: {objective: {kappa: 0.9, accuracy: 0.9}}")
     config = load_config(str(file)).defaults
-    assert [one.detector for one in config.every_detector] == ["page-hinkley", "page-hinkley", "harm"]
+    assert [one.detector for one in every_detector(config)] == ["page-hinkley", "page-hinkley", "harm"]
     assert [one.detector for one in config.detectors] == ["page-hinkley", "page-hinkley"]
 
 
@@ -139,10 +140,10 @@ def test_it_is_a_detector_as_others(tmp_path: Path) -> None:
         "streams: {numbers: {task: regression, objective: {reference: null, mse: 2}}}\n"
     )
     config = load_config(str(file))
-    first, second = config.defaults.every_detector
+    first, second = every_detector(config.defaults)
     assert first == DetectorConfig("harm", "brier", {"bound": 0.3})
     assert (second.signal, second.params["bound"], second.params["tolerance"]) == ("error", 0.1, 0.01)
-    (of_numbers,) = config.stream("numbers").every_detector
+    (of_numbers,) = every_detector(config.stream("numbers"))
     assert (of_numbers.signal, of_numbers.params["scale"]) == ("mse", 2.0)
 
 

@@ -15,8 +15,8 @@ from compiled import from_python
 from prequential.core.compiled.kernel import Floats, Ints, Ints32
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.estimators import all_history, fading, pairs, sums, window
-from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX
 from prequential.core.tables import outcomes, scores
 from prequential.core.tables.alarms import Alarms, new_alarms
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log, new_log

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from oracle_detectors import TESTS
 from prequential.core.detectors import DETECTORS, harm, signals
-from prequential.core.measures import INDEX, NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO

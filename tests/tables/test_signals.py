@@ -19,7 +19,8 @@ from outcome_logs import (
 )
 from prequential.core.detectors import signals
 from prequential.core.estimators import all_history, sums
-from prequential.core.measures import INDEX, NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.registry import INDEX
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200

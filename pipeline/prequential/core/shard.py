@@ -58,6 +58,7 @@ from prequential.core.tables.outcomes import OUTCOME, REFERENCE
 from prequential.core.tables.records import LABEL, PREDICTION, Rows
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
+from prequential.settings.stages import parse as parse_stage
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.partitioning import partition_of
 
@@ -456,7 +457,7 @@ class Shard:
                     about, stage, outcome, plan.watches[detector], *numbers, records[record].instance_id,
                     int(log.t1[row]),
                 )  # fmt: skip
-                order = record, about.kind, subject, outcome, _place(stage), detector
+                order = record, about.kind, subject, outcome, parse_stage(stage).row, detector
                 found.append((order, Raised(record, subject, alarm, level)))
         return [one for _, one in sorted(found, key=lambda one: one[0])]
 
@@ -594,10 +595,3 @@ def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, floa
 
 def _wider(column: Ints, rows: int) -> Ints:
     return column if len(column) >= rows else np.append(column, np.zeros(rows, dtype=np.int64))
-
-
-def _place(stage: str) -> int:
-    """The order of stages in messages."""
-    if stage.startswith("bin:"):
-        return int(stage.removeprefix("bin:")) + 1
-    return int(stage == "final")

@@ -15,10 +15,11 @@ import numpy as np
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.incidents import change_point, history
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.core.tables.alarms import new_alarms
@@ -26,8 +27,6 @@ from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
     Config,
     DetectorConfig,
     Limits,
@@ -38,7 +37,7 @@ from prequential.topics.messages import Instance, Label, Prediction, Record
 
 #: Everything that there is to evaluate, in windows so small that they run full.
 _CLASSES = StreamConfig(
-    measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+    measures=NAMES,
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
     estimators=("all", "window:5", "fading:0.9"),
@@ -92,7 +91,7 @@ _STEP = 300
 
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
-    warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
+    warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
     _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)

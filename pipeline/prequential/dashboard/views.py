@@ -9,6 +9,7 @@ from typing import Any
 from prequential.dashboard.history import History, PairKey
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import Absent, Courses, incident_list, incident_page, model_page, pair_page
+from prequential.settings.stages import FINAL
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
 from prequential.watching.tail import Record
@@ -154,7 +155,7 @@ def _pair(params: Params, history: History) -> PairKey:
     key = _model(params, history)
     return PairKey(
         key.stream, key.partition, key.model, _text(params, "against"), params.get("segment"),
-        params.get("stage", "final"), params.get("loss", "error"), "",
+        params.get("stage", FINAL), params.get("loss", "error"), "",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.messages import Notice, Reading

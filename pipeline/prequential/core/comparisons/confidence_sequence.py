@@ -32,13 +32,12 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel,
 from prequential.core.compiled.mathematics import log
 from prequential.core.detectors import confidence_sequence as bound
 from prequential.core.detectors.confidence_sequence import RHO
-from prequential.core.tables.scores import CLIP
+from prequential.core.tables.scores import CLIP, LARGEST_BRIER
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {
     "error": 1.0,
-    # Probabilities that sum to 1.001 are accepted: 1² + 1.001².
-    "brier": 2.002001,
+    "brier": LARGEST_BRIER,
     # -ln of the clip: valid, but an interval as wide as losses of 34 ask for.
     "log_loss": -log(CLIP),
 }

@@ -33,6 +33,7 @@ from prequential.core.estimators.naming import CORRECTED_SUFFIX
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
+from prequential.settings.stages import parse_pair
 
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12
@@ -99,7 +100,7 @@ class Pairing:
         """A model's stages are compared with each other, as far as that is configured."""
         stages = self._catalog.plans[self._catalog.registry.subjects.plan[model.row]].stages
         for label in stream.config.compare_stages:
-            before, _, after = label.partition("/")
+            before, after = parse_pair(label)
             places = stages.index(before), stages.index(after)
             pair = self._make(stream, model, model, 1, places)
             self.labels[pair] = label

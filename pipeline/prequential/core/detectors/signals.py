@@ -30,10 +30,12 @@ from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.measuring import Measured
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES, NO_POSITIVE
+from prequential.core.measures.declaration import DEFINED
+from prequential.core.measures.directions import worse
+from prequential.core.measures.losses import own_loss as loss_of
 from prequential.core.measures.positive import Positives
-from prequential.core.tables.outcomes import OUTCOME, SCORED, Log, cell_of
-from prequential.core.tables.streams import ONE, TRUE
+from prequential.core.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
+from prequential.core.tables.outcomes import OUTCOME, Log, cell_of
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
@@ -45,15 +47,8 @@ REFERENCE = 100
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
 
-#: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
-_OF_SUMS = frozenset(
-    ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
-)
-_MAE, _MSE, _BRIER, _LOG_LOSS, _PRECISION, _SPECIFICITY = (
-    INDEX[name] for name in ("mae", "mse", "brier", "log_loss", "precision", "specificity")
-)
-_AUC, _BIAS, _MEASURES = INDEX["auc"], INDEX["bias"], len(NAMES)
+_MEASURES = len(NAMES)
+_OF_RANKS = tuple(INDEX[name] for name in OF_RANKS)
 
 
 @kernel
@@ -72,15 +67,6 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = log.error[row] * log.error[row]
 
 
-@inner
-def _is_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
-    stream = positives.owner[sequence]
-    if positives.configured[stream] != NO_POSITIVE:
-        return positives.configured[stream] == code
-    return positives.sort[positives.first[stream] + code] in (TRUE, ONE)
-
-
 @kernel
 def own_loss(
     log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes
@@ -96,20 +82,9 @@ def own_loss(
         fed[i] = 0
         if log.kind[row] != OUTCOME:
             continue
-        if measure == _MAE:
-            values[i], fed[i] = abs(log.error[row]), 1
-        elif measure == _MSE:
-            values[i], fed[i] = log.error[row] * log.error[row], 1
-        elif measure in (_BRIER, _LOG_LOSS):
-            fed[i] = log.scored[row] & SCORED
-            if fed[i]:
-                values[i] = log.brier[row] if measure == _BRIER else log.log_loss[row]
-        else:
-            label = _is_positive(positives, log.sequence[row], log.label[row])
-            prediction = _is_positive(positives, log.sequence[row], log.prediction[row])
-            fed[i] = prediction if measure == _PRECISION else label != (measure == _SPECIFICITY)
-            if fed[i]:
-                values[i] = 1.0 if label != prediction else 0.0
+        value, counts = loss_of(measure, log, row, positives)
+        if counts:
+            values[i], fed[i] = value, 1
 
 
 class AllError(NamedTuple):
@@ -303,18 +278,13 @@ def ratio(
 
 def is_of_sums(measure: str) -> bool:
     """Whether a measure is made of sums of scores, and not of joint cells alone."""
-    return measure in _OF_SUMS
+    return MEASURES[measure].of.of_sums
 
 
 @inner
-def _worse(measure: int, value: float) -> float:
-    """A measure's value, turned so that it grows when the model gets worse."""
-    if measure == _BIAS:
-        return abs(value)
-    for loss in _LOSSES:
-        if measure == loss:
-            return value
-    return 1.0 - value
+def _is_ranked(measure: int) -> bool:
+    """Whether a measure needs the ranks of a window's scores."""
+    return measure in _OF_RANKS
 
 
 @inner_allocating
@@ -329,7 +299,7 @@ def _room() -> tuple[Ints, Measured]:
 def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
     """The i-th row's value, where the measure is defined."""
     if found.reasons[0, measure] == DEFINED:
-        values[i], fed[i] = _worse(measure, found.values[0, measure]), 1
+        values[i], fed[i] = worse(measure, found.values[0, measure]), 1
 
 
 @allocating
@@ -396,7 +366,7 @@ def measure_window(
                 sums.add_window(scored, q, sums.score_of(log, row), numbers)
             one[0] = q
             measuring.measure_window(
-                table, scored, one, capacity, positives, numbers, False, summed, measure == _AUC, found
+                table, scored, one, capacity, positives, numbers, False, summed, _is_ranked(measure), found
             )
             _feed(found, measure, i, values, fed)
 

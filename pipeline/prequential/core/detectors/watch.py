@@ -10,11 +10,13 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.naming import ALL, FADING, SCALED, WINDOW, parse_estimator, parse_signal
-from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, OWN_LOSSES
+from prequential.core.measures.registry import LOSSES as OF_MEASURES
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
@@ -31,7 +33,8 @@ LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 _RATIO, _DELTA = [(FADING, 0.997), (FADING, 0.9994)], 0.1
 
 #: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
-_BINARY, _BOUNDED = ("recall", "precision", "specificity"), ("brier", SCALED)
+_BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
+_BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
 class ErrorOf:
@@ -210,7 +213,7 @@ class Watch:
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
     """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
-    detectors, apart = config.every_detector, 0.0
+    detectors, apart = every_detector(config), 0.0
     own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
     if config.alarm_budget:
         apart = sum(own) / parse_budget(config.alarm_budget).rate

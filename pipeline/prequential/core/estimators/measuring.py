@@ -13,14 +13,12 @@ from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.naming import ALL, FADING, WINDOW
 from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
 from prequential.core.estimators.window import Window
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, NO_POSITIVE_CLASS
-from prequential.core.measures.auc import area
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import Classes, new_classes
 from prequential.core.measures.positive import Positives, positive_of
-from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measures.registry import NAMES
+from prequential.core.measures.table import measure_cells, measure_numbers, put_ranks, refuse_ranks
 from prequential.core.tables.scores import SIZE
-
-_AUC = INDEX["auc"]
 
 
 class Measured(NamedTuple):
@@ -120,9 +118,9 @@ def measure_window(
         ):
             n = sums.sides(summed, q, of.p, of.is_positive)
             if n < 0:
-                into.values[i, _AUC], into.reasons[i, _AUC] = 0.0, NO_POSITIVE_CLASS
+                refuse_ranks(into.values[i], into.reasons[i])
             elif n:
-                into.values[i, _AUC], into.reasons[i, _AUC] = area(of.p, of.is_positive, n, of.sorted)
+                put_ranks(of.p, of.is_positive, n, of.sorted, into.values[i], into.reasons[i])
 
 
 @allocating

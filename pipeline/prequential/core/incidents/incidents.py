@@ -27,6 +27,7 @@ from prequential.core.incidents.steps import Step
 from prequential.core.input.plain import instance_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Alarm, Incident, identity
 
 #: Levels of signals.
@@ -585,7 +586,7 @@ class Incidents:
 
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
-    return "final" if "final" in stages else stages[0]
+    return FINAL if FINAL in stages else stages[0]
 
 
 def _signal(one: Raised) -> dict[str, Any]:

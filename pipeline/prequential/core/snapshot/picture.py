@@ -21,7 +21,7 @@ from prequential.core.delay import coverage, latency, selection
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.naming import WINDOW
 from prequential.core.incidents.incidents import Standing
-from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
 from prequential.core.shard import Shard
 from prequential.core.tables.streams import MODEL

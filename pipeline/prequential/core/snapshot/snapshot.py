@@ -31,6 +31,7 @@ from prequential.core.compiled.kernel import (
 from prequential.core.compiled.space import Space, size_of
 from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot.restored import Restored, compared
 from prequential.core.snapshot.segment_moves import SegmentMoves, permute
@@ -41,6 +42,7 @@ from prequential.core.tables.store import SETTLED, UNKNOWN, WAITING, Store
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def _head(shard: Shard) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.every_detector],
+                "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
@@ -443,7 +445,7 @@ class _Restoring:
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
             for position, stage in enumerate(plan.stages):
-                if stage in old_plan.stages and (same_bins or not stage.startswith("bin:")):
+                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     found = copies.setdefault((old_plan.number, plan.number), ([], [], [], []))
                     found[0].append(first + old_plan.stages.index(stage))
                     found[1].append(start + position)
