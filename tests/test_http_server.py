@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import socket
 import threading
 from contextlib import closing
 from urllib.request import urlopen
@@ -39,6 +40,28 @@ def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
         over.set()
         endpoint.stop()
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prequential.http.server._REQUEST_SECONDS", 0.2)
+    asked = threading.Event()
+
+    def takes_longer() -> Answer:
+        asked.wait(0.6)
+        return 200, TEXT, b"alive\n"
+
+    endpoint = Endpoint(HttpConfig(port=0), {"/live": takes_longer})
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as silent,
+            socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as halfway,
+        ):
+            halfway.sendall(b"GET /live HTTP/1.1\r\n")
+            assert silent.recv(1) == halfway.recv(1) == b""
+        with urlopen(f"{endpoint.address}/live", timeout=30) as answer:
+            assert answer.read() == b"alive\n"
+    finally:
+        endpoint.stop()
 
 
 def test_nothing_but_reading_is_understood() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from contextlib import suppress
 from importlib import resources
 from typing import Any
 
@@ -14,7 +15,7 @@ from aiohttp.typedefs import Handler
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
 from prequential.http.access import Access
-from prequential.http.server import HttpServer, address, in_thread, logged, response
+from prequential.http.server import HttpServer, address, in_thread, response
 from prequential.settings.model import HttpConfig
 
 #: What a page may load: what this server serves.
@@ -24,7 +25,6 @@ POLICY = (
 )
 
 _HEADERS = {
-    "Server": "prequential",
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -66,10 +66,12 @@ class Server(HttpServer):
         self._access = access or Access(HttpConfig())
         self._files = static_files()
         self._listeners = 0
-        #: Whether only this machine can connect: then its own names are the only ones that a request may have.
+        self._over = asyncio.Event()
+        #: Whether only this machine can connect: then a request may have no other names than its own.
         self._loopback = _is_loopback(host)
-        app = web.Application(middlewares=[logged(_failed), self._allowed])
+        app = web.Application(middlewares=[self._allowed])
         app.on_response_prepare.append(_protected)
+        app.on_shutdown.append(self._end_events)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/{view:.*}", self._view)
         app.router.add_get("/{name:.*}", self._file)
@@ -80,6 +82,9 @@ class Server(HttpServer):
         """Where the page is; on this machine, if it is served at all of its addresses."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"{address(self._access.scheme, host, self.port)}/"
+
+    def failed(self, request: web.Request) -> web.Response:
+        return _wrong(request, 500, "it can't be answered: the log says why")
 
     @web.middleware
     async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -130,10 +135,10 @@ class Server(HttpServer):
         return events
 
     async def _tell(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
-        """Send events until the client goes away."""
+        """Send events until the client goes away, or the server stops."""
         courses = self.board.courses()
         told, status, spoken = -1, "", time.monotonic()
-        while True:
+        while not self._over.is_set():
             began = time.monotonic()
             heard = self.board.heard(view, params)
             now_status = f"{self.board.trouble}{self.board.catching_up}"
@@ -146,7 +151,12 @@ class Server(HttpServer):
             elif due:
                 spoken = began
                 await events.write(b":\n\n")
-            await asyncio.sleep(max(_EVENT_SECONDS, _PAUSE * (time.monotonic() - began)))
+            pause = max(_EVENT_SECONDS, _PAUSE * (time.monotonic() - began))
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._over.wait(), pause)
+
+    async def _end_events(self, _: web.Application) -> None:
+        self._over.set()  # a stream that is cut off would be an error of the page's
 
 
 async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
@@ -162,10 +172,6 @@ def _wrong(
     request: web.Request, status: int, sentence: str, more: dict[str, str] | None = None
 ) -> web.Response:
     return _json(request, status, {"error": sentence}, more)
-
-
-def _failed(request: web.Request) -> web.Response:
-    return _wrong(request, 500, "it can't be answered: the log says why")
 
 
 def _is_loopback(host: str) -> bool:

@@ -52,7 +52,7 @@ class Access:
 def _given(authorization: str) -> bytes:
     """The token that a request carries; empty if it has none."""
     scheme, _, rest = authorization.partition(" ")
-    content = rest.strip().encode()
+    content = rest.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
     if scheme.lower() == "bearer":
         return content
     if scheme.lower() == "basic":

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from prequential.http.access import Access
-from prequential.http.server import HttpServer, in_thread, logged, response
+from prequential.http.server import HttpServer, in_thread, response
 from prequential.settings.model import HttpConfig
 
 #: An answer: status, content type, body.
@@ -32,29 +32,30 @@ class Endpoint(HttpServer):
     def __init__(
         self, config: HttpConfig, paths: dict[str, Callable[[], Answer]], port: int = WORKER_PORT
     ) -> None:
-        access = Access(config)
-
-        @web.middleware
-        async def allowed(request: web.Request, handler: Handler) -> web.StreamResponse:
-            if request.path in _PROBES or access.allows(request.headers.get("Authorization")):
-                return await handler(request)
-            said = b"expected Authorization: Bearer and http.token\n"
-            return response(request, 401, TEXT, said, {"WWW-Authenticate": "Bearer"})
-
-        def answered(request: web.Request, status: int, kind: str, body: bytes) -> web.Response:
-            silent = not access.allows(request.headers.get("Authorization"))  # a probe
-            return response(request, status, kind, b"" if silent else body)
-
-        async def get(request: web.Request) -> web.StreamResponse:
-            answer = paths.get(request.path, lambda: (404, TEXT, b"not found\n"))
-            return await in_thread(lambda: answered(request, *answer()))
-
-        def failed(request: web.Request) -> web.StreamResponse:
-            return answered(request, 500, TEXT, b"it can't be answered: the log says why\n")
-
-        app = web.Application(middlewares=[logged(failed), allowed])
-        app.router.add_get("/{path:.*}", get)
+        self._access, self._paths = Access(config), paths
+        app = web.Application(middlewares=[self._allowed])
+        app.router.add_get("/{path:.*}", self._get)
         super().__init__(
-            app, config.host, port if config.port is None else config.port, access,
+            app, config.host, port if config.port is None else config.port, self._access,
             "`http.port` (or --http HOST:PORT) takes another port, 0 a free one",
         )  # fmt: skip
+
+    def failed(self, request: web.Request) -> web.Response:
+        return self._response(request, 500, TEXT, b"it can't be answered: the log says why\n")
+
+    @web.middleware
+    async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in _PROBES or self._may_read(request):
+            return await handler(request)
+        said = b"expected Authorization: Bearer and http.token\n"
+        return response(request, 401, TEXT, said, {"WWW-Authenticate": "Bearer"})
+
+    async def _get(self, request: web.Request) -> web.Response:
+        answer = self._paths.get(request.path, lambda: (404, TEXT, b"not found\n"))
+        return await in_thread(lambda: self._response(request, *answer()))
+
+    def _response(self, request: web.Request, status: int, kind: str, body: bytes) -> web.Response:
+        return response(request, status, kind, body if self._may_read(request) else b"")
+
+    def _may_read(self, request: web.Request) -> bool:
+        return self._access.allows(request.headers.get("Authorization"))

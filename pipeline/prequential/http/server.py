@@ -7,9 +7,10 @@ import gzip
 import logging
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
@@ -30,17 +31,25 @@ _LEAST_BYTES = 2_000
 #: Level of compression: series and points are alike, so that more than the least effort gains little.
 _LEVEL = 1
 
-#: Seconds within which a server must have stopped; answers that take longer are cut off.
-_STOP_SECONDS = 5.0
+#: Seconds in which a client must send its first request, and the next one.
+_REQUEST_SECONDS = 30.0
+
+#: Seconds that answers under way have when a server stops, and within which it must have stopped.
+_LAST_SECONDS, _STOP_SECONDS = 1.0, 5.0
+
+#: For what aiohttp logs of requests: they are no news, least of all those that are none. Errors of ours are
+#: logged by the server.
+_silent = logging.getLogger(f"{__name__}.requests")
+_silent.disabled = True
 
 
-class HttpServer:
+class HttpServer(ABC):
     """Serves an application, with an event loop of its own: another one of the process may be busy.
 
     Parameters
     ----------
     app
-        What is served. An error of its handlers must become an answer there (`logged` does it).
+        What is served.
     host, port
         Where; port 0 takes a free one, which `port` then is.
     access
@@ -62,9 +71,16 @@ class HttpServer:
             raise WorkError(f"can't serve HTTP at {host}:{port}: {reason}; {way_out}") from error
         self.host, self.port = host, int(listening.getsockname()[1])
         self._scheme = access.scheme
+        app.middlewares.insert(0, self._answered)
+        app.on_response_prepare.append(_named)
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="http"))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)  # a scrape is no news
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_silent, shutdown_timeout=_LAST_SECONDS,
+            keepalive_timeout=_REQUEST_SECONDS,
+        )  # fmt: skip
+        #: Connections that have sent no request yet, and what ends them.
+        self._awaited: dict[Any, asyncio.TimerHandle] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="http")
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(listening, access), self._loop).result()
@@ -76,13 +92,48 @@ class HttpServer:
 
     def stop(self) -> None:
         """Stop serving: answers under way, and pages that listen, are cut off."""
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(_STOP_SECONDS)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
 
     async def _start(self, listening: socket.socket, access: Access) -> None:
         await self._runner.setup()
-        await web.SockSite(self._runner, listening, ssl_context=access.tls).start()
+        self._server = await self._loop.create_server(self._connection, sock=listening, ssl=access.tls)
+
+    async def _close(self) -> None:
+        self._server.close()
+        await self._runner.cleanup()
+
+    def _connection(self) -> asyncio.Protocol:
+        """The protocol of a connection, which ends if no request comes in time: aiohttp would wait for ever."""
+        protocol: Any = self._runner.server and self._runner.server()
+        self._awaited[protocol] = self._loop.call_later(_REQUEST_SECONDS, self._end, protocol)
+        return cast("asyncio.Protocol", protocol)
+
+    def _end(self, protocol: Any) -> None:
+        del self._awaited[protocol]
+        protocol.force_close()
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """What is answered; an error of ours by status 500: the connection alone would tell nobody."""
+        if (timer := self._awaited.pop(request.protocol, None)) is not None:
+            timer.cancel()
+        try:
+            return await handler(request)
+        except (web.HTTPException, ConnectionError):  # a client that goes away is no error
+            raise
+        except Exception:
+            log.exception("answering %s", request.path)
+            return self.failed(request)
+
+    @abstractmethod
+    def failed(self, request: web.Request) -> web.Response:
+        """The answer where the log says why there is none."""
+
+
+async def _named(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers[hdrs.SERVER] = "prequential"  # and no versions
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -107,25 +158,6 @@ def address(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def logged(answer: Callable[[web.Request], web.StreamResponse]) -> Any:
-    """A middleware by which an error of ours is answered by status 500, and is in the log.
-
-    The connection alone would tell nobody. A client that goes away is no error.
-    """
-
-    @web.middleware
-    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except (web.HTTPException, ConnectionError):
-            raise
-        except Exception:
-            log.exception("answering %s", request.path)
-            return answer(request)
-
-    return middleware
-
-
 async def in_thread(made: Callable[[], T]) -> T:
     """What takes its time, or waits, made beside the loop."""
     return await asyncio.get_running_loop().run_in_executor(None, made)
@@ -135,7 +167,7 @@ def response(
     request: web.Request, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None
 ) -> web.Response:
     """An answer with its content type, compressed if it is large and the client takes that."""
-    found = {hdrs.CONTENT_TYPE: kind, hdrs.SERVER: "prequential", **(headers or {})}
+    found = {hdrs.CONTENT_TYPE: kind, **(headers or {})}
     if len(body) >= _LEAST_BYTES:
         found[hdrs.VARY] = hdrs.ACCEPT_ENCODING
         if gzip_accepted(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
