@@ -105,7 +105,7 @@ class HttpServer(ABC):
         await self._runner.cleanup()
 
     def _connection(self) -> asyncio.Protocol:
-        """The protocol of a connection, which ends if no request comes in time: aiohttp would wait for ever."""
+        """The protocol of a connection, which ends if no request comes in time: aiohttp waits for ever."""
         protocol: Any = self._runner.server and self._runner.server()
         self._awaited[protocol] = self._loop.call_later(_REQUEST_SECONDS, self._end, protocol)
         return cast("asyncio.Protocol", protocol)
