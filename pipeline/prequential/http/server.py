@@ -81,7 +81,7 @@ class HttpServer(ABC):
         )  # fmt: skip
         #: Connections that have sent no request yet, and what ends them.
         self._awaited: dict[Any, asyncio.TimerHandle] = {}
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="http")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="http")
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(listening, access), self._loop).result()
 
@@ -95,6 +95,10 @@ class HttpServer(ABC):
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
     async def _start(self, listening: socket.socket, access: Access) -> None:
         await self._runner.setup()
