@@ -64,10 +64,13 @@ class HttpServer(ABC):
     """
 
     def __init__(self, app: web.Application, host: str, port: int, access: Access, way_out: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # at "::" of IPv4, too
         try:
-            listening = _bound(host, port)
+            # Here, so that the port is known, and an error raised, at once.
+            listening = socket.create_server((host, port), family=family, dualstack_ipv6=dual)
         except (OSError, OverflowError, UnicodeError) as error:  # the last: a host that can't be a name
-            reason = getattr(error, "strerror", None) or error
+            reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
             raise WorkError(f"can't serve HTTP at {host}:{port}: {reason}; {way_out}") from error
         self.host, self.port = host, int(listening.getsockname()[1])
         self._scheme = access.scheme
@@ -138,19 +141,6 @@ class HttpServer(ABC):
 
 async def _named(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers[hdrs.SERVER] = "prequential"  # and no versions
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens: one, and at once, so that a port is known, and an error raised, here."""
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()
-    except BaseException:
-        listening.close()
-        raise
-    return listening
 
 
 def address(scheme: str, host: str, port: int) -> str:
