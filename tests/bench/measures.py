@@ -1,6 +1,6 @@
 """What is paid for measures and details: at each outcome of a model, and at each metrics message.
 
-`python -m tests.bench.measures` (or `prequential bench --measures`) evaluates outcomes with probabilities, in
+`python -m tests.bench.measures` (or `make bench ARGS=--measures`) evaluates outcomes with probabilities, in
 two stages and by three estimators, under several choices of measures and details; then it makes messages
 again and again: about one model at a time, as where they are due by count, and about all models at once with
 what became of their predictions, as where they are due by time.
