@@ -307,7 +307,7 @@ class TestSnapshotOfShard:
         written = snapshot_of(life.shard)
         other = restored(world.config, written)
         assert state_of(other) == state_of(life.shard)
-        assert other.remembered == life.shard.remembered
+        assert other.state.remembered == life.shard.state.remembered
         assert other.cuts == []
 
     def test_the_states_are_rich(self) -> None:
@@ -637,7 +637,7 @@ def test_the_shards_have_something_in_every_table() -> None:
         shard = kind.build()
         for seed in range(30):
             kind.use(shard, random.Random(seed))
-        store, reporter = shard.store, shard.reporter
+        store, reporter = shard.state.store, shard.reporter
         for what in ("predictions", "values", "labels", "probabilities", "marks"):
             table = getattr(store, what)
             names |= {f"{what}.{field}" for field in columns_of(table)}

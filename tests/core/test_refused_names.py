@@ -53,9 +53,9 @@ def rows_of(shard: Shard) -> dict[str, int]:
         "streams": len(catalog.streams), "subjects": len(catalog.subjects),
         "segments": len(catalog.segment_origin), "classes": len(catalog.registry.classes.seen),
         "pairs of labels": len(catalog.registry.pairs.pairs), "ages": len(catalog.registry.ages.age),
-        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.pairing.count,
+        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.state.pairing.count,
         "coverage": len(reporter.coverage.models.first), "periods": len(reporter.periods.models.first),
-        "owners": len(shard.incidents.history.owners.position), "streams seen": len(shard.seen.records),
+        "owners": len(shard.state.incidents.history.owners.position), "streams seen": len(shard.seen.records),
     }  # fmt: skip
 
 

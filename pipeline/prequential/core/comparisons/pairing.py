@@ -8,7 +8,7 @@ is compared in its segments, too, and at each stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
@@ -26,10 +26,11 @@ from prequential.core.comparisons.joint import (
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, codes_of
+from prequential.core.comparisons.tables import Comparisons, Side, codes_of
 from prequential.core.comparisons.timeline import follow, new_timeline
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
@@ -73,6 +74,9 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
+        #: and joint outcomes by loss, at its last messages.
+        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
 
     # ---- who is compared
 
@@ -231,6 +235,35 @@ class Pairing:
                 else:
                     yield name, code, 1, place + tables.added.index(code)
 
+    def stages(self, pair: int) -> Sequence[str]:
+        """The stages that a pair is compared in, in the order of its sequences."""
+        if pair in self.labels:
+            return (self.labels[pair],)
+        a, _ = self.ends[pair]
+        return self._catalog.plans[self._catalog.columns.subjects.plan[a]].stages
+
+    def rows_of(self, pair: int, stage: str) -> list[tuple[Side, int]]:
+        """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
+        stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
+        count, place = len(tables.codes), stages.index(stage)
+        own = list(self.sequences(pair))[count * place : count * (place + 1)]
+        return [(tables.sides[side], row) for _, _, side, row in own]
+
+    def copy(self, pair: int, source: str, target: str) -> None:
+        """Let a pair's sequences in a stage be as those in another one."""
+        for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
+            for table in side.tables(0):
+                table.copy(row, other)
+
+    def all_tables(self) -> Iterator[Table]:
+        """All that is state, and what its rows stand for."""
+        streams = len(self._catalog.streams)
+        yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
+        for tables in self.tables:
+            yield from tables.tables()
+
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
             made = Comparisons(len(self.tables), config.estimators, codes_of(config))
@@ -247,6 +280,9 @@ class Pairing:
             self._remove(pair)
         for row in gone:
             del self.of[row]
+        self.reported = {
+            about: told for about, told in self.reported.items() if not {*about[:2]}.intersection(gone)
+        }
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.subjects if stream is not None else ()

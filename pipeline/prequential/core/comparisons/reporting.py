@@ -69,23 +69,24 @@ class Found(NamedTuple):
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs, and knows of what state the last ones were."""
+    """Makes the messages about a shard's pairs."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
         self._pairing = pairing
-        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
-        #: and joint outcomes by loss, at its last messages.
-        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
         self._known_pairs: dict[int, Known] = {}
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
 
-    def forget(self, rows: Iterable[int]) -> None:
-        """These subjects aren't compared any more."""
-        gone = set(rows)
-        self.reported = {about: told for about, told in self.reported.items() if gone.isdisjoint(about[:2])}
+    def pairs_of(self, subject: int) -> list[int]:
+        """The pairs whose A is this subject."""
+        pairing = self._pairing
+        return [pair for pair in pairing.of.get(subject, ()) if pairing.ends[pair][0] == subject]
+
+    def part(self, number: int, side: int, rows: list[int]) -> Side:
+        """Copies of these sequences."""
+        return self._pairing.tables[number].sides[side].part(np.array(rows, dtype=np.int64))
 
     def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about pairs with one of these subjects that have news, in their order."""
@@ -101,11 +102,11 @@ class ComparisonReporter:
         for pair in sorted(known, key=lambda pair: known[pair].order):
             revisions, outcomes = self._state(known[pair])
             about = self._pairing.identity(pair)
-            before = self.reported.get(about)
+            before = self._pairing.reported.get(about)
             told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
             losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
             if losses:
-                self.reported[about] = (*revisions, *outcomes.values())
+                self._pairing.reported[about] = (*revisions, *outcomes.values())
                 new[pair] = losses
         return [] if replaying else self._messages([(known[pair], new[pair]) for pair in new])
 

@@ -34,7 +34,11 @@ from prequential.core.comparisons.updating import (
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
 from prequential.core.estimators.estimator import new_cells
 from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.tables.keys import Key, Table
 from prequential.settings.model import StreamConfig
+
+#: Names of the two sorts of sequences, as snapshots have them.
+SIDES = ("counted", "scored")
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
 _CELLS = 4
@@ -86,7 +90,7 @@ class Side:
         for i, (first, size) in enumerate(self._free):
             if size == count:
                 del self._free[i]
-                for table in self.tables():
+                for _, table in self.named():
                     for column in columns_of(table).values():
                         column[first : first + count] = 0
                 return first
@@ -108,9 +112,11 @@ class Side:
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.memories = [grown(table, rows) for table in self.memories]
 
-    def tables(self) -> Iterator[Any]:
-        """All of them."""
-        yield from (table for _, table in self.named())
+    def tables(self, number: int) -> Iterator[Table]:
+        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        side = SIDES[not self.counted]
+        for name, table in self.named():
+            yield Table(f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side))
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """All of them, by the names that snapshots have; estimators' by theirs."""
@@ -192,22 +198,6 @@ class Side:
         for place, table in enumerate(self.memories):
             yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
 
-    # ---- snapshots
-
-    def dump(self) -> Iterator[tuple[str, Any]]:
-        """The rows in use of all columns, by name, not copied."""
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                yield f"{name}|{field}", column[: self.rows]
-
-    def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
-        """Become what was dumped."""
-        self.rows = rows
-        self.ensure(rows)
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                column[:rows] = arrays[f"{prefix}{name}|{field}"]
-
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
         former = dict(other.named())
@@ -233,6 +223,11 @@ class Comparisons:
     def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.counted, self.scored
+
+    def tables(self) -> Iterator[Table]:
+        """All of them."""
+        for side in self.sides:
+            yield from side.tables(self.number)
 
     @property
     def counts(self) -> bool:

@@ -202,7 +202,9 @@ def _name(annotation: Any) -> str:
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """A table's columns by name."""
+    """A table's columns by name; of a dict of columns that itself."""
+    if isinstance(table, dict):
+        return table
     if isinstance(table, np.ndarray):
         rows = table.view(np.ndarray)
         return {name: rows[name] for name in table.dtype.names or ()}
