@@ -130,7 +130,7 @@ class ComparisonReporter:
         if known is not None and known.a is a and known.b is b:
             return known
         stream = catalog.streams[a.stream]
-        stages = catalog.plans[catalog.columns.subjects.plan[a.row]].stages
+        stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
         sequences = list(pairing.sequences(pair))
@@ -138,9 +138,8 @@ class ComparisonReporter:
         places = []
         for i, (loss, _, side, row) in enumerate(sequences):
             rows.setdefault(loss, (side, []))[1].append(row)
-            label = pairing.labels.get(pair)
-            stage = label or stages[i // len(tables.codes)]
-            if label or stream.reports(stage):
+            stage = stages[i // len(tables.codes)]
+            if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,

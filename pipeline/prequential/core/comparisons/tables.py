@@ -31,7 +31,16 @@ from prequential.core.comparisons.updating import (
     update_fading,
     update_window,
 )
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
+from prequential.core.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    as_columns,
+    columns_of,
+    grown,
+    row_bytes,
+    taken,
+)
 from prequential.core.estimators.estimator import new_cells
 from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
 from prequential.core.tables.keys import Key, Table
@@ -171,32 +180,23 @@ class Side:
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        columns = [column for table in self._without_rings() for column in columns_of(table).values()]
-        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+        memories = sum(row_bytes(table, *self._unread) for table in self.memories)
+        return memories + sum(map(row_bytes, (self.sequences, self.recent, self.times)))
+
+    @property
+    def _unread(self) -> tuple[str, ...]:
+        """Rings of windows only say what leaves them; but losses are summed up from theirs."""
+        return ("ring",) if self.counted else ()
 
     def part(self, rows: Ints) -> Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.recent, part.times, *part.memories = (
-            taken(table, rows) for table in self._without_rings()
-        )
+        part.sequences, part.recent = taken(self.sequences, rows), taken(self.recent, rows)
+        part.times = taken(self.times, rows)
+        part.memories = [taken(table, rows, *self._unread) for table in self.memories]
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
-        for place, table in enumerate(self.memories):
-            if self._has_unread_ring(place):
-                part.memories[place] = part.memories[place]._replace(ring=table.ring[:0])
         return part
-
-    def _has_unread_ring(self, place: int) -> bool:
-        """Whether a ring only says what leaves a window; losses are summed up from theirs."""
-        return self.counted and self.kinds[place][0] == WINDOW
-
-    def _without_rings(self) -> Iterator[Any]:
-        yield self.sequences
-        yield self.recent
-        yield self.times
-        for place, table in enumerate(self.memories):
-            yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""

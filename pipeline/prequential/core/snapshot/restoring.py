@@ -10,20 +10,17 @@ import numpy as np
 from prequential.core.catalog.begun import Begun
 from prequential.core.catalog.catalog import NOTHING, Stream, Subject
 from prequential.core.catalog.plans import Plan
-from prequential.core.catalog.state import ensure_rows, load
 from prequential.core.comparisons import saving
-from prequential.core.compiled.kernel import Ints, Ints32, grown, kernel, taken
+from prequential.core.compiled.kernel import grown, taken
 from prequential.core.delay import coverage, periods
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents import saving as saved_incidents
+from prequential.core.snapshot import waiting
 from prequential.core.snapshot.restored import Restored, compared
-from prequential.core.snapshot.segment_moves import SegmentMoves, permute
+from prequential.core.snapshot.segment_moves import SegmentMoves
 from prequential.core.snapshot.snapshot import read
 from prequential.core.state import State
-from prequential.core.tables.calendar import schedule
-from prequential.core.tables.events import WAITS, Events, new_events
 from prequential.core.tables.logs import REMEMBERED
-from prequential.core.tables.store import SETTLED, UNKNOWN, WAITING, Store
 from prequential.core.tables.streams import (
     AGE,
     BASELINE,
@@ -73,11 +70,12 @@ class _Restoring:
         self._sequences()
         self._accounts()
         self._notes()
-        self._store()
-        events, waiting = self._waiting(self._with_another_horizon())
-        coverage.take_out(state.accounts.coverage, events, waiting)
+        state.logs.used[REMEMBERED] = head["remembered"]
+        state.store = waiting.restore(state.store, state.catalog, self._saved, arrays, self._segments)
+        events, count = waiting.predictions_of(state.store, self._with_another_horizon())
+        coverage.take_out(state.accounts.coverage, events, count)
         state.add_rows()
-        state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, waiting)
+        state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
         moved, stages = dict(self._moved), self._stages()
         self._missing += saving.restore(self._catalog, state.pairing, head, arrays, moved, stages)
         self._incidents(stages)
@@ -376,52 +374,6 @@ class _Restoring:
         looks = "worse_than_baseline" in stream.config.details
         return looks and estimator in stream.config.estimators and stream.reports(stage)
 
-    # ---- the state store
-
-    def _store(self) -> None:
-        state, arrays, catalog = self._state, self._arrays, self._catalog
-        state.logs.used[REMEMBERED] = self._head["remembered"]
-        state.store = store = ensure_rows(load(state.store, arrays), catalog)
-        slots, of = arrays["ids|slots"], arrays["ids|streams"]
-        self._move_columns(store, slots, of)
-        moved = np.array(
-            [
-                stream.config.label_horizon - saved["horizon"]
-                for stream, saved in zip(catalog.streams, self._saved)
-            ],
-            dtype=np.int64,
-        )
-        deadline = arrays["deadline"][slots]
-        states = store.instances.state[slots]
-        known = states != UNKNOWN
-        if len(moved):
-            deadline = deadline + np.where(states != SETTLED, moved[of], 0)
-        streams = catalog.registry.streams
-        _schedule(store, streams.wheel, slots[known], of[known], deadline[known])
-
-    def _move_columns(self, store: Store, slots: Ints32, of: Ints32) -> None:
-        """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
-        catalog = self._catalog
-        subjects, models = catalog.registry.subjects, store.predictions.model
-        # What isn't evaluated any more has lost its stream.
-        of_prediction = np.where(subjects.retired[models] > 0, -1, subjects.stream[models])
-        of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
-        of_slot[slots] = of
-        for stream, saved in zip(catalog.streams, self._saved):
-            marks = np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code)
-            rows = np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code)
-            own = slots[of == stream.code]
-            self._segments.move_columns(store, stream, own, marks, rows)
-            if tuple(saved["ages"]) != stream.ages and (saved["ages"] or stream.ages):
-                places = {
-                    stream.ages.index(age): i for i, age in enumerate(saved["ages"]) if age in stream.ages
-                }
-                rows = np.flatnonzero(of_prediction[: len(store.values.after_numbers)] == stream.code)
-                permute(store.values.after_numbers, rows, places)
-                # A label is known by its instance.
-                labels = store.instances.label[own]
-                permute(store.label_values.after_numbers, labels[labels > 0], places)
-
     # ---- pairs and incidents
 
     def _stages(self) -> dict[int, Sequence[str]]:
@@ -454,8 +406,8 @@ class _Restoring:
                     width = shown_duration(stream.config.period)
                     self._missing.append(Begun(f"{stream.name}/{name}", "period", width))
                     self._note_empty(row, "periods")
-        events, waiting = self._waiting(begun)
-        accounts.periods = periods.update(accounts.periods, events, 0, waiting)
+        events, count = waiting.predictions_of(self._state.store, begun)
+        accounts.periods = periods.update(accounts.periods, events, 0, count)
 
     def _with_another_horizon(self) -> list[int]:
         """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""
@@ -464,38 +416,3 @@ class _Restoring:
             row for stream in self._catalog.streams for row in stream.models.values()
             if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
         ]  # fmt: skip
-
-    def _waiting(self, models: list[int]) -> tuple[Events, int]:
-        """The predictions of these models that wait, as a log of events, and how many there are."""
-        store = self._state.store
-        if not models:
-            return new_events(1), 0
-        slots = np.flatnonzero(store.instances.state == WAITING)
-        waiting = _waiting(store, slots.astype(np.int32))
-        waiting = waiting[np.isin(store.predictions.model[waiting], models)]
-        model, ts = store.predictions.model[waiting], store.predictions.ts[waiting]
-        order = np.lexsort((ts, model))
-        events = new_events(max(1, len(waiting)))
-        events.kind[:] = WAITS
-        events.model[: len(waiting)], events.ts[: len(waiting)] = model[order], ts[order]
-        return events, len(waiting)
-
-
-@kernel
-def _schedule(store: Store, wheel: Ints, slots: Ints32, streams: Ints32, deadlines: Ints) -> None:
-    """Let these instances run out at their deadlines."""
-    for i in range(len(slots)):
-        store.links.bucket[slots[i]] = 0
-        stream = streams[i]
-        schedule(store.wheels, store.links, stream, slots[i], deadlines[i], wheel[stream])
-
-
-def _waiting(store: Store, slots: Ints32) -> Ints:
-    """The predictions of these instances."""
-    found = []
-    row = store.instances.first[slots]
-    while (row := row[row > 0]).size:
-        found.append(row)
-        row = store.predictions.next[row]
-    return np.concatenate(found).astype(np.int64) if found else np.zeros(0, dtype=np.int64)
-

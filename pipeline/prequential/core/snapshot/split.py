@@ -18,6 +18,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Ints, tables_of, with_tables
 from prequential.core.delay import latency
 from prequential.core.snapshot.snapshot import declared, read, written
+from prequential.core.snapshot.waiting import rows_of_lists
 from prequential.core.state import State
 from prequential.core.tables.keys import Key
 from prequential.core.tables.store import UNKNOWN, WAITING
@@ -124,10 +125,10 @@ class _Splitting:
         states = arrays["instances|state"][slots]
         self._head["remembered"] = int((states != UNKNOWN).sum())
         labels, extra = arrays["instances|label"][slots], arrays["predictions|extra"]
-        first = arrays["instances|first"][slots]
-        rows, waiting = _lists(first, arrays["predictions|next"], states == WAITING)
-        given = extra[rows[waiting]]
-        probabilities, _ = _lists(given, arrays["probabilities|next"], given > 0)
+        rows, lists = rows_of_lists(arrays["instances|first"][slots], arrays["predictions|next"])
+        waiting = rows[states[lists] == WAITING]
+        given = extra[waiting]
+        probabilities, _ = rows_of_lists(given, arrays["probabilities|next"])
         kept = {
             Key.SLOT: slots, Key.PREDICTION: rows, Key.LABEL: np.sort(labels[labels > 0]),
             Key.PROBABILITY: probabilities,
@@ -137,27 +138,13 @@ class _Splitting:
         for key, pool in _POOLS.items():
             self._numbers[key] = _numbers(self._rows[key], len(arrays[f"{pool}|next"]))
         arrays["predictions|extra"] = extra = extra.copy()
-        extra[rows[waiting]] = self._numbers[Key.PROBABILITY][given]
+        extra[waiting] = self._numbers[Key.PROBABILITY][given]
         used = np.array([len(kept[key]) for key in _POOLS], dtype=np.int64)
         arrays["pools|free"], arrays["pools|end"], arrays["pools|used"] = np.zeros_like(used), 1 + used, used
 
 
 #: The pools of the state store, in the order of their counters.
 _POOLS = {Key.PREDICTION: "predictions", Key.LABEL: "labels", Key.PROBABILITY: "probabilities"}
-
-
-def _lists(first: Any, following: Any, marked: Any) -> tuple[Ints, Any]:
-    """The rows, ascending, of lists that begin at these rows (0: none); and which are of marked lists."""
-    found, marks = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.bool_)]
-    row = first.astype(np.int64)
-    while (is_row := row > 0).any():
-        row, marked = row[is_row], marked[is_row]
-        found.append(row)
-        marks.append(marked)
-        row = following[row].astype(np.int64)
-    rows = np.concatenate(found)
-    order = np.argsort(rows)
-    return rows[order], np.concatenate(marks)[order]
 
 
 def _numbers(rows: Ints, length: int, none: int = 0) -> Ints:
