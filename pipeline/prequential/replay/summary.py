@@ -306,7 +306,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """How models of a stream as a whole stand, and what is evaluated beside them."""
     rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
-    copies = comparisons.take(shard.emission.comparisons, rows)
+    copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
     for one in comparisons.standings(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,

@@ -79,15 +79,6 @@ class ComparisonReporter:
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
 
-    def pairs_of(self, subject: int) -> list[int]:
-        """The pairs whose A is this subject."""
-        pairing = self._pairing
-        return [pair for pair in pairing.of.get(subject, ()) if pairing.ends[pair][0] == subject]
-
-    def part(self, number: int, side: int, rows: list[int]) -> Side:
-        """Copies of these sequences."""
-        return self._pairing.tables[number].sides[side].part(np.array(rows, dtype=np.int64))
-
     def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about pairs with one of these subjects that have news, in their order."""
         of = self._pairing.of

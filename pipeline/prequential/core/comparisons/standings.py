@@ -54,7 +54,7 @@ def costs(pairing: Pairing, subjects: int) -> Ints:
     return found
 
 
-def take(reporter: ComparisonReporter, subjects: Iterable[int]) -> Copies:
+def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]) -> Copies:
     """Copy the pairs whose A is one of these subjects.
 
     Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
@@ -63,7 +63,9 @@ def take(reporter: ComparisonReporter, subjects: Iterable[int]) -> Copies:
     rows: dict[tuple[int, int], list[int]] = {}
     places: list[tuple[Known, list[Place]]] = []
     for subject in subjects:
-        for pair in reporter.pairs_of(subject):
+        for pair in pairing.of.get(subject, ()):
+            if pairing.ends[pair][0] != subject:
+                continue
             known = reporter.known(pair)
             own = []
             for place in known.places:
@@ -73,7 +75,8 @@ def take(reporter: ComparisonReporter, subjects: Iterable[int]) -> Copies:
                     of_side.append(place.row)
             places.append((known, own))
     sides = {
-        (number, side): reporter.part(number, side, of) for (number, side), of in rows.items()
+        (number, side): pairing.tables[number].sides[side].part(np.array(of, dtype=np.int64))
+        for (number, side), of in rows.items()
     }
     return Copies(places, sides)
 

@@ -82,9 +82,9 @@ class Accounts:
 
     def load(self, arrays: Mapping[str, Any]) -> None:
         """Become what the arrays of a snapshot say."""
+        own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
         for name in _PARTS:
-            own = {key.partition("|")[2]: array.copy() for key, array in arrays.items() if _is_of(key, name)}
-            setattr(self, name, with_tables(getattr(self, name), own))
+            setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
         """Copies of what is known of these models, segments and streams, to be read only."""
@@ -93,7 +93,3 @@ class Accounts:
         part.selection = selection.part(self.selection, models, segments)
         part.latencies = latency.part(self.latencies, streams)
         return part
-
-
-def _is_of(array: str, part: str) -> bool:
-    return array.startswith(f"{part}|")

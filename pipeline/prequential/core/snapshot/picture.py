@@ -142,7 +142,8 @@ def take(state: State, comparisons: ComparisonReporter, part: Part, *, scored: b
     left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return Picture(
         part, picture, accounts, Reporter(picture, accounts, notes),
-        standings.take(comparisons, rows.tolist()), state.incidents.standings(rows.tolist()), left_out,
+        standings.take(comparisons, state.pairing, rows.tolist()),
+        state.incidents.standings(rows.tolist()), left_out,
     )  # fmt: skip
 
 

@@ -251,7 +251,7 @@ class _Restoring:
         catalog, arrays = self._catalog, self._arrays
         plans = [self._plan(number, saved) for number, saved in enumerate(self._head["plans"])]
         pairs = [(row, row) for row in self._rows.values()] + self._moved
-        copies: dict[tuple[int, int], tuple[list[int], list[int], list[int], list[str]]] = {}
+        copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
         for old_row, row in pairs:
             about = catalog.subjects[row]
             assert about is not None
@@ -263,49 +263,37 @@ class _Restoring:
             same_bins = self._saved[stream.code]["bins"] == stream.bins
             for position, stage in enumerate(plan.stages):
                 if stage in old_plan.stages and (same_bins or not stage.startswith("bin:")):
-                    found = copies.setdefault((old_plan.number, plan.number), ([], [], [], []))
-                    found[0].append(first + old_plan.stages.index(stage))
-                    found[1].append(start + position)
-                    found[2].append(row)
-                    found[3].append(stage)
+                    found = copies.setdefault((old_plan.number, plan.number), [])
+                    found.append((first + old_plan.stages.index(stage), start + position, row, stage))
                 else:
-                    self._missing.append(Begun(self._name(stream, about), "stage", stage))
-                    self._note_empty(row, f"stage {stage}")
+                    self._begins(row, f"stage {stage}", "stage", stage)
                     outcomes = np.array([subjects.outcomes[row]])
                     for estimator in plan.estimators:
                         estimator.begin(np.array([start + position]), outcomes)
-        for (old_number, number), (rows, new_rows, of_subjects, stages) in copies.items():
+        for (old_number, number), found in copies.items():
             plan = catalog.plans[number]
-            new = np.array(new_rows)
-            missing = plan.adopt(plans[old_number], np.array(rows), new)
+            old, new, of_subjects = (np.array([one[i] for one in found]) for i in range(3))
+            missing = plan.adopt(plans[old_number], old, new)
             outcomes = catalog.registry.subjects.outcomes[of_subjects]
             for estimator in plan.estimators:
                 if ("estimator", estimator.name) in missing:
                     estimator.begin(new, outcomes)
             for kind, of in missing:
-                for row, stage in zip(of_subjects, stages):
-                    about = catalog.subjects[row]
-                    assert about is not None
-                    stream = catalog.streams[about.stream]
-                    self._missing.append(Begun(self._name(stream, about), kind, of, stage))
-                    self._note_empty(row, f"{stage} {kind} {of}")
+                for _, _, row, stage in found:
+                    self._begins(row, f"{stage} {kind} {of}", kind, of, stage)
 
     def _note_empty(self, row: int, what: str) -> None:
         if self._catalog.registry.subjects.outcomes[row]:  # else it has seen all that there was
             self._state.notes.note_empty(row, what)
 
-    def _begins(self, row: int, *what: str, note: str = "") -> None:
-        """This of a subject is new, though it has had outcomes maybe."""
+    def _begins(self, row: int, note: str, *what: str) -> None:
+        """This of a subject starts empty; what is noted of it, if it is not only said."""
         about = self._catalog.subjects[row]
         assert about is not None
-        if self._catalog.registry.subjects.outcomes[row]:
-            self._missing.append(Begun(self._name(self._catalog.streams[about.stream], about), *what))
-            if note:
-                self._note_empty(row, note)
-
-    @staticmethod
-    def _name(stream: Stream, about: Subject) -> str:
-        return f"{stream.name}/{about.model}" + (f" {about.segment}" if about.segment else "")
+        name = f"{self._catalog.streams[about.stream].name}/{about.model}"
+        self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
+        if note:
+            self._note_empty(row, note)
 
     def _plan(self, number: int, saved: dict[str, Any]) -> Plan:
         """A saved plan with its tables."""
@@ -362,8 +350,8 @@ class _Restoring:
             if row in saved and self._saved[stream.code]["order"] == config.dependence_order:
                 notes.labels[row] = LabelDependence(config.dependence_order)
                 notes.labels[row].restore(saved[row])
-            else:
-                self._begins(row, "detail", "dependence", note="detail dependence")
+            elif catalog.registry.subjects.outcomes[row]:
+                self._begins(row, "detail dependence", "detail", "dependence")
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
         """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
@@ -389,7 +377,8 @@ class _Restoring:
         present = set(self._rows.values())
         own = {row: of for row, of in stages.items() if of and row in present}
         for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
-            self._begins(row, "incidents")
+            if self._catalog.registry.subjects.outcomes[row]:
+                self._begins(row, "", "incidents")
 
     # ---- periods
 
