@@ -396,7 +396,7 @@ def _pairs(shard: Shard) -> dict[str, Any]:
     for pair, (a, b) in pairing.ends.items():
         sides = pairing.tables[pairing.pairs.plan[pair]].sides
         found[f"pair {a} {b}"] = []
-        for place, (_, _, side, row) in enumerate(pairing.sequences(pair)):
+        for place, (*_, side, row) in enumerate(pairing.sequences(pair)):
             for _, table in sides[side].named():
                 found[f"pair {a} {b}"] += [place, _content(table, row)]
     return found

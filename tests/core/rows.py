@@ -129,9 +129,9 @@ class _Names:
             if tables.number != number:
                 continue
             stages = pairing.stages(pair)
-            for i, (loss, _, side, row) in enumerate(pairing.sequences(pair)):
+            for place, loss, _, side, row in pairing.sequences(pair):
                 if tables.sides[side].counted == (table.space[1] == "counted"):
-                    yield (names[a], names[b], stages[i // len(tables.codes)], loss), row
+                    yield (names[a], names[b], stages[place], loss), row
 
     # ---- accounts
 

@@ -15,7 +15,6 @@ from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
-    ERROR,
     FOLLOWED,
     LOSS_NAMES,
     NEEDED,
@@ -26,7 +25,7 @@ from prequential.core.comparisons.joint import (
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, Side, codes_of
+from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of
 from prequential.core.comparisons.timeline import follow, new_timeline
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
@@ -215,7 +214,7 @@ class Pairing:
         """So many pairs share the level."""
         level = stream.config.compare_level / max(1, sharing)
         sides = self.tables[self.pairs.plan[pair]].sides
-        for _, code, side, row in self.sequences(pair):
+        for _, _, code, side, row in self.sequences(pair):
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
@@ -224,16 +223,11 @@ class Pairing:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
-    def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
-        """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
-        pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
-        for stage in range(pairs.stages[pair]):
-            place = int(pairs.scored[pair]) + stage * len(tables.added)
-            for name, code in tables.codes:
-                if code == ERROR:
-                    yield name, code, 0, int(pairs.counted[pair]) + stage
-                else:
-                    yield name, code, 1, place + tables.added.index(code)
+    def sequences(self, pair: int) -> Iterator[JointRow]:
+        """A pair's sequences, stage by stage."""
+        pairs = self.pairs
+        of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
+        return self.tables[pairs.plan[pair]].sequences(*of_pair)
 
     def stages(self, pair: int) -> Sequence[str]:
         """The stages that a pair is compared in, in the order of its sequences."""
@@ -247,9 +241,8 @@ class Pairing:
         stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
         if stage not in stages:
             raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
-        count, place = len(tables.codes), stages.index(stage)
-        own = list(self.sequences(pair))[count * place : count * (place + 1)]
-        return [(tables.sides[side], row) for _, _, side, row in own]
+        place = stages.index(stage)
+        return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
         """Let a pair's sequences in a stage be as those in another one."""

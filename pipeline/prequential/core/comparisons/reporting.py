@@ -124,12 +124,11 @@ class ComparisonReporter:
         stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
-        sequences = list(pairing.sequences(pair))
         rows: dict[str, tuple[int, list[int]]] = {}
         places = []
-        for i, (loss, _, side, row) in enumerate(sequences):
+        for place, loss, _, side, row in pairing.sequences(pair):
             rows.setdefault(loss, (side, []))[1].append(row)
-            stage = stages[i // len(tables.codes)]
+            stage = stages[place]
             if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,

@@ -7,7 +7,7 @@ from typing import Any
 
 from prequential.core.catalog.begun import Begun
 from prequential.core.catalog.catalog import Catalog
-from prequential.core.comparisons.joint import ERROR, LOSS_NAMES
+from prequential.core.comparisons.joint import LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Comparisons
 
@@ -51,18 +51,23 @@ def restore(
     for pair in sorted(pairing.ends):
         a, b, label = pairing.identity(pair)
         tables = pairing.tables[pairing.pairs.plan[pair]]
-        one = known.get((a, b, label or None))
-        if one is None:
+        saved_pair = known.get((a, b, label or None))
+        if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        then = former[one[2]]
-        before = _rows(then, one[3], one[4], [label] if label else stages_of[one[0]])
-        counted, scored = int(pairing.pairs.counted[pair]), int(pairing.pairs.scored[pair])
+        subject, _, number, *first, _ = saved_pair
+        then = former[number]
+        stages = [label] if label else stages_of[subject]
+        before = {
+            (stages[place], code): row
+            for place, _, code, _, row in then.sequences(*first, len(stages))
+        }
         new: dict[str, None] = {}
-        for key, row in _rows(tables, counted, scored, pairing.stages(pair)).items():
-            stage, code, side = key
+        rows = list(pairing.sequences(pair))
+        for place, _, code, side, row in rows:
+            key = pairing.stages(pair)[place], code
             if key not in before:
-                new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
+                new[f"by {LOSS_NAMES[code]} at stage {key[0]}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
@@ -70,7 +75,7 @@ def restore(
             missing += _described(catalog, a, b, what)
         if then.codes == tables.codes and (a, b, label) in reported:
             pairing.reported[a, b, label] = reported[a, b, label]
-        if any(tables.sides[side].columns.n[row] for _, _, side, row in pairing.sequences(pair)):
+        if any(tables.sides[one.side].columns.n[one.row] for one in rows):
             begun.append(pair)
     pairing.begin(begun)
     return missing
@@ -84,21 +89,6 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
     for table in tables.tables():
         table.fill(arrays)
     return tables
-
-
-def _rows(
-    tables: Comparisons, counted: int, scored: int, stages: Sequence[str]
-) -> dict[tuple[str, int, int], int]:
-    """A pair's rows by stage, code of the loss, and side."""
-    found: dict[tuple[str, int, int], int] = {}
-    for stage in stages:
-        if tables.counts:
-            found[stage, ERROR, 0] = counted
-            counted += 1
-        for code in tables.added:
-            found[stage, code, 1] = scored
-            scored += 1
-    return found
 
 
 def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:

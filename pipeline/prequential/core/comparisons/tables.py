@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.comparisons import confidence_sequence, losses
@@ -209,6 +209,16 @@ class Side:
         return missing
 
 
+class JointRow(NamedTuple):
+    """Where a pair's sequence lies: in a row of one of the two sides."""
+
+    stage: int  # its place among the pair's
+    loss: str
+    code: int
+    side: int
+    row: int
+
+
 class Comparisons:
     """Both sorts of sequences of all pairs of one configuration."""
 
@@ -223,6 +233,16 @@ class Comparisons:
     def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.counted, self.scored
+
+    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
+        for stage in range(stages):
+            place = scored + stage * len(self.added)
+            for loss, code in self.codes:
+                if code == ERROR:
+                    yield JointRow(stage, loss, code, 0, counted + stage)
+                else:
+                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
 
     def tables(self) -> Iterator[Table]:
         """All of them."""
