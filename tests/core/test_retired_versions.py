@@ -177,18 +177,18 @@ def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def used_of(shard: Shard) -> dict[str, int]:
     """Rows in use of what grows with records of a version, free ones among them."""
-    reporter, own = shard.reporter, shard.state.incidents.history
+    accounts, own = shard.state.accounts, shard.state.incidents.history
     return {
-        "cohorts": int(reporter.coverage.pool.counters[0]),
-        "periods": int(reporter.periods.pool.counters[0]),
-        "cells of periods": int(reporter.periods.cell_pool.counters[0]),
-        "sums of periods": int(reporter.periods.sums_used[0]),
-        "counts by class": int(reporter.selection.used[0]),
+        "cohorts": int(accounts.coverage.pool.counters[0]),
+        "periods": int(accounts.periods.pool.counters[0]),
+        "cells of periods": int(accounts.periods.cell_pool.counters[0]),
+        "sums of periods": int(accounts.periods.sums_used[0]),
+        "counts by class": int(accounts.selection.used[0]),
         "rows for segments": len(shard.catalog.segment_origin),
         "blocks": int(own.outcomes.used[0]), "cells": int(own.outcomes.used[1]),
         "blocks of predictions": int(own.predictions.used[0]),
         "pairs": shard.state.pairing.count, "pairs reported": len(shard.state.pairing.reported),
-        "reported": len(reporter.reported), "examples": len(shard.state.incidents.examples),
+        "reported": len(shard.state.notes.reported), "examples": len(shard.state.incidents.examples),
         "plans": sum(plan.rows for plan in shard.catalog.plans),
     }  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_those_that_a_former_version_kept_are_free_after_a_restart(monkeypatch: 
     fed(shard, one_after_the_other(0, 20))
     expected = [snapshot_of(shard), by_sequence(fed(shard, one_after_the_other(20, 40)))]
     with monkeypatch.context() as patch:
-        patch.setattr(Shard, "_forget", lambda self, rows: self.pairing.forget())
+        patch.setattr(Shard, "_forget", lambda self, rows: self.state.pairing.forget())
         former = Shard(config)
         fed(former, one_after_the_other(0, 20))
         kept = snapshot_of(former)
