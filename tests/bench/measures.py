@@ -20,6 +20,7 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
+from prequential.core import shard as shard_module
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
@@ -51,19 +52,22 @@ CASES: dict[str, StreamConfig] = {
 def measure(config: StreamConfig, classes: int, instances: int, messages: int) -> dict[str, float]:
     """CPU µs of an outcome, and of a message: made alone, made with many others, as JSON."""
     shard = Shard(Config(defaults=replace(config, emit_outcomes=None, emit_every=None)))
-    evaluate: Any = vars(Shard)["_evaluate"]
+    evaluate: Any = shard_module.evaluate
     evaluating = 0.0
 
-    def timed(count: int, records: list[Any]) -> Any:
+    def timed(*given: Any) -> Any:
         nonlocal evaluating
         began = thread_time()
-        found = evaluate(shard, count, records)
+        found = evaluate(*given)
         evaluating += thread_time() - began
         return found
 
-    shard._evaluate = timed  # type: ignore[method-assign]
-    for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
-        pass
+    shard_module.evaluate = timed
+    try:
+        for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
+            pass
+    finally:
+        shard_module.evaluate = evaluate
     catalog, reporter = shard.catalog, shard.reporter
     rows = models_of(shard)
     outcomes = int(catalog.columns.subjects.outcomes[rows].sum())

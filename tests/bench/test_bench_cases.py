@@ -94,7 +94,7 @@ def test_a_case_has_the_instances_and_labels_of_the_plain_one_at_their_times(cas
 @pytest.mark.parametrize("case", CASES)
 def test_the_product_takes_all_of_it(case: str) -> None:
     shard, _ = evaluated(case, list(generate(**SIZE, case=case)))
-    assert shard.dead_letters == [0, 0, 0]
+    assert shard.state.dead_letters == [0, 0, 0]
     assert outcomes([shard]) == SIZE["instances"] * (CASES[case].models or SIZE["models"])
 
 

@@ -88,7 +88,7 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
         return list(feed(shard, records, size, FLUSH_EVERY))
 
     def waits() -> int:
-        return int(shard.reporter.coverage.models.waiting[models_of(shard)].sum())
+        return int(shard.state.accounts.coverage.models.waiting[models_of(shard)].sum())
 
     def expired() -> int:
         return int(shard.catalog.columns.subjects.expired[models_of(shard)].sum())

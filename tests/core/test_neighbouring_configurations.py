@@ -153,7 +153,7 @@ def failures(keys: list[str]) -> Iterator[str]:
                 other = replace(other, compare_stages=())  # of stages that there are
             try:
                 changed = Life(other, full).go(end)
-                check(changed.shard.store)
+                check(changed.shard.state.store)
                 back = Life(FULL, Life(other).go(middle)).go(end)
                 for life in (changed, back):
                     assert key in _COUNTS or life.outcomes() == expected

@@ -99,8 +99,8 @@ def warm_up(config: Config) -> None:
     shard = Shard(CONFIG)
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
-    for part in picture.parts(shard, scored=True):
-        copied = picture.take(shard, part, scored=True)
+    for part in picture.parts(shard.state, scored=True):
+        copied = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
         list(copied.reporter.estimates(copied.part.subjects.tolist()))
         list(standings(copied.pairs))
     shard.last_set()
@@ -140,23 +140,25 @@ def warm_consumers() -> None:
     records = [record for name in _STREAMS for _, record in _records(name, 0)]
     kinds = np.array([record.KIND for record in records], dtype=np.uint8)
     shard.encoder.encode(records, np.zeros(len(records), np.int64), kinds)
-    shard.make_rows()
-    reporter, catalog = shard.reporter, shard.catalog
+    shard.add_rows()
+    state, catalog = shard.state, shard.catalog
+    logs, accounts = state.logs, state.accounts
     nothing = np.zeros(0, dtype=np.int32)
     for plan in catalog.plans:
-        plan.consume(shard.logs.outcomes, nothing, catalog.positives(plan))
-    reporter.metrics([row for row, about in enumerate(catalog.subjects) if about is not None], covered=True)
-    own = shard.incidents.history
-    history.follow(own, shard.logs.outcomes, 0, 0, shard.logs.events, 0, 0, catalog.registry.subjects)
-    history.follow_events(own, shard.logs.events, 0, 0)
+        plan.consume(logs.outcomes, nothing, catalog.positives(plan))
+    rows = [row for row, about in enumerate(catalog.subjects) if about is not None]
+    shard.reporter.metrics(rows, covered=True)
+    own = state.incidents.history
+    history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.subjects)
+    history.follow_events(own, logs.events, 0, 0)
     counts, sums = np.zeros(0, np.int64), np.zeros(0)
     change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
     change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
-    reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
-    reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
-    coverage.take_out(reporter.coverage, shard.logs.events, 0)
-    reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
-    reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
+    accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
+    accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
+    coverage.take_out(accounts.coverage, logs.events, 0)
+    accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
+    accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:

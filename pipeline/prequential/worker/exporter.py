@@ -170,8 +170,9 @@ class Exporter:
         """What is said of shards as a whole, and the parts that there are of each."""
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
+        settings = {"scored": self._scored, "segments": self._http.segments}
         return [
-            (runner, list(picture.parts(runner.shard, scored=self._scored, segments=self._http.segments)))
+            (runner, list(picture.parts(runner.shard.state, **settings)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -197,7 +198,8 @@ class Exporter:
         if not self._is_shown(runner):
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())
-        return picture.take(runner.shard, part, scored=self._scored)
+        shard = runner.shard
+        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -209,8 +211,8 @@ class Exporter:
                 if end is not None:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
-                    families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
-                    families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
+                    families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
+                    families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
                     families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
             if runner.halted is not None:
                 families["shard_halted"].add(labels(partition=runner.partition), 1)
@@ -391,7 +393,7 @@ class _Scrape:
     # ---- streams
 
     def _stream(self, taken: Picture, stream: Stream) -> None:
-        families, reporter = self.families, taken.reporter
+        families, accounts = self.families, taken.accounts
         streams, code = taken.catalog.registry.streams, stream.code
         where = labels(stream=stream.name, partition=taken.catalog.partition)
         if stream.config.objective:
@@ -406,7 +408,7 @@ class _Scrape:
             ("label_latency_quantile_seconds", latency.quantiles),
             ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
-            for percentile, value in quantiles(reporter.latencies, np.array([code]))[0].items():
+            for percentile, value in quantiles(accounts.latencies, np.array([code]))[0].items():
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
@@ -422,7 +424,7 @@ class _Scrape:
         counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
             families["duplicates_total"].add(f'{where},topic="{topic}"', count)
-        of = reporter.latencies.streams
+        of = accounts.latencies.streams
         families["label_latency_seconds"].add_buckets(
             where, BOUNDS, of.counts[code].tolist(), int(of.total[code]) / 1000
         )
@@ -430,20 +432,20 @@ class _Scrape:
 
     def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
-        families, reporter = self.families, taken.reporter
+        families, accounts = self.families, taken.accounts
         clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
         where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
-        families["waiting_predictions"].add(where, int(reporter.coverage.models.waiting[row]))
-        (oldest,) = coverage.oldest(reporter.coverage, of, np.array([clock]))
+        families["waiting_predictions"].add(where, int(accounts.coverage.models.waiting[row]))
+        (oldest,) = coverage.oldest(accounts.coverage, of, np.array([clock]))
         families["oldest_waiting_seconds"].add(where, oldest / 1000)
-        for age, share in coverage.curve(reporter.coverage, row, clock).items():
+        for age, share in coverage.curve(accounts.coverage, row, clock).items():
             families["labelled_ratio"].add(f'{where},age="{age}"', share)
         if stream.config.task == "classification":
-            for label, share in selection.shares(reporter.selection, row, stream.class_names).items():
+            for label, share in selection.shares(accounts.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
-            if (index := selection.indices(reporter.selection, of)[0]) is not None:
+            if (index := selection.indices(accounts.selection, of)[0]) is not None:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
-        for key, index in reporter.segment_psi(stream, row).items():
+        for key, index in taken.reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
 

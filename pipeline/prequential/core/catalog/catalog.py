@@ -21,17 +21,23 @@ from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import (
     AGE,
     BASELINE,
     BASELINE_AGE,
     BOOLEANS,
+    CLASS_STATE,
     CORRECTION,
     MODEL,
     OTHER_FORM,
     SEGMENT,
     SORTS,
+    STREAM_PLACES,
+    STREAM_STATE,
+    SUBJECT_PLACES,
+    SUBJECT_STATE,
     Ages,
     Classes,
     Pairs,
@@ -571,6 +577,27 @@ class Catalog:
         self.subjects[row] = None
 
     # ---- views
+
+    def tables(self) -> Iterator[Table]:
+        """All that is state, and what its rows stand for."""
+        columns, streams, subjects = self.columns, len(self.streams), len(self.subjects)
+        for name, key, table, names, rows, links in (
+            (
+                "streams.", Key.STREAM, columns.streams, STREAM_STATE + STREAM_PLACES, streams,
+                {"classes": Key.CLASS, "pairs": Key.TRANSITION},
+            ),
+            (
+                "subjects.", Key.SUBJECT, columns.subjects, SUBJECT_STATE + SUBJECT_PLACES, subjects,
+                {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
+            ),
+            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
+        ):  # fmt: skip
+            yield Table(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
+        yield Table("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
+        rows, links = len(self.segment_origin), {"": Key.SUBJECT}
+        yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.subject, rows, links=links)
+        for plan in self.plans:
+            yield from plan.tables()
 
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, for the sequences of a plan."""

@@ -8,14 +8,13 @@ is compared in its segments, too, and at each stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
-    ERROR,
     FOLLOWED,
     LOSS_NAMES,
     NEEDED,
@@ -26,10 +25,11 @@ from prequential.core.comparisons.joint import (
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, codes_of
+from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of
 from prequential.core.comparisons.timeline import follow, new_timeline
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
@@ -74,6 +74,9 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
+        #: and joint outcomes by loss, at its last messages.
+        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
 
     # ---- who is compared
 
@@ -212,7 +215,7 @@ class Pairing:
         """So many pairs share the level."""
         level = stream.config.compare_level / max(1, sharing)
         sides = self.tables[self.pairs.plan[pair]].sides
-        for _, code, side, row in self.sequences(pair):
+        for _, _, code, side, row in self.sequences(pair):
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
@@ -221,16 +224,39 @@ class Pairing:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
-    def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
-        """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
-        pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
-        for stage in range(pairs.stages[pair]):
-            place = int(pairs.scored[pair]) + stage * len(tables.added)
-            for name, code in tables.codes:
-                if code == ERROR:
-                    yield name, code, 0, int(pairs.counted[pair]) + stage
-                else:
-                    yield name, code, 1, place + tables.added.index(code)
+    def sequences(self, pair: int) -> Iterator[JointRow]:
+        """A pair's sequences, stage by stage."""
+        pairs = self.pairs
+        of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
+        return self.tables[pairs.plan[pair]].sequences(*of_pair)
+
+    def stages(self, pair: int) -> Sequence[str]:
+        """The stages that a pair is compared in, in the order of its sequences."""
+        if pair in self.labels:
+            return (self.labels[pair],)
+        a, _ = self.ends[pair]
+        return self._catalog.plans[self._catalog.columns.subjects.plan[a]].stages
+
+    def rows_of(self, pair: int, stage: str) -> list[tuple[Side, int]]:
+        """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
+        stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
+        place = stages.index(stage)
+        return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
+
+    def copy(self, pair: int, source: str, target: str) -> None:
+        """Let a pair's sequences in a stage be as those in another one."""
+        for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
+            for table in side.tables(0):
+                table.copy(row, other)
+
+    def all_tables(self) -> Iterator[Table]:
+        """All that is state, and what its rows stand for."""
+        streams = len(self._catalog.streams)
+        yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
+        for tables in self.tables:
+            yield from tables.tables()
 
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
@@ -248,6 +274,9 @@ class Pairing:
             self._remove(pair)
         for row in gone:
             del self.of[row]
+        self.reported = {
+            about: told for about, told in self.reported.items() if not {*about[:2]}.intersection(gone)
+        }
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.subjects if stream is not None else ()

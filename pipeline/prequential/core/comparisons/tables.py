@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.comparisons import confidence_sequence, losses
@@ -31,10 +31,23 @@ from prequential.core.comparisons.updating import (
     update_fading,
     update_window,
 )
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
+from prequential.core.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    as_columns,
+    columns_of,
+    grown,
+    row_bytes,
+    taken,
+)
 from prequential.core.estimators.estimator import new_cells
 from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.tables.keys import Key, Table
 from prequential.settings.model import StreamConfig
+
+#: Names of the two sorts of sequences, as snapshots have them.
+SIDES = ("counted", "scored")
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
 _CELLS = 4
@@ -86,7 +99,7 @@ class Side:
         for i, (first, size) in enumerate(self._free):
             if size == count:
                 del self._free[i]
-                for table in self.tables():
+                for _, table in self.named():
                     for column in columns_of(table).values():
                         column[first : first + count] = 0
                 return first
@@ -108,9 +121,11 @@ class Side:
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.memories = [grown(table, rows) for table in self.memories]
 
-    def tables(self) -> Iterator[Any]:
-        """All of them."""
-        yield from (table for _, table in self.named())
+    def tables(self, number: int) -> Iterator[Table]:
+        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        side = SIDES[not self.counted]
+        for name, table in self.named():
+            yield Table(f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side))
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """All of them, by the names that snapshots have; estimators' by theirs."""
@@ -165,48 +180,23 @@ class Side:
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        columns = [column for table in self._without_rings() for column in columns_of(table).values()]
-        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+        memories = sum(row_bytes(table, *self._unread) for table in self.memories)
+        return memories + sum(map(row_bytes, (self.sequences, self.recent, self.times)))
+
+    @property
+    def _unread(self) -> tuple[str, ...]:
+        """Rings of windows only say what leaves them; but losses are summed up from theirs."""
+        return ("ring",) if self.counted else ()
 
     def part(self, rows: Ints) -> Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.recent, part.times, *part.memories = (
-            taken(table, rows) for table in self._without_rings()
-        )
+        part.sequences, part.recent = taken(self.sequences, rows), taken(self.recent, rows)
+        part.times = taken(self.times, rows)
+        part.memories = [taken(table, rows, *self._unread) for table in self.memories]
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
-        for place, table in enumerate(self.memories):
-            if self._has_unread_ring(place):
-                part.memories[place] = part.memories[place]._replace(ring=table.ring[:0])
         return part
-
-    def _has_unread_ring(self, place: int) -> bool:
-        """Whether a ring only says what leaves a window; losses are summed up from theirs."""
-        return self.counted and self.kinds[place][0] == WINDOW
-
-    def _without_rings(self) -> Iterator[Any]:
-        yield self.sequences
-        yield self.recent
-        yield self.times
-        for place, table in enumerate(self.memories):
-            yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
-
-    # ---- snapshots
-
-    def dump(self) -> Iterator[tuple[str, Any]]:
-        """The rows in use of all columns, by name, not copied."""
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                yield f"{name}|{field}", column[: self.rows]
-
-    def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
-        """Become what was dumped."""
-        self.rows = rows
-        self.ensure(rows)
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                column[:rows] = arrays[f"{prefix}{name}|{field}"]
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
@@ -217,6 +207,16 @@ class Side:
                 for field, column in columns_of(table).items():
                     column[new_row] = columns_of(former[name])[field][row]
         return missing
+
+
+class JointRow(NamedTuple):
+    """Where a pair's sequence lies: in a row of one of the two sides."""
+
+    stage: int  # its place among the pair's
+    loss: str
+    code: int
+    side: int
+    row: int
 
 
 class Comparisons:
@@ -233,6 +233,21 @@ class Comparisons:
     def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.counted, self.scored
+
+    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
+        for stage in range(stages):
+            place = scored + stage * len(self.added)
+            for loss, code in self.codes:
+                if code == ERROR:
+                    yield JointRow(stage, loss, code, 0, counted + stage)
+                else:
+                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
+
+    def tables(self) -> Iterator[Table]:
+        """All of them."""
+        for side in self.sides:
+            yield from side.tables(self.number)
 
     @property
     def counts(self) -> bool:
