@@ -31,8 +31,8 @@ from prequential.core.detectors.adwin import Settings
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
-from prequential.core.detectors.signals import WRONG, error
-from prequential.core.detectors.watch import LOSSES, Signal, kind_of
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES, Signal, WatchedRows, kind_of
 from prequential.core.estimators.naming import parse_signal
 from prequential.core.tables.outcomes import Log, new_log
 from prequential.past.bootstrap import Run, block_length, generator, log_of
@@ -234,14 +234,13 @@ class Streams:
         """Sums of the values that a detector watches, on a stream of this length."""
         past = self._past
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
-        signal = Signal(detector.signal, MIN_OUTCOMES, 1, max(2, len(past.classes)), numbers)
+        capacity = max(2, len(past.classes))
+        signal = Signal(detector.signal, MIN_OUTCOMES, 1, capacity, numbers)
         places, found = self.places(length), []
         for start in range(0, length, _CHUNK):
             log = log_of(past, Run(places[start : start + _CHUNK], None))
             rows = np.arange(len(log.number), dtype=np.int32)
-            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-            error(log, rows, numbers, losses, outcome)
-            values, fed = signal.update(log, rows, losses, outcome, past.positives)
+            values, fed = signal.update(WatchedRows(log, rows, capacity, numbers, past.positives))
             found.append(values[fed > 0])
         values = np.concatenate(found)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)

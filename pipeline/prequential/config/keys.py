@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from prequential.config.names import canonical, parse_estimator, parse_stage, stage_key
+from prequential.config.names import parse_estimator, parse_stage, stage_key
 from prequential.core.detectors import DETECTORS
+from prequential.core.estimators.naming import canonical
 from prequential.core.measures import NAMES as MEASURES
 from prequential.core.measures import NOT_QUALITY
 from prequential.settings.budget import parse_budget

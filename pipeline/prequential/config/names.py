@@ -10,14 +10,11 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.estimators import naming
 from prequential.core.measures import LESS_IS_BETTER, NOT_QUALITY, OF_NUMBERS
 from prequential.core.measures import NAMES as MEASURES
-from prequential.settings.durations import duration
+from prequential.settings.durations import duration, exact_duration
 from prequential.settings.model import AFTER, HARM, STAGES, DetectorConfig, Objective, StreamConfig
 
 #: The D of `after:D`: one spelling, because stages stand in messages by their names.
 _AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
-
-#: Units in which durations are shown, in ms.
-_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def parse_estimator(value: Any) -> str:
@@ -54,7 +51,7 @@ def parse_signal(value: Any) -> str:
     ValueError: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc
     """
     says = naming.parse_signal(_name(value))
-    if says.measure == "auc" and naming.parse_estimator(says.estimator)[0] != naming.WINDOW:
+    if says.measure == "auc" and naming.parse_estimator(says.estimator).memory.rank is None:
         raise ValueError(
             f"signal {value!r} never has a value, as only windows have auc: expected e.g. window:1000:auc"
         )
@@ -65,15 +62,6 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{value!r}: expected a string")
     return value
-
-
-def canonical(name: str) -> str:
-    """The name of an estimator or of a signal in one spelling: equal ones are the same.
-
-    >>> canonical("fading:0.90/fading:1")
-    'fading:0.9/fading:1.0'
-    """
-    return re.sub("(?<=fading:)[-+.0-9eE]+", lambda factor: repr(float(factor[0])), name)
 
 
 def stage_key(stage: str) -> object:
@@ -91,7 +79,7 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
         if stage.startswith(AFTER) and duration(stage.removeprefix(AFTER)) > config.label_horizon:
             return place, (
                 f"stage {stage!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{AFTER}{_shown(config.label_horizon)}"
+                f"{AFTER}{exact_duration(config.label_horizon)}"
             )
     return None
 
@@ -185,13 +173,3 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
         known = ", ".join(name for name in MEASURES if (name in OF_NUMBERS) == numbers)
         return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
     return ""
-
-
-def _shown(milliseconds: int) -> str:
-    """A duration as it would be written.
-
-    >>> _shown(604_800_000), _shown(90_000), _shown(1)
-    ('7d', '90s', '1ms')
-    """
-    unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
-    return f"{milliseconds // _UNITS[unit]}{unit}"

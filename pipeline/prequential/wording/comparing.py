@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.core.estimators.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
+from prequential.core.estimators import MEMORIES
+from prequential.core.estimators.naming import BASELINE_PREFIX, parse_estimator
 from prequential.topics.outputs import Comparison
 
 #: Lines that are shown of pairs.
@@ -93,7 +94,7 @@ def recent_of(said: Mapping[str, Any]) -> Recent | None:
 def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
     """The latest outcomes by the estimator that tells most of them, of n and difference by estimator.
 
-    That is the shortest window, or else the fastest fading factor; one that still remembers all `outcomes`
+    That is the shortest window, or else the fastest fading factor or the shortest half-life; one that still remembers all `outcomes`
     says nothing that the whole run doesn't.
 
     >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
@@ -111,10 +112,10 @@ def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) ->
 def _memory(estimator: str) -> tuple[int, float] | None:
     """Sorts estimators that forget, by how well they tell how models are now; None: it doesn't forget."""
     try:
-        kind, parameter = parse_estimator(estimator)
+        memory, parameter = parse_estimator(estimator)
     except ValueError:
         return None
-    return (0 if kind == WINDOW else 1, parameter) if kind in (WINDOW, FADING) else None
+    return (list(MEMORIES).index(memory.name), parameter) if memory.forgets else None
 
 
 class Pairs:

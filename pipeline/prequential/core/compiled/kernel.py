@@ -50,6 +50,19 @@ def _wide(kind: Any) -> Any:
     return types.int64 if narrow else kind
 
 
+def named(function: Function, owner: str) -> Function:
+    """The function by another qualified name, `OWNER.name`, for those that a factory makes: one for each owner.
+
+    Compiled loops are kept, and linked with each other, by their qualified names: two of one name would take
+    each other's place.
+
+    >>> named(lambda: None, "window").__qualname__
+    'window.<lambda>'
+    """
+    function.__qualname__ = f"{owner}.{function.__name__}"
+    return function
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
 

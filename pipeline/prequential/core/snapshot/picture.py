@@ -19,7 +19,6 @@ from prequential.core.comparisons.standings import Copies
 from prequential.core.compiled.kernel import Ints, of_rows, taken
 from prequential.core.delay import coverage, latency, selection
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.naming import WINDOW
 from prequential.core.incidents.incidents import Standing
 from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
@@ -98,11 +97,9 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     """Bytes of a sequence, as far as they are copied."""
     total = 0
     for estimator in plan.estimators:
-        tables = [estimator.cells, *estimator.pairs]
-        columns = [column for table in tables for name, column in zip(table._fields, table) if name != "ring"]
+        total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
         if estimator.summed and (scored or plan.numbers):
-            columns += estimator.sums
-        total += sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+            total += estimator.sums.row_bytes
     return total
 
 
@@ -164,15 +161,8 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
 
 def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
     part = copy.copy(estimator)
-    nothing = slice(0)
     part.summed = estimator.summed and with_sums
-    part.sums = taken(estimator.sums, rows if part.summed else nothing)
-    tables = [estimator.cells, *estimator.pairs]
-    if estimator.kind == WINDOW:
-        # Rings say what leaves a window; of a picture nobody asks it. Their width is that of the window.
-        without = [table._replace(ring=table.n) for table in tables]
-        tables = [taken(few, rows)._replace(ring=table.ring[nothing]) for few, table in zip(without, tables)]
-    else:
-        tables = [taken(table, rows) for table in tables]
-    part.cells, *part.pairs = tables
+    part.sums = estimator.sums.part(rows if part.summed else slice(0))
+    part.cells = estimator.cells.part(rows)
+    part.pairs = [one.part(rows) for one in estimator.pairs]
     return part
