@@ -22,6 +22,7 @@ from prequential.core.compiled import mathematics
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.measuring import measured as measured_by
+from prequential.core.estimators.sums import SPREAD
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
@@ -242,9 +243,12 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     positives = positives_of(4, *codes)
     estimator = Estimator("all", 5, 4, regression, False)
     estimator.score()
-    estimator.cells.cells[:], estimator.cells.n[:] = cells, cells.sum(axis=1)
-    estimator.cells.known[:] = 1
-    estimator.sums.sums[:], estimator.sums.labels[:, 3] = sums * scored[:, None], spreads
+    counts, summed = estimator.cells.table, estimator.sums.table
+    counts.cells[:], counts.n[:] = cells, cells.sum(axis=1)
+    counts.known[:] = 1
+    summed.sums[:, : scores.SIZE] = sums * scored[:, None]
+    if regression:
+        summed.sums[:, SPREAD] = spreads
     sequences = np.array([2, 0, 4, 3, 1, 2])
     found = measured_by(estimator, sequences, positives)
     assert found.n.tolist() == cells.sum(axis=1)[sequences].tolist()

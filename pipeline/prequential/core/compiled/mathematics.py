@@ -176,7 +176,7 @@ def halved(gap: int, half_life: int) -> float:
     if whole > _HALVES:
         return 0.0
     part = float(gap - whole * half_life) / float(half_life)
-    return math.ldexp(exp(-_LN2 * part), -whole)
+    return math.ldexp(exp(-_LN2 * part), -int(whole))
 
 
 @inner
