@@ -90,6 +90,7 @@ def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats)
 MEMORY = Memory(
     "all",
     "all",
+    "all",
     no_parameter,
     lambda parameter: "",
     Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),

@@ -125,6 +125,7 @@ _counts, _sums = steps_of("decay", Clock(advance_counts, advance, now, left), no
 MEMORY = Memory(
     "decay",
     "decay:H (H a half-life such as 1h)",
+    "decay:1s",
     parse,
     lambda parameter: exact_duration(int(parameter)),
     Loops(new_counts, *count_loops("decay", _counts), by_cell=("weights", "touched")),

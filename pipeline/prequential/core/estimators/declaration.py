@@ -86,8 +86,9 @@ class Memory(NamedTuple):
     """A memory as the registry has it."""
 
     name: str
-    #: What a name says that has it, as errors say it.
+    #: What a name says that has it, as errors say it; and one that has forgotten something after few outcomes.
     expected: str
+    example: str
     #: The parameter of what stands behind `name:`, "" without a colon; None if it says none. Raises
     #: ValueError saying what is expected of one that is out of range.
     parse: Callable[[str], float | None]

@@ -110,6 +110,7 @@ _counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note, kn
 MEMORY = Memory(
     "fading",
     "fading:A (0 < A <= 1)",
+    "fading:0.9",
     parse,
     repr,
     Loops(new_counts, *count_loops("fading", _counts), by_cell=("weights", "touched")),

@@ -257,6 +257,7 @@ def parse(text: str) -> float | None:
 MEMORY = Memory(
     "window",
     "window:W (W >= 1)",
+    "window:5",
     parse,
     lambda parameter: str(int(parameter)),
     Loops(
