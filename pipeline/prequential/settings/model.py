@@ -225,7 +225,7 @@ class StreamConfig:
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
-    emit_every: int | None = 1_000
+    emit_every: int | None = 10_000
     #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
     emit_every_given: bool = field(default=False, compare=False)
 

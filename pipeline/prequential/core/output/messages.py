@@ -160,19 +160,21 @@ class Reporter:
         if version:
             own["model_version"] = stream.version_name(version)
             own["version_since"] = int(subjects.version_since[row])
+        said = 0 if coverage is None or not lines else 1  # the first message alone says it
         if not config.details and not began_later:
-            if coverage is not None:
-                own["coverage"] = coverage
             by_chance = len(lines) // 2 if lines and lines[-1].chance else 0
-            yield len(lines) - by_chance, fields_of(own)
+            if said:
+                yield said, fields_of(own | {"coverage": coverage})
+            if len(lines) - by_chance > said:
+                yield len(lines) - by_chance - said, fields_of(own)
             if by_chance:
                 yield by_chance, fields_of(shared)
             return
-        for line in lines:
+        for place, line in enumerate(lines):
             one = dict(shared if line.chance else own)
             if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
                 one["started_empty"] = True
-            if coverage is not None and not line.chance:
+            if place < said:
                 one["coverage"] = coverage
             details = self._details(row, about, stream, line)
             yield 1, fields_of(one | {name: details[name] for name in _DETAILS if name in details})
@@ -274,9 +276,9 @@ class Reporter:
         return [dict(zip(names, own)) | beyond for own in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
+        """By subject, the `coverage` of its first message; what isn't predicted by anybody has none."""
         streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
-        own = [row for row in rows if self._has_coverage(row)]
+        own = self._covered(rows)
         if not own:
             return {}
         models, at = subjects.model[own].astype(np.int64), subjects.stream[own].astype(np.int64)
@@ -314,12 +316,18 @@ class Reporter:
             found[row] = one
         return found
 
-    def _has_coverage(self, row: int) -> bool:
-        about = self._catalog.subjects[row]
-        assert about is not None
-        stream = self._catalog.streams[about.stream]
-        evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
-        return evaluated and stream.config.coverage
+    def _covered(self, rows: Sequence[int]) -> list[int]:
+        """Of these subjects the first one of each model whose messages say what became of its predictions."""
+        found: dict[int, int] = {}
+        models = self._catalog.columns.subjects.model
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+            if evaluated and stream.config.coverage:
+                found.setdefault(int(models[row]), row)
+        return list(found.values())
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments: how a model's labelled predictions differ from those without a label."""
