@@ -6,6 +6,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from prequential.core.estimators import MEMORIES
 from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.core.measures import LESS_IS_BETTER, NAMES
 from prequential.watching.changes import Change
@@ -25,7 +26,7 @@ OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
 _USUAL = ("accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2")
 
 #: Kinds of estimators by how well they tell how a model is now.
-_KINDS = ("window", "fading", "all")
+_KINDS = (*(name for name, memory in MEMORIES.items() if memory.forgets), "all")
 
 
 @dataclass(frozen=True)

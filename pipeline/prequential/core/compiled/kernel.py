@@ -51,10 +51,10 @@ def _wide(kind: Any) -> Any:
 
 
 def named(function: Function, owner: str) -> Function:
-    """The function by another qualified name, `OWNER.name`, for those that a factory makes: one for each owner.
+    """The function by another qualified name, `OWNER.name`: for functions that a factory makes for owners.
 
-    Compiled loops are kept, and linked with each other, by their qualified names: two of one name would take
-    each other's place.
+    Compiled loops are kept, and linked with each other, by their qualified names: of two with one name either
+    might be taken for the other.
 
     >>> named(lambda: None, "window").__qualname__
     'window.<lambda>'
@@ -287,6 +287,11 @@ def taken(table: Table, rows: Ints | slice) -> Table:
     if isinstance(rows, slice):
         return type(table)(*(column[rows].copy() for column in table))
     return type(table)(*(np.take(column, rows, axis=0) for column in table))
+
+
+def viewed(table: Table, rows: slice) -> Table:
+    """These rows of a NamedTuple of columns, not copied."""
+    return type(table)(*(column[rows] for column in table))
 
 
 def of_rows(table: Table, rows: Ints) -> Table:

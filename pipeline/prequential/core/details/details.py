@@ -45,8 +45,8 @@ def details_of(
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `prequential.settings.model`) that an estimator has.
 
-    Of its joint cells; `whole`: each outcome in it counts 1; `effective(n, paired)`: how many equal outcomes a
-    weight of n is worth, of cells or of pairs; `pairs` are those of neighbours by sign, if there are any;
+    Of its joint cells; `whole`: each outcome in it counts 1; `effective(n, paired)`: how many equal outcomes
+    a weight of n is worth, of cells or of pairs; `pairs` are those of neighbours by sign, if there are any;
     `known`: whether baselines had a label to predict by at any of the outcomes.
     """
     matrix = new_classes(capacity)

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
 from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
 from prequential.core.estimators.accumulator import Accumulator
-from prequential.core.estimators.declaration import NO_CELL, Additions, Codes, Counted, Payload
+from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.measuring import NO_SUMS, block_of, measure, new_measured
 from prequential.core.estimators.naming import SCALED, canonical, parse_signal
@@ -122,14 +122,14 @@ class Signal:
         step = block_of(of.cells.payload, of.sums.payload)
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
-            codes = Codes(*(column[span] for column in rows.cells))
+            codes = viewed(rows.cells, span)
             count, width = len(codes.cell), of.cells.payload.width
             counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
             # A revision changes nothing here.
             cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
             of.cells.count(codes._replace(cell=cells), counted)
             found, positive = new_measured(count), np.empty(count, dtype=np.int64)
-            added = Additions(*(column[span] for column in rows.scores)) if of.summed else None
+            added = viewed(rows.scores, span) if of.summed else None
             summed = NO_SUMS
             if added is not None and self._measure != AUC:
                 summed = np.zeros((count, of.sums.payload.width))

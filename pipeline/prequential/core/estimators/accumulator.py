@@ -107,7 +107,7 @@ class Accumulator:
     def part(self, rows: Ints | slice) -> Accumulator:
         """A copy of these sequences alone, one after the other, for reading."""
         part = copy.copy(self)
-        unread = {name: self.table.n for name in self._loops.unread}
+        unread = dict.fromkeys(self._loops.unread, self.table.n)
         some = taken(self.table._replace(**unread), rows)
         part.table = some._replace(**{name: getattr(self.table, name)[:0] for name in unread})
         return part

@@ -1,8 +1,8 @@
-"""`decay:H`: older outcomes count less and less, by time: half as much each H.
+"""`decay:H`: older outcomes count less and less, by time: half as much after each H.
 
-S = x + S·2^(-Δt/H) at each outcome, Δt >= 0 from the sequence's latest label time to this one's; N likewise with
-x = 1, the estimate S/N. So a label of a time before the latest counts 1, as of the latest. A reading is at the
-latest label time.
+S = x + S·2^(-Δt/H) at each outcome, Δt >= 0 from the sequence's latest label time to this one's; N likewise
+with x = 1, the estimate S/N. So a label of a time before the latest counts 1, as if it were of the latest. A
+reading is at the latest label time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What an estimator is: a memory of outcomes over a payload. Here is what both of them declare.
 
-A *memory* says how much each outcome of a sequence counts: all alike, the last W, or less and less. A *payload*
-says what an outcome adds: 1 to one of `width` counts, or numbers to `width` sums. Rows of a log are first made
-into what they add (`Codes`, `Additions`), once for all estimators; a memory's loops then take it over. A new
-memory is a module here and a line of the registry; a new payload is a function that makes `Codes` or `Additions`.
+A *memory* says how much each outcome of a sequence counts: all alike, the last W, or less and less. A
+*payload* says what an outcome adds: 1 to one of `width` counts, or numbers to `width` sums. Rows of a log are
+first made into what they add (`Codes`, `Additions`), once for all estimators; loops of memories take it over.
+A new memory is a module here and a line of the registry; a new payload makes `Codes` or `Additions`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32
 
-#: Kinds of payloads. Of counts, or of sums: of losses of 0 and 1, of losses, of scores of classes, of numbers.
+#: Kinds of payloads: of counts, or of sums; these of losses of 0 and 1, of any losses, of scores of classes,
+#: and of numbers.
 COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES = range(5)
 
 #: In `Codes`: the row adds nothing; its outcome is no former one.
@@ -86,7 +87,7 @@ class Memory(NamedTuple):
     """A memory as the registry has it."""
 
     name: str
-    #: What a name says that has it, as errors say it; and one that has forgotten something after few outcomes.
+    #: How its names look, as errors say it; and one that forgets within few outcomes, for compiling loops.
     expected: str
     example: str
     #: The parameter of what stands behind `name:`, "" without a colon; None if it says none. Raises
@@ -101,8 +102,8 @@ class Memory(NamedTuple):
     #: Whether every outcome in memory counts 1, and whether any outcome is ever forgotten.
     whole: bool = True
     forgets: bool = True
-    #: effective(table of counts, sequence, parameter, n): how many equal outcomes a memory of weight n is worth,
-    #: n²/Σw² of its outcomes' weights w.
+    #: effective(table of counts, sequence, parameter, n): how many equal outcomes a memory of weight n is
+    #: worth, n²/Σw² of its outcomes' weights w.
     effective: Callable[[Any, int, float, float], float] = lambda table, q, parameter, n: n
     #: rank(table of sums, kind, sequences, positives, additions, values, reasons): `auc` of the outcomes that
     #: it has kept (`prequential.core.estimators.window`); None: it keeps none.

@@ -1,7 +1,7 @@
 """Memories in which an outcome counts less and less: what they share, but for how fast that is.
 
-S = x + w·S at each outcome, x = 1 in a count that the outcome is in and else 0, w the weight that is left of what
-was before. Decay is lazy: what is held is S at the outcome that it was touched by last, and S now is that times
+S = x + w·S at each outcome, x = 1 in a count that the outcome is in and else 0, w the weight that is left of
+what was before. Decay is lazy: what is held is S at the outcome that touched it last, and S now is that times
 what is left since. A memory has a clock, which outcomes advance, and says how much is left after a gap of it.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from prequential.core.compiled.kernel import Floats, inner, named
+from prequential.core.compiled.kernel import Floats, Function, inner, named
 from prequential.core.estimators.loops import CountSteps, SumSteps
 from prequential.core.estimators.sums import copied, finish, fold
 from prequential.core.tables.scores import NOTHING
@@ -39,11 +39,15 @@ def steps_of(
 ) -> tuple[CountSteps, SumSteps]:
     """What a memory does with counts and with sums.
 
-    Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums `sums`, (sequences,
-    sums), and `touched`, by sequence.
+    Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums have `sums`,
+    (sequences, sums), and `touched`, by sequence.
     """
     advance_counts, advance_sums, now, left = clock
 
+    def own(function: Function) -> Function:
+        return inner(named(function, memory))
+
+    @own
     def weight(table: Any, q: int, cell: int, parameter: float) -> float:
         found = table.weights[q, cell]
         if found == 0.0:
@@ -51,17 +55,18 @@ def steps_of(
         found *= left(now(table, q) - table.touched[q, cell], parameter)
         return found if found >= NOTHING else 0.0
 
-    weight = inner(named(weight, memory))
-
+    @own
     def add(table: Any, q: int, cell: int, t1: int, parameter: float) -> None:
         advance_counts(table, q, t1, parameter)
         table.weights[q, cell] = 1.0 + weight(table, q, cell, parameter)
         table.touched[q, cell] = now(table, q)
 
+    @own
     def read(table: Any, q: int, parameter: float, cells: Floats) -> None:
         for cell in range(table.weights.shape[1]):
             cells[cell] = weight(table, q, cell, parameter)
 
+    @own
     def add_sums(
         table: Any, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
     ) -> None:
@@ -72,11 +77,9 @@ def steps_of(
             table.touched[q] = at
             fold(kind, table.sums[q], flags, values, decay)
 
+    @own
     def read_sums(table: Any, kind: int, q: int, parameter: float, sums: Floats) -> None:
         copied(table.sums[q], sums)
         finish(kind, sums, left(now(table, q) - table.touched[q], parameter))
 
-    add, read, add_sums, read_sums = (
-        inner(named(one, memory)) for one in (add, read, add_sums, read_sums)
-    )
     return CountSteps(add, keep, note, read, knows), SumSteps(add_sums, read_sums)

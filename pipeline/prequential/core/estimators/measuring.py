@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, allocating
+from prequential.core.compiled.kernel import Floats, Ints, allocating, viewed
 from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
@@ -36,7 +36,7 @@ def measure(
     counted: Counted, summed: Floats, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
     chance: bool, into: Measured, positive: Ints,
 ) -> None:  # fmt: skip
-    """Measures of what was read of counts and, if `summed` has rows, of sums, one row for each of `sequences`.
+    """Measures of what was read of counts and, if `summed` has rows, of sums, a row for each of `sequences`.
 
     With `chance`, those of random predictions with the model's distribution. Writes the code of the positive
     class, too.
@@ -86,7 +86,7 @@ def measured(
     step = block_of(estimator.cells.payload, estimator.sums.payload)
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]
-        block = Measured(*(column[start : start + step] for column in into))
+        block = viewed(into, slice(start, start + step))
         positive = np.empty(len(some), dtype=np.int64)
         summed = estimator.sums.summed(some) if estimator.summed else NO_SUMS
         measure(

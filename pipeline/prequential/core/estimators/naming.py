@@ -59,6 +59,21 @@ def parse_estimator(name: str) -> EstimatorName:
     raise ValueError(f"estimator {name!r}: expected {EXPECTED}")
 
 
+def recency(name: str) -> tuple[int, float] | None:
+    """Sorts estimators that forget by how well they tell how a model is now; None: it doesn't, or is none.
+
+    >>> sorted(["fading:0.9", "decay:1h", "window:500", "window:50"], key=recency)
+    ['window:50', 'window:500', 'fading:0.9', 'decay:1h']
+    >>> recency("all"), recency("period:2024-01-01")
+    (None, None)
+    """
+    try:
+        memory, parameter = parse_estimator(name)
+    except ValueError:
+        return None
+    return (list(MEMORIES).index(memory.name), parameter) if memory.forgets else None
+
+
 #: The signal of a number's loss that is free of its unit.
 SCALED = "scaled_error"
 

@@ -40,7 +40,9 @@ def new_last_signs(rows: int) -> LastSigns:
 
 
 @kernel
-def codes_of(last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: npt.NDArray[np.int32]) -> None:
+def codes_of(
+    last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: npt.NDArray[np.int32]
+) -> None:
     """Write the code of the pair that each of `rows` of the log ends into codes[sign, i]."""
     for i in range(len(rows)):
         row = rows[i]

@@ -1,7 +1,7 @@
 """Payloads that are sums: of losses, or of scores beside an estimator's counts.
 
-All are sums in the order of the outcomes, one after the other, so cutting a sequence into calls changes no bit.
-Labels that are revised change nothing here.
+All are sums in the order of the outcomes, one after the other, so cutting a sequence into calls changes no
+bit. Labels that are revised change nothing here.
 
 A vector of losses has one more place, their number, or weight. One of scores has `scores.SIZE` places; of
 numbers (the task is regression) also the labels' spread, Σ(y - ȳ)² with ȳ their mean in memory: it is updated

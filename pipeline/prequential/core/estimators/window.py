@@ -222,8 +222,8 @@ def rank(
 ) -> None:  # fmt: skip
     """`auc` of the windows of `sequences`, where these have scored outcomes.
 
-    `positives`: the code of the positive class of each, or NO_POSITIVE. If there are additions, one for each of
-    `sequences`, that is added before. `values`, `reasons`: (sequences, measures).
+    `positives`: the code of the positive class of each, or NO_POSITIVE. If there are additions, one for each
+    of `sequences`, that is added before. `values`, `reasons`: (sequences, measures).
     """
     size = table.flags.shape[1]
     p, is_positive, ordered = np.empty(size), np.empty(size, np.uint8), np.empty(2 * size)
