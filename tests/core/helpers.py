@@ -24,7 +24,7 @@ from prequential.config.reader import load_config
 from prequential.core import state as state_module
 from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import tables_of
-from prequential.core.estimators.sums import WindowSums
+from prequential.core.estimators.window import WindowSums
 from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard

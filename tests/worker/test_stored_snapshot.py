@@ -43,7 +43,7 @@ STORED = sorted(FOLDER.glob("*.msgpack.gz"))
 #: Everything that a snapshot can hold, so that each table of it is needed.
 CONFIG: dict[str, Any] = {
     "defaults": {
-        "estimators": ["all", "window:50", "fading:0.99"],
+        "estimators": ["all", "window:50", "fading:0.99", "decay:5s"],
         "stages": ["initial", "final", "bins", "intermediate"],
         "bins": 3,
         "label_horizon": "20s",
@@ -55,6 +55,7 @@ CONFIG: dict[str, Any] = {
             {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
             {"detector": "adwin", "signal": "error"},
             {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.05, "lambda": 5},
+            {"detector": "page-hinkley", "signal": "decay:1s", "delta": 0.05, "lambda": 5},
         ],
         "emit": {"outcomes": 100, "every": None},
     },

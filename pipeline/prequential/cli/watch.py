@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard

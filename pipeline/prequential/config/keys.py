@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from prequential.config.names import canonical, parse_estimator
+from prequential.config.names import parse_estimator
 from prequential.core.detectors import DETECTORS
+from prequential.core.estimators.naming import canonical
 from prequential.core.measures.registry import MEASURES
 from prequential.settings.budget import parse_budget
 from prequential.settings.durations import duration

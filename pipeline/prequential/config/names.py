@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,9 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import tested
 from prequential.core.estimators import naming
 from prequential.core.measures.registry import LOSSES, MEASURES, OF_RANKS, OWN_LOSSES
+from prequential.settings.durations import exact_duration
 from prequential.settings.model import DetectorConfig, Objective, StreamConfig
 from prequential.settings.stages import AFTER, parse
-
-#: Units in which durations are shown, in ms.
-_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def parse_estimator(value: Any) -> str:
@@ -33,7 +30,7 @@ def parse_signal(value: Any) -> str:
     """
     says = naming.parse_signal(_name(value))
     measure = says.measure
-    if measure in OF_RANKS and naming.parse_estimator(says.estimator)[0] != naming.WINDOW:
+    if measure in OF_RANKS and naming.parse_estimator(says.estimator).memory.rank is None:
         raise ValueError(
             f"signal {value!r} never has a value, as only windows have {measure}: expected e.g. "
             f"window:1000:{measure}"
@@ -47,15 +44,6 @@ def _name(value: Any) -> str:
     return value
 
 
-def canonical(name: str) -> str:
-    """The name of an estimator or of a signal in one spelling: equal ones are the same.
-
-    >>> canonical("fading:0.90/fading:1")
-    'fading:0.9/fading:1.0'
-    """
-    return re.sub("(?<=fading:)[-+.0-9eE]+", lambda factor: repr(float(factor[0])), name)
-
-
 def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
     """The place of a stage `after:D` beyond the label horizon, and what is wrong with it.
 
@@ -66,7 +54,7 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
         if stage.is_age and stage.number > config.label_horizon:
             return place, (
                 f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{AFTER}:{_shown(config.label_horizon)}"
+                f"{AFTER}:{exact_duration(config.label_horizon)}"
             )
     return None
 
@@ -149,13 +137,3 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
         known = ", ".join(one.name for one in MEASURES.values() if one.task == task)
         return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
     return ""
-
-
-def _shown(milliseconds: int) -> str:
-    """A duration as it would be written.
-
-    >>> _shown(604_800_000), _shown(90_000), _shown(1)
-    ('7d', '90s', '1ms')
-    """
-    unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
-    return f"{milliseconds // _UNITS[unit]}{unit}"

@@ -14,7 +14,6 @@ from prequential.config import keys as configkeys
 from prequential.config.ingest import read_sources
 from prequential.config.keys import Parser
 from prequential.config.names import (
-    canonical,
     detectors_of_task,
     objective_of,
     objective_untested,
@@ -24,6 +23,7 @@ from prequential.config.names import (
     stage_without_outcomes,
 )
 from prequential.core.detectors import DETECTORS
+from prequential.core.estimators.naming import canonical
 from prequential.mapping import model as mapping
 from prequential.mapping.model import FORMATS, RecordMapping
 from prequential.settings.model import (

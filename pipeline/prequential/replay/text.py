@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from prequential.core.estimators.naming import recency
 from prequential.diagnosis.findings import Finding
 from prequential.replay.emission import POINTS
 from prequential.replay.summary import Place, Saying, Sequence, Summary
@@ -170,7 +171,7 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
     """Which estimator shows the whole run, and which its latest part."""
     names = list(measures)
     whole = "all" if "all" in names else names[0]
-    return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
+    return whole, next((name for name in names if recency(name) is not None), whole)
 
 
 def course_of(one: Sequence) -> list[float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from prequential.core.detectors.objectives import every_detector
-from prequential.core.estimators.naming import WINDOW, parse_estimator
+from prequential.core.estimators.naming import parse_estimator
 from prequential.core.measures.registry import MEASURES, OF_PROBABILITIES
 from prequential.settings.model import Config, StreamConfig
 from prequential.settings.stages import reported
@@ -107,7 +107,7 @@ def shape(workload: Workload, config: Config) -> Shape:
     pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
     return Shape(
         models + more, keys * workload.segment_values, keys, stages, max(1, len(of.evaluated_stages)),
-        len(estimators), round(sum(size for kind, size in estimators if kind == WINDOW)),
+        len(estimators), sum(one.memory.kept(one.parameter) for one in estimators),
         pairs, len(of.compare_losses), _shown(workload, config),
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from prequential.core.estimators import MEMORIES
 from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION
 from prequential.core.measures.registry import MEASURES, NAMES, OF_NUMBERS
@@ -24,7 +25,7 @@ NEWEST_ALARM, OUTCOMES, SILENT, NAME = "newest alarm", "fewest outcomes", "longe
 OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
 
 #: Kinds of estimators by how well they tell how a model is now.
-_KINDS = ("window", "fading", "all")
+_KINDS = (*(name for name, memory in MEMORIES.items() if memory.forgets), "all")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Joint outcomes are taken over: cells of right and wrong by estimators, differences by verdicts."""
+"""Joint outcomes are taken over: differences by verdicts, and when the newest was."""
 
 from __future__ import annotations
 
@@ -10,31 +10,6 @@ from prequential.core.comparisons.confidence_sequence import Pending, Sequences,
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
-from prequential.core.estimators import all_history, fading, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.window import Window
-
-
-@kernel
-def update_all(table: AllHistory, joint: Joint, rows: Ints32) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        all_history.add(table, joint.sequence[row], joint.code[row])
-
-
-@kernel
-def update_window(table: Window, joint: Joint, rows: Ints32) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        window.add(table, joint.sequence[row], joint.code[row])
-
-
-@kernel
-def update_fading(table: Fading, joint: Joint, rows: Ints32, factor: float) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        fading.add(table, joint.sequence[row], joint.code[row], factor)
 
 
 class Times(NamedTuple):

@@ -12,30 +12,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from prequential.core.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    allocating,
-    inner,
-    inner_allocating,
-    kernel,
-    zeros,
-)
-from prequential.core.estimators import all_history, fading, measuring, sums, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.estimators.declaration import NO_OUTCOME, Additions
 from prequential.core.estimators.measuring import Measured
-from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
-from prequential.core.estimators.window import Window
+from prequential.core.estimators.sums import RIGHT
 from prequential.core.measures.declaration import DEFINED
 from prequential.core.measures.directions import worse
 from prequential.core.measures.losses import own_loss as loss_of
 from prequential.core.measures.positive import Positives
-from prequential.core.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS
-from prequential.core.tables.outcomes import OUTCOME, Log, cell_of
+from prequential.core.measures.registry import MEASURES
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
@@ -46,9 +32,6 @@ REFERENCE = 100
 
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
-
-_MEASURES = len(NAMES)
-_OF_RANKS = tuple(INDEX[name] for name in OF_RANKS)
 
 
 @kernel
@@ -65,6 +48,30 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = abs(log.error[row])
         else:
             values[i] = log.error[row] * log.error[row]
+
+
+@kernel
+def errors(
+    log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
+) -> None:
+    """Write the losses of rows, as `error` has them, as what they add to sums; `binary`: of 0 and 1."""
+    for i in range(len(rows)):
+        into.sequence[i] = NO_OUTCOME
+        if outcome[i]:
+            into.sequence[i], into.t1[i] = log.sequence[rows[i]], log.t1[rows[i]]
+            into.flags[i] = SCORED
+            if not binary:
+                into.values[i, 0] = losses[i]
+            elif losses[i] == 0.0:
+                into.flags[i] = SCORED | RIGHT
+
+
+@kernel
+def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
+    """An estimator's error after each row that is an outcome, of the sum and the weight of its losses."""
+    for i in range(len(outcome)):
+        if outcome[i]:
+            values[i] = read[i, 0] / read[i, 1]
 
 
 @kernel
@@ -87,28 +94,6 @@ def own_loss(
             values[i], fed[i] = value, 1
 
 
-class AllError(NamedTuple):
-    """By sequence: the losses of all its outcomes."""
-
-    total: Floats
-    n: Ints
-
-
-class WindowError(NamedTuple):
-    """By sequence: the losses of its last W outcomes."""
-
-    ring: npt.NDArray[np.generic]  # (sequences, W), the m-th at (m - 1) mod W: float64, of 0 and 1 uint8
-    wrong: Ints  # of 0 and 1: their sum
-    n: Ints  # outcomes seen, in the window or before it
-
-
-class FadingError(NamedTuple):
-    """By sequence: S = x + A·S and N = 1 + A·N at each outcome of loss x."""
-
-    total: Floats  # S
-    n: Floats  # N
-
-
 class ScaledError(NamedTuple):
     """By sequence: the usual size of its losses."""
 
@@ -124,22 +109,6 @@ class Ratio(NamedTuple):
     n: Ints
 
 
-def new_all_error(rows: int) -> AllError:
-    """No losses."""
-    return AllError(np.zeros(rows), np.zeros(rows, np.int64))
-
-
-def new_window_error(rows: int, size: int, loss: int) -> WindowError:
-    """Empty windows of `size` outcomes."""
-    ring: npt.NDArray[np.generic] = np.zeros((rows, size), np.uint8 if loss == WRONG else np.float64)
-    return WindowError(ring, np.zeros(rows, np.int64), np.zeros(rows, np.int64))
-
-
-def new_fading_error(rows: int) -> FadingError:
-    """No losses."""
-    return FadingError(np.zeros(rows), np.zeros(rows))
-
-
 def new_scaled_error(rows: int) -> ScaledError:
     """No losses."""
     return zeros(ScaledError, rows, reference=REFERENCE)
@@ -148,64 +117,6 @@ def new_scaled_error(rows: int) -> ScaledError:
 def new_ratio(rows: int) -> Ratio:
     """No outcomes."""
     return Ratio(np.zeros(rows, np.int64))
-
-
-@kernel
-def all_error(
-    table: AllError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, values: Floats
-) -> None:
-    """`all`: the mean loss of all outcomes so far, after each; `losses` and `fed` are those of `error`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            table.total[q] += losses[i]
-            table.n[q] += 1
-            values[i] = table.total[q] / table.n[q]
-
-
-@kernel
-def window_error(
-    table: WindowError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, loss: int, values: Floats
-) -> None:
-    """`window:W`: the mean loss of the last W outcomes, after each; `losses` and `fed` are those of `error`.
-
-    Sums of 0 and 1 lose what leaves the window. Those of numbers would drift: they are added up anew from the
-    oldest to the newest, so that they are a function of what is in the window.
-    """
-    size = table.ring.shape[1]
-    for i in range(len(rows)):
-        if not fed[i]:
-            continue
-        q = log.sequence[rows[i]]
-        place = table.n[q] % size
-        if loss == WRONG:
-            if table.n[q] >= size:
-                table.wrong[q] -= np.int64(table.ring[q, place])
-            table.wrong[q] += np.int64(losses[i])
-        table.ring[q, place] = losses[i]
-        table.n[q] += 1
-        n = min(size, table.n[q])
-        total = float(table.wrong[q])
-        if loss != WRONG:
-            first = (table.n[q] - n) % size  # the oldest
-            for place in range(first, min(size, first + n)):
-                total += table.ring[q, place]
-            for place in range(first + n - size):
-                total += table.ring[q, place]
-        values[i] = total / n
-
-
-@kernel
-def fading_error(
-    table: FadingError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, factor: float, values: Floats
-) -> None:
-    """`fading:A`: the faded error S/N after each outcome (2013 paper, eq. 1)."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            table.total[q] = losses[i] + factor * table.total[q]
-            table.n[q] = 1.0 + factor * table.n[q]
-            values[i] = table.total[q] / table.n[q]
 
 
 @inner
@@ -281,125 +192,10 @@ def is_of_sums(measure: str) -> bool:
     return MEASURES[measure].of.of_sums
 
 
-@inner
-def _is_ranked(measure: int) -> bool:
-    """Whether a measure needs the ranks of a window's scores."""
-    return measure in _OF_RANKS
-
-
-@inner_allocating
-def _room() -> tuple[Ints, Measured]:
-    """Room for the number of one sequence, and for its measures."""
-    return np.zeros(1, np.int64), Measured(
-        np.zeros(1), np.zeros((1, _MEASURES)), np.zeros((1, _MEASURES), np.int64)
-    )
-
-
-@inner
-def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
-    """The i-th row's value, where the measure is defined."""
-    if found.reasons[0, measure] == DEFINED:
-        values[i], fed[i] = worse(measure, found.values[0, measure]), 1
-
-
-@allocating
-def measure_all(
-    table: AllHistory,
-    scored: AllSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`all:MEASURE`: what grows when the model gets worse; fed where the measure (a column) is defined.
-
-    `scored` is kept and used if the measure is of sums (`summed`).
-    """
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
+@kernel
+def feed(found: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
+    """Write what grows when the model gets worse, where a measure (a column) is defined after an outcome."""
+    for i in range(len(outcome)):
         fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            all_history.add(table, q, cell)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_all(scored, q, sums.score_of(log, row), numbers)
-            one[0] = q
-            measuring.measure_all(
-                table, scored, one, capacity, positives, numbers, False, summed, found
-            )
-            _feed(found, measure, i, values, fed)
-
-
-@allocating
-def measure_window(
-    table: Window,
-    scored: WindowSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`window:W:MEASURE`: as `measure_all`."""
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
-        fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            window.add(table, q, cell)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_window(scored, q, sums.score_of(log, row), numbers)
-            one[0] = q
-            measuring.measure_window(
-                table, scored, one, capacity, positives, numbers, False, summed, _is_ranked(measure), found
-            )
-            _feed(found, measure, i, values, fed)
-
-
-@allocating
-def measure_fading(
-    table: Fading,
-    scored: FadedSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    factor: float,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`fading:A:MEASURE`: as `measure_all`."""
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
-        fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            fading.add(table, q, cell, factor)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_faded(scored, q, sums.score_of(log, row), numbers, factor)
-            one[0] = q
-            measuring.measure_fading(
-                table, scored, one, capacity, positives, numbers, False, summed, factor, found
-            )
-            _feed(found, measure, i, values, fed)
+        if outcome[i] and found.reasons[i, measure] == DEFINED:
+            values[i], fed[i] = worse(measure, found.values[i, measure]), 1

@@ -9,7 +9,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, measured, new_measured
-from prequential.core.estimators.naming import FADING, RANDOM_SUFFIX
+from prequential.core.estimators.naming import RANDOM_SUFFIX
 from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
 from prequential.core.tables.streams import AGE, MODEL
@@ -97,7 +97,7 @@ class Estimates:
             own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
             ranked = not _OF_RANKS.isdisjoint(plan.config.measures)
             measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
-            whole[span] = one.kind != FADING
+            whole[span] = one.memory.whole
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,8 +15,6 @@ from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
 from prequential.core.detectors.watch import Watch
-from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
-from prequential.core.estimators.naming import FADING
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
@@ -198,15 +197,13 @@ class Reporter:
         if len(line.positions) == 1:
             own = plan.estimators[line.place]
             sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
-            cells = cells_of(own, sequence)
+            cells = own.cells_of(sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                factor = own.parameter if own.kind == FADING else None
-                pairs = pairs_of(own, sequence) if plan.paired else []
                 found = details_of(
-                    names, cells, own.capacity, factor, pairs, positive, stream.class_names,
-                    knows_labels(own, sequence),
+                    names, cells, own.capacity, own.memory.whole, partial(own.effective, sequence),
+                    own.pairs_of(sequence), positive, stream.class_names, own.knows_labels(sequence),
                 )  # fmt: skip
                 if row in self._notes.labels and "dependence" in found:
                     found["dependence"] |= self._notes.labels[row].report(stream.class_names)
