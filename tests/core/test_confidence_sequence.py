@@ -19,16 +19,17 @@ import numpy as np
 import oracle_verdicts as oracle
 import pytest
 from oracle_cases import lab, pred
+from prequential.core import cohorts
+from prequential.core.blocks import Blocks, new_blocks
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
-from prequential.core.comparisons.blocks import Blocks, new_blocks
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.timeline import CLOSED, OPEN
 from prequential.core.comparisons.updating import step_losses
 from prequential.core.confidence_sequence import RHO, needed_for
 from prequential.core.confidence_sequence import radius as bound_radius
 from prequential.core.kernel import Floats
+from prequential.core.timeline import CLOSED, OPEN
 from prequential.topics.outputs import Comparison, decoded
 from test_between_lives import Lives
 
@@ -39,11 +40,11 @@ class Tables(NamedTuple):
     """All that sequences have."""
 
     sequences: sequence.Sequences
-    pending: sequence.Pending
+    pending: cohorts.Pending
     blocks: Blocks
     recent: forgetting.Recent
     recent_blocks: Blocks
-    closed: sequence.Pending
+    closed: cohorts.Closed
 
 
 def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
@@ -51,8 +52,8 @@ def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
     for row in range(rows):
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
     return Tables(
-        table, sequence.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
-        sequence.new_closed(),
+        table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
+        cohorts.new_closed(),
     )  # fmt: skip
 
 
@@ -150,7 +151,7 @@ def test_all_open_cohorts_and_that_of_the_outcome_close_at_once() -> None:
     assert tables.sequences.counted[0] == 0
     run(tables, 0, [-1.0], [OPEN], 0, [OPEN + 1])
     assert tables.sequences.counted[0] == OPEN + 1
-    assert tables.closed.n[0].tolist() == [1] * (OPEN + 1)
+    assert tables.closed.n.tolist() == [1] * (OPEN + 1)
     assert tables.blocks.number[0, 0] == tables.recent_blocks.number[0, 0] == OPEN + 1
 
 
@@ -161,7 +162,7 @@ def test_an_outcome_of_a_closed_cohort_counts_at_once() -> None:
     assert tables.pending.n[0].sum() == 1
     run(tables, 0, [-1.0], [CLOSED], 0, [5])
     assert tables.sequences.counted[0] == 3
-    assert tables.closed.total[0, :2].tolist() == [1.0, -1.0]  # what was closed, then itself
+    assert tables.closed.total[:2].tolist() == [1.0, -1.0]  # what was closed, then itself
 
 
 def test_predictions_that_come_after_their_labels_are_compared() -> None:

@@ -28,7 +28,7 @@ from prequential.core.detectors.declaration import Alarms
 from prequential.core.encoder import Encoder, Round
 from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
 from prequential.core.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
-from prequential.core.kernel import Ints, Ints32, capacity_for
+from prequential.core.kernel import Ints, Ints32, capacity_for, grown
 from prequential.core.label_dependence import LabelDependence
 from prequential.core.logs import (
     DUE,
@@ -55,6 +55,7 @@ from prequential.core.restored import Restored
 from prequential.core.space import Space
 from prequential.core.state import ensure, new_store
 from prequential.core.streams import MODEL
+from prequential.core.timeline import locate, new_timeline
 from prequential.core.versions import separate_versions
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.partitioning import partition_of
@@ -104,6 +105,7 @@ class Shard:
         self._versions_apart = any(one.versions == "separate" for one in settings)
         self.catalog = Catalog(config, partition)
         self.reporter = Reporter(self.catalog)
+        self.timeline = new_timeline(0)
         self.pairing = Pairing(self.catalog)
         self.comparisons = ComparisonReporter(self.catalog, self.pairing)
         self.incidents = Incidents(self.catalog)
@@ -413,15 +415,22 @@ class Shard:
                 )
                 streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
             reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
+        self._follow_predictions()
         if used[OUTCOMES]:
             raised = self._evaluate(int(used[OUTCOMES]), records)
             self.pairing.consume(logs)
             found = self.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif used[EVENTS]:
-            self.pairing.consume(logs)
             self.incidents.follow_events(logs)
         clear(logs)
+
+    def _follow_predictions(self) -> None:
+        """Timelines follow what became of predictions, and outcomes have their places there."""
+        logs, catalog = self.logs, self.catalog
+        self.timeline = grown(self.timeline, len(catalog.streams))
+        outcomes, events = int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
+        locate(self.timeline, catalog.registry, logs.events, events, logs.outcomes, outcomes)
 
     def _evaluate(self, count: int, records: Sequence[Any]) -> list[Raised]:
         """Estimators and detectors read the outcome log; returns their alarms in order."""

@@ -162,7 +162,7 @@ def _arrays(shard: Shard) -> dict[str, Any]:
     streams, subjects = catalog.registry.streams, catalog.registry.subjects
     for name in (*_STREAM_STATE, "classes", "class_capacity", "class_count", "pairs"):
         found[f"streams.{name}"] = getattr(streams, name)[: len(catalog.streams)]
-    timeline = grown(shard.pairing.timeline, len(catalog.streams))
+    timeline = grown(shard.timeline, len(catalog.streams))
     for name, column in timeline._asdict().items():
         found[f"streams.timeline.{name}"] = column[: len(catalog.streams)]
     for name in (*_SUBJECT_STATE, "stream", "plan", "first", "segments"):
@@ -279,9 +279,9 @@ class _Restoring:
         registry = catalog.registry
         for name in _STREAM_STATE:
             getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
-        pairing = self._shard.pairing
-        pairing.timeline = grown(pairing.timeline, at + 1)
-        for name, column in pairing.timeline._asdict().items():
+        shard = self._shard
+        shard.timeline = grown(shard.timeline, at + 1)
+        for name, column in shard.timeline._asdict().items():
             column[at] = arrays[f"streams.timeline.{name}"][at]
         old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
         count = len(saved["classes"])

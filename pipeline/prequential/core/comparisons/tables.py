@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 from prequential.config import StreamConfig
+from prequential.core.blocks import new_blocks
+from prequential.core.cohorts import new_closed, new_pending
 from prequential.core.comparisons import confidence_sequence, losses
-from prequential.core.comparisons.blocks import new_blocks
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.measuring import (
     NAMES,
@@ -66,9 +67,9 @@ class Side:
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_closed()
+        self._closed = new_closed()
         self.times = new_times(16)
         self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
 
