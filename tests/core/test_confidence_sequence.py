@@ -19,6 +19,7 @@ import numpy as np
 import oracle_verdicts as oracle
 import pytest
 from oracle_cases import lab, pred
+from oracle_cohorts import Place
 from prequential.core import cohorts
 from prequential.core.blocks import Blocks, new_blocks
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
@@ -105,7 +106,7 @@ def test_step_by_step_it_is_the_definition(level: float) -> None:
     tables, expected, seen = begun("error", level), oracle.Sequence(level), set()
     for i, d in enumerate(differences(3, 900)):
         run(tables, 0, [d])
-        expected.step(d, i, 0, i + 1)
+        expected.step(d, Place(i, 0, i + 1))
         check(tables, expected)
         seen.add((expected.verdict, expected.recent, expected.before > 0))
     assert {verdict for verdict, _, _ in seen} == {"undecided", "b_better"}, "a mean that moves is dependence"
@@ -117,7 +118,7 @@ def test_step_by_step_of_another_loss() -> None:
     tables, expected = begun("brier"), oracle.Sequence(0.05, False, b)
     for i, d in enumerate(differences(3, 600, "brier")):
         run(tables, 0, [d])
-        expected.step(d, i, 0, i + 1)
+        expected.step(d, Place(i, 0, i + 1))
         check(tables, expected)
     assert (expected.verdict, expected.recent) == ("undecided", "a_better")
     assert expected.before > 0
@@ -139,7 +140,7 @@ def test_cohorts_of_any_size_that_close_in_any_steps(seed: int) -> None:
             after = cohort
         place = CLOSED if cohort is None else cohort
         run(tables, 0, [d], [place], epoch, [after])
-        expected.step(d, cohort, epoch, after)
+        expected.step(d, Place(cohort, epoch, after))
         frontier = after
         check(tables, expected)
     assert expected.counted_n() > 300

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from prequential.core import cohorts
+from prequential.core import timeline as time
 from prequential.core.blocks import Blocks, new_blocks
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
-from prequential.core.comparisons import timeline as time
 from prequential.core.kernel import Bytes, Floats, Ints
 from scipy import special
 

@@ -44,7 +44,7 @@ class Log(NamedTuple):
     gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
     # where thresholds are due by a budget of false alarms; 0 elsewhere
     # Where the prediction lies in its stream's timeline, which is noted when all came (`timeline.locate`):
-    cohort: Ints  # CLOSED: it was closed before
+    cohort: Ints  # 1 more than its number; 0: it was closed before
     epoch: Ints
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
     # What is scored:

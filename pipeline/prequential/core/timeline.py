@@ -85,7 +85,7 @@ def locate(
             follow(timeline, registry, events, start, followed)
             for row in range(i, end):
                 at = place_of(timeline, stream, log.ts[row])
-                log.cohort[row] = at if at == CLOSED else timeline.first[stream] + at
+                log.cohort[row] = 0 if at == CLOSED else timeline.first[stream] + at + 1
                 log.epoch[row] = timeline.epoch[stream]
             frontier = close(timeline, stream, log.clock[i], streams.horizon[stream])
             for row in range(i, end):

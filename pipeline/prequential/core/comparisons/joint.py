@@ -138,7 +138,7 @@ def _write(
 @inner
 def _note_cohort(joint: Joint, at: int, log: Log, row: int) -> None:
     """Where the prediction of a row of the outcome log lies in its stream's timeline."""
-    joint.cohort[at], joint.epoch[at] = log.cohort[row], log.epoch[row]
+    joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
 
 
