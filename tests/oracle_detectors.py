@@ -271,8 +271,8 @@ class Harm(Test):
         super().restart()
         self.rested: list[Sums] = []
         self.ranges: list[list[Sums]] = [[], [], [], []]  # cohorts of x
-        self.known: float | None = None  # f of all when their number had doubled …
-        self.known_n = 0  # … to this
+        self.known: list[float | None] = []  # f of all when their number had doubled …
+        self.known_n = 0  # … to this at last
 
     def add(self, x: float) -> Alarm | None:
         """The alarm, if x raises one; it counts at once."""
@@ -307,8 +307,9 @@ class Harm(Test):
             self.restart()
             return max(found), self.theta
         n = added(self.ranges[0])[0]
-        if n >= max(256, 2 * self.known_n):
-            self.known_n, self.known = n, inflation(blocks_of(self.d_of(0)), n)
+        if n >= max(512, 2 * self.known_n):
+            self.known_n = n
+            self.known.append(inflation(blocks_of(self.d_of(0)), n))
         for r in range(1, 4):
             if added(self.ranges[r])[0] >= 8 ** (r - 1) * self.params.get("restart", 2_000):
                 self.ranges[r] = []
@@ -342,8 +343,8 @@ class Harm(Test):
         if not beyond(s, v):
             return None  # nor is it with any f above 1
         f = inflation(blocks_of(d), n)
-        if f is not None and self.known is not None:
-            f = min(f, self.known)
+        if f is not None:
+            f = min([f, *(known for known in self.known[-2:] if known is not None)])
         if f is None or not beyond(s / f, v / f):
             return None
         below, above = 0.0, s / f

@@ -96,6 +96,8 @@ class Sequence:
     def _judge(self) -> None:
         n, s, v = added(self.counted)
         self.judged, self.f = n, inflation(blocks_of(self.counted), n)
+        if self.f is not None:
+            self.f *= 1 + 0.4 * min(1, max(0, n / 1_000 - 1))
         verdict, b = "undecided", self.largest
         self.interval, self.effective = (-b, b), 0.0 if self.f is None else n / self.f
         if self.f is not None and n >= FEWEST:

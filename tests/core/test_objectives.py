@@ -14,11 +14,11 @@ from prequential.config import Config, DetectorConfig, Objective, StreamConfig, 
 from prequential.core.shard import Shard
 from prequential.topics.outputs import Alarm
 
-COUNT = 2_400
+COUNT = 4_800
 
 
 def outcomes(seed: int, task: str = "classification") -> list[Any]:
-    """Of a model that gets worse after 1,200: labels, predictions, probabilities; or numbers."""
+    """Of a model that gets worse half-way: labels, predictions, probabilities; or numbers."""
     some = random.Random(seed)
     found: list[Any] = []
     for place in range(COUNT):
@@ -44,7 +44,7 @@ def raised(settings: StreamConfig, given: list[Any], most: int = 500, halves: bo
         rows[1].append((i, {**about, "model": "m", "y_pred": said[0], **proba}))
         rows[2].append((i, {**about, "y_true": label}))
     shard, outputs = Shard(config), list[Any]()
-    for start, stop in ((0, 1_250), (1_250, COUNT)):
+    for start, stop in ((0, 2_450), (2_450, COUNT)):
         shard.add(batch_of(1, rows[1], start, stop))
         shard.add(batch_of(2, rows[2], start, stop))
         while shard.advance([1 << 62] * 3, most):

@@ -189,7 +189,7 @@ def alarms(world: World, given: harm.Settings, streams: int, outcomes: int, seed
     return found
 
 
-def false_alarms(streams: int = 1_000, outcomes: int = 30_000) -> list[str]:
+def false_alarms(streams: int = 300, outcomes: int = 20_000) -> list[str]:
     """Shares of streams without harm in which there ever is an alarm: with ranges, and with but one."""
     lines = ["| the risk | ranges | all history |", "| --- | --- | --- |"]
     for world in (*NO_HARM, *UNKEPT, *BALANCED):
@@ -202,7 +202,7 @@ def false_alarms(streams: int = 1_000, outcomes: int = 30_000) -> list[str]:
     return lines
 
 
-def of_reference(streams: int = 1_000, outcomes: int = 30_000) -> list[str]:
+def of_reference(streams: int = 300, outcomes: int = 20_000) -> list[str]:
     """The same where the first 10,000 outcomes are the reference, and the risk then is theirs + 0.02."""
     lines = ["| reference | ranges | all history |", "| --- | --- | --- |"]
     for risk in (0.02, 0.1, 0.3):
@@ -222,7 +222,7 @@ def delays(restart: int, change: int, points: int, streams: int, outcomes: int) 
     return np.where(found > change, found - change, np.inf)
 
 
-def detection(streams: int = 200) -> list[str]:
+def detection(streams: int = 60) -> list[str]:
     """Outcomes until harm is found: median, and in nine of ten streams; before it the risk is 0.09."""
     lines = ["| points above | since | ranges | all history |", "| --- | --- | --- | --- |"]
     for change in (0, 23_300, 103_300):

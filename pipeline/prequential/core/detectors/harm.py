@@ -22,9 +22,9 @@ the past says what comes next, and the mean of these expectations isn't that of 
 of the long run, too, values count as f times fewer, s/f and v/f, by the variances of sums over blocks of a
 range's values (see `prequential.core.blocks`); those of the reference, too. There is no alarm before `FEWEST`
 values of a range, and while f isn't known. Harm that begins within a range looks like dependence there; so f
-is the smaller one of that range's and of all values' when their number had last doubled, from `_FIRST_KNOWN`
-on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as before; that about the long
-run holds as far as f tells, for dependence over less than a sixth of the range.
+is the smallest one of that range's and of all values' when their number had doubled the last two times, from
+`_FIRST_KNOWN` on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as before; that
+about the long run holds as far as f tells, for dependence over less than a sixth of the range.
 
 *After an alarm* it rests until the mean of 1,000 values since then, or of the next 1,000, … is no more than
 θ. Then all tests begin anew, each with the level of its next j: the word of `level` is for ever, not until an
@@ -62,7 +62,7 @@ _BLOCK = 1_000
 FEWEST = 100
 
 #: So many values at least tell f of those to come.
-_FIRST_KNOWN = 256
+_FIRST_KNOWN = 512
 
 #: Halvings of an interval of width 1, to the last digit.
 _HALVINGS = 60
@@ -75,8 +75,9 @@ class Harm(NamedTuple):
     total: Floats  # (sequences, RANGES) Σ d_i; of a reference Σ x_i/scale
     variance: Floats  # (sequences, RANGES) Σ d_i²
     tests: Ints  # (sequences, RANGES) that came before, in all
-    known: Floats  # f of all values when their number had doubled last; 0: it isn't known
-    known_values: Ints  # … how many they were then
+    known: Floats  # f of all values when their number had doubled last; 0: it isn't known …
+    known_before: Floats  # … and the time before …
+    known_values: Ints  # … how many they were last
     threshold: Floats  # θ by the reference period; 0: it isn't over
     begun: Bytes  # whether there was any value
     resting: Bytes  # whether there was an alarm, and no recovery yet
@@ -219,8 +220,9 @@ def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float)
         n, s, v = table.n[q, r], table.total[q, r], table.variance[q, r]
         if n >= FEWEST and s > 0.0 and s * s > v + rho:
             f = inflation(blocks, RANGES * q + r, n)
-            if 0.0 < table.known[q] < f:
-                f = table.known[q]
+            for known in (table.known[q], table.known_before[q]):
+                if 0.0 < known < f:
+                    f = known
             needed = needed_with(rho, _level(settings, r, table.tests[q, r]))
             if f > 0.0 and beyond(s / f, v / f, needed, rho):
                 excess = (s - f * radius(v / f, needed, rho)) / n
@@ -257,10 +259,10 @@ def _count(
         for r in range(RANGES):
             table.tests[q, r] += 1
             _clear(table, blocks, q, r)
-        table.known[q], table.known_values[q] = 0.0, 0
+        table.known[q], table.known_before[q], table.known_values[q] = 0.0, 0.0, 0
         return lowest
     if table.n[q, 0] >= max(2 * table.known_values[q], _FIRST_KNOWN):
-        table.known_values[q] = table.n[q, 0]
+        table.known_values[q], table.known_before[q] = table.n[q, 0], table.known[q]
         table.known[q] = inflation(blocks, RANGES * q, table.n[q, 0])
     length = settings.restart
     for r in range(1, ranges):
