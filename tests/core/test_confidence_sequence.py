@@ -20,17 +20,17 @@ import oracle_verdicts as oracle
 import pytest
 from oracle_cases import lab, pred
 from oracle_cohorts import Place
-from prequential.core import cohorts
-from prequential.core.blocks import Blocks, new_blocks
+from prequential.core.cohorts import pending as cohorts
+from prequential.core.cohorts.blocks import Blocks, new_blocks
+from prequential.core.cohorts.timeline import CLOSED, OPEN
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons.joint import new_joint
 from prequential.core.comparisons.updating import step_losses
-from prequential.core.confidence_sequence import RHO, needed_for
-from prequential.core.confidence_sequence import radius as bound_radius
-from prequential.core.kernel import Floats
-from prequential.core.timeline import CLOSED, OPEN
+from prequential.core.compiled.kernel import Floats
+from prequential.core.detectors.confidence_sequence import RHO, needed_for
+from prequential.core.detectors.confidence_sequence import radius as bound_radius
 from prequential.topics.outputs import Comparison, decoded
 from test_between_lives import Lives
 

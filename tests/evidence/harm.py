@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.core.blocks import Blocks
-from prequential.core.cohorts import Closed, Pending, new_closed
+from prequential.core.cohorts.blocks import Blocks
+from prequential.core.cohorts.pending import Closed, Pending, new_closed
+from prequential.core.cohorts.timeline import Timeline, new_timeline
+from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.detectors import harm
-from prequential.core.kernel import Floats, Ints
-from prequential.core.timeline import Timeline, new_timeline
 
 from tests.evidence.labels import at_once, label, shuffled, sooner
 

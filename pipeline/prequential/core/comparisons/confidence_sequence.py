@@ -7,15 +7,15 @@ What it is about is the mean difference over all of the run. It moves with the s
 can become undecided again; intervals aren't intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `cohorts`).
+(see `prequential.core.cohorts`).
 
 *Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
 Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
-held against the bound of `prequential.core.confidence_sequence`, for each sign at half the level.
+held against the bound of `prequential.core.detectors.confidence_sequence`, for each sign at half the level.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
-over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for
-dependence over less than a sixth of the run. Small differences take many outcomes in any case, and what
+over blocks of them (see `prequential.core.cohorts.blocks`). This part is no theorem: it holds as far as f
+tells, that is for dependence over less than a sixth of the run. Small differences take many outcomes in any case, and what
 batches have in common looks like one until several have been seen: so f is taken larger from `FROM` outcomes
 on, up to 1 + `SLACK` times from twice as many on.
 """
@@ -24,16 +24,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core import confidence_sequence as bound
-from prequential.core.blocks import Blocks, inflation
-from prequential.core.blocks import add as add_block
-from prequential.core.cohorts import Closed, Pending, begin
-from prequential.core.cohorts import add as add_outcome
+from prequential.core.cohorts.blocks import Blocks, inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed, Pending, begin
+from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
-from prequential.core.confidence_sequence import RHO
-from prequential.core.kernel import Bytes, Floats, Ints, inner, kernel, records
-from prequential.core.mathematics import log
-from prequential.core.scores import CLIP
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
+from prequential.core.compiled.mathematics import log
+from prequential.core.detectors import confidence_sequence as bound
+from prequential.core.detectors.confidence_sequence import RHO
+from prequential.core.tables.scores import CLIP
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {
@@ -101,7 +101,7 @@ def step(
 ) -> int:  # fmt: skip
     """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
 
-    These are put into `closed`; cohort, epoch and frontier are those of its prediction (see `cohorts.add`). A
+    These are put into `closed`; cohort, epoch and frontier are those of its prediction (see `pending.add`). A
     difference beyond the declared bound takes the interval and the verdict away for good.
     """
     if table.n[row] == 0:

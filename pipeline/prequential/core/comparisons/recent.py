@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
-from prequential.core.blocks import add as add_block
-from prequential.core.cohorts import Closed
+from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed
 from prequential.core.comparisons import UNDECIDED
 from prequential.core.comparisons.confidence_sequence import FEWEST, Sequences, verdict_of
-from prequential.core.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 
 #: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
 #: themselves.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.blocks import Blocks
-from prequential.core.cohorts import Closed, Pending
+from prequential.core.cohorts.blocks import Blocks
+from prequential.core.cohorts.pending import Closed, Pending
 from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
+from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Ints, Ints32, kernel
 
 
 @kernel

@@ -2,8 +2,9 @@
 
 The risk is the mean of E[x_i], the expectation of each loss given all outcomes before it, however these move.
 With θ = bound + tolerance the sum of d_i = x_i/θ - 1 is held against the bound of
-`prequential.core.confidence_sequence`, which needs d_i >= -1, so losses that aren't negative, and nothing
-else. It is exceeded just when the lower confidence bound of the risk is above θ (the paper's algorithm 1).
+`prequential.core.detectors.confidence_sequence`, which needs d_i >= -1, so losses that aren't negative, and
+nothing else. It is exceeded just when the lower confidence bound of the risk is above θ (the paper's
+algorithm 1).
 
 *Ranges.* A mean over all history forgets slowly. So there are four tests: of all values, and of those since
 the latest multiple of `restart`, of 8 and of 64 times as many. The j-th test of a range has the level
@@ -15,16 +16,16 @@ the level, by Hoeffding's inequality in its form of relative entropy (1963, theo
 `scale`.
 
 *Order.* Values count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `prequential.core.cohorts`). So it isn't the labellers' order that decides.
+(see `prequential.core.cohorts.pending`). So it isn't the labellers' order that decides.
 
 *Dependence.* The theorem is about expectations given the past. Where losses depend on each other, as in runs,
 the past says what comes next, and the mean of these expectations isn't that of the long run. So that it holds
 of the long run, too, values count as f times fewer, s/f and v/f, by the variances of sums over blocks of a
-range's values (see `prequential.core.blocks`); those of the reference, too. There is no alarm before `FEWEST`
-values of a range, and while f isn't known. Harm that begins within a range looks like dependence there; so f
-is the smallest one of that range's and of all values' when their number had doubled the last two times, from
-`_FIRST_KNOWN` on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as before; that
-about the long run holds as far as f tells, for dependence over less than a sixth of the range.
+range's values (see `prequential.core.cohorts.blocks`); those of the reference, too. There is no alarm before
+`FEWEST` values of a range, and while f isn't known. Harm that begins within a range looks like dependence
+there; so f is the smallest one of that range's and of all values' when their number had doubled the last two
+times, from `_FIRST_KNOWN` on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as
+before; that about the long run holds as far as f tells, for dependence over less than a sixth of the range.
 
 *After an alarm* it rests until the mean of 1,000 values since then, or of the next 1,000, … is no more than
 θ. Then all tests begin anew, each with the level of its next j: the word of `level` is for ever, not until an
@@ -36,16 +37,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.core.blocks import LENGTHS, Blocks, clear, inflation
-from prequential.core.blocks import add as add_block
-from prequential.core.cohorts import Closed, Pending, begin, new_closed
-from prequential.core.cohorts import add as add_outcome
-from prequential.core.confidence_sequence import RHO, beyond, needed_with, radius
-from prequential.core.detectors.declaration import LARGEST_SQUARED, Alarms, Detector, Parameter, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.mathematics import log as ln
-from prequential.core.outcomes import Log
-from prequential.core.timeline import OPEN
+from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed, Pending, begin, new_closed
+from prequential.core.cohorts.pending import add as add_outcome
+from prequential.core.cohorts.timeline import OPEN
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.compiled.mathematics import log as ln
+from prequential.core.detectors.confidence_sequence import RHO, beyond, needed_with, radius
+from prequential.core.detectors.declaration import LARGEST_SQUARED, Detector, Parameter
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: All values, and those since multiples of 1, 8 and 64 times `restart`: 2,000 outcomes find 15 points of
 #: error above θ, 16,000 find 5, 128,000 find 1 or 2. A smaller factor would need more ranges for that.
@@ -280,7 +282,7 @@ def step(
 ) -> tuple[bool, float, float]:  # fmt: skip
     """Feed sequence `q` a loss: whether there is an alarm, the risk's lower bound, and θ.
 
-    Cohort, epoch and frontier are those of its prediction; `closed` is for its own use (see `cohorts.add`).
+    Cohort, epoch and frontier are those of its prediction; `closed` is for its own use (see `pending.add`).
     """
     if not table.begun[q]:
         table.begun[q] = 1

@@ -1,0 +1,154 @@
+"""How much outcomes depend on each other: sums over blocks of 1, 2, 4, … of them, by the time of predictions.
+
+Where values are independent the variance of a block's sum is the sum of their variances; where they go
+together, as in runs, in batches with something in common, in phases, it is larger, the more so the longer the
+blocks, until these are longer than what their values have in common. So n values are worth n/f independent
+ones, f being the largest ratio of variances among lengths of which there are at least `LEAST` blocks:
+
+    f = max over j of  c_j·(1 + EXTRA/K_j)·(1 + r_j)/(1 - r_j),     c_j = Σ (B_k - m)²/Σ (x_i - x̄)²
+
+with B_1 … B_K the sums of blocks of 2^j values and m their mean; r_j >= 0 is the correlation of neighbouring
+blocks less its standard error 1/√K_j, up to `MOST_CORRELATION`: what longer blocks would show. The few blocks
+of the longest kind are known badly, hence EXTRA. Dependence over more than n/`LEAST` values can't be seen so,
+nor by anything else that doesn't know of it. (Simulations are in `docs/papers.md`.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
+
+#: Lengths of blocks: 1, 2, … 2^15.
+LENGTHS = 16
+
+#: Fewer blocks tell nothing of their variance.
+LEAST = 6
+
+#: By how much the variance of K blocks is taken larger than it was found, times K.
+EXTRA = 3.0
+
+#: A variance below this part of the sum of squares is rounding: all values are alike.
+_ROUNDING = 1e-9
+
+#: The largest correlation of neighbouring blocks that is made good for.
+MOST_CORRELATION = 0.9
+
+
+class Blocks(NamedTuple):
+    """By sequence and length; a block of 2^j values is one of at least 2^j and fewer than 2^(j+1)."""
+
+    number: Ints  # (rows, LENGTHS) K
+    total: Floats  # (rows, LENGTHS) Σ B
+    squares: Floats  # (rows, LENGTHS) Σ B²
+    neighbours: Floats  # (rows, LENGTHS) Σ B_k·B_(k-1)
+    values: Ints  # (rows, LENGTHS) values in them
+    variance: Floats  # (rows, LENGTHS) Σ x² of these
+    previous: Floats  # (rows, LENGTHS) the latest B
+    half: Floats  # (rows, LENGTHS) the sum of a block that waits for its neighbour …
+    half_variance: Floats  # (rows, LENGTHS) … its Σ x² …
+    half_values: Ints  # (rows, LENGTHS) … and how many values it has; 0: none waits
+
+
+def new_blocks(rows: int) -> Blocks:
+    """No blocks."""
+    widths = dict.fromkeys(Blocks._fields, LENGTHS)
+    return zeros(Blocks, rows, **widths)
+
+
+@inner
+def length_of(values: int) -> int:
+    """j for so many values, the largest 2^j that isn't more; at most that of the longest blocks."""
+    j = 0
+    while values > 1 and j < LENGTHS - 1:
+        values >>= 1
+        j += 1
+    return j
+
+
+@inner
+def add(blocks: Blocks, row: int, values: int, total: float, variance: float) -> None:
+    """Add a block of so many values (1 or more): Σ x and Σ x²."""
+    length = length_of(values)
+    for j in range(length):  # what waits for a neighbour gets one that is longer
+        if blocks.half_values[row, j]:
+            values += blocks.half_values[row, j]
+            total += blocks.half[row, j]
+            variance += blocks.half_variance[row, j]
+            blocks.half_values[row, j] = 0
+    j = length
+    while True:
+        blocks.number[row, j] += 1
+        blocks.total[row, j] += total
+        blocks.squares[row, j] += total * total
+        blocks.neighbours[row, j] += total * blocks.previous[row, j]
+        blocks.previous[row, j] = total
+        blocks.values[row, j] += values
+        blocks.variance[row, j] += variance
+        if j == LENGTHS - 1:
+            break
+        if not blocks.half_values[row, j]:
+            blocks.half[row, j], blocks.half_variance[row, j] = total, variance
+            blocks.half_values[row, j] = values
+            break
+        total += blocks.half[row, j]
+        variance += blocks.half_variance[row, j]
+        values += blocks.half_values[row, j]
+        blocks.half_values[row, j] = 0
+        j += 1
+
+
+@inner
+def inflation(blocks: Blocks, row: int, n: int) -> float:
+    """f >= 1: so many values of the row, which has n, are worth an independent one; 0: it isn't known yet.
+
+    It is known once there are enough blocks of some length with at least half of the values.
+    """
+    most, known = 1.0, 0
+    for j in range(LENGTHS):
+        count = blocks.number[row, j]
+        if count < LEAST:
+            continue
+        known = max(known, blocks.values[row, j])
+        total = blocks.total[row, j]
+        of_mean = total * total / count
+        of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
+        spread = blocks.squares[row, j] - of_mean
+        if not (of_values > _ROUNDING * blocks.variance[row, j] and spread > 0.0):
+            continue
+        r = (blocks.neighbours[row, j] - of_mean) / spread - 1.0 / math.sqrt(count)
+        r = min(max(r, 0.0), MOST_CORRELATION)
+        most = max(most, spread / of_values * (1.0 + EXTRA / count) * ((1.0 + r) / (1.0 - r)))
+    return most if 2 * known >= n else 0.0
+
+
+@inner
+def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
+    """The same where the mean may have moved: by differences of neighbouring blocks, at least so many.
+
+    Σ (B_k - B_(k-1))²/2 hardly sees a mean that moves once; it is short of the variance where neighbours go
+    together, which longer blocks make good.
+    """
+    most, known = 1.0, 0
+    for j in range(LENGTHS):
+        count = blocks.number[row, j]
+        if count < least:
+            continue
+        known = max(known, blocks.values[row, j])
+        total = blocks.total[row, j]
+        of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
+        if of_values > _ROUNDING * blocks.variance[row, j]:
+            apart = blocks.squares[row, j] - blocks.neighbours[row, j]
+            most = max(most, apart / of_values * (1.0 + 2.0 / math.sqrt(count)))
+    return most if 2 * known >= n else 0.0
+
+
+@inner
+def clear(blocks: Blocks, row: int) -> None:
+    """No blocks."""
+    for j in range(LENGTHS):
+        blocks.number[row, j] = blocks.values[row, j] = blocks.half_values[row, j] = 0
+        blocks.total[row, j] = blocks.squares[row, j] = blocks.neighbours[row, j] = 0.0
+        blocks.variance[row, j] = blocks.previous[row, j] = 0.0
+        blocks.half[row, j] = blocks.half_variance[row, j] = 0.0
