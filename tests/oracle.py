@@ -64,7 +64,6 @@ class Meeting:
     life: int
     record: int
     proba: Mapping[str, float]
-    ts: int  # of the prediction
     place: Place  # in the stream's timeline
 
 

@@ -15,9 +15,9 @@ held against the bound of `prequential.core.detectors.confidence_sequence`, for 
 
 *Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
 over blocks of them (see `prequential.core.cohorts.blocks`). This part is no theorem: it holds as far as f
-tells, that is for dependence over less than a sixth of the run. Small differences take many outcomes in any case, and what
-batches have in common looks like one until several have been seen: so f is taken larger from `FROM` outcomes
-on, up to 1 + `SLACK` times from twice as many on.
+tells, that is for dependence over less than a sixth of the run. Small differences take many outcomes in any
+case, and what batches have in common looks like one until several have been seen: so f is taken larger from
+`FROM` outcomes on, up to 1 + `SLACK` times from twice as many on.
 """
 
 from __future__ import annotations
