@@ -158,8 +158,7 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
     sequence = oracle_verdicts.Sequence(defaults["compare_level"])
-    horizon = about[-1].horizon
-    states = oracle_verdicts.states(expected, "s", joint, horizon, sequence)
+    states = oracle_verdicts.states(joint, sequence)
     assert len(found) >= len(joint) // 5 > 40
     for message in found:
         while sequence.n < message.outcomes:

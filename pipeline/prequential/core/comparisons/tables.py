@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.core.cohorts.blocks import new_blocks
+from prequential.core.cohorts.pending import new_closed, new_pending
 from prequential.core.comparisons import confidence_sequence
-from prequential.core.comparisons.blocks import new_blocks
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
@@ -65,9 +66,9 @@ class Side:
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_closed()
+        self._closed = new_closed()
         self.times = new_times(16)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]

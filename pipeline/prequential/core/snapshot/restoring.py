@@ -104,9 +104,9 @@ class _Restoring:
         registry = catalog.registry
         for name in STREAM_STATE:
             getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
-        pairing = self._state.pairing
-        pairing.timeline = grown(pairing.timeline, at + 1)
-        for name, column in pairing.timeline._asdict().items():
+        state = self._state
+        state.timeline = grown(state.timeline, at + 1)
+        for name, column in state.timeline._asdict().items():
             column[at] = arrays[f"streams.timeline.{name}"][at]
         old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
         count = len(saved["classes"])
