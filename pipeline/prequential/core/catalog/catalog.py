@@ -279,7 +279,7 @@ class Catalog:
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         verdicts = config.compare != "off" and bool(config.compare_losses)
-        s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in config.every_detector)
+        s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
         s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
