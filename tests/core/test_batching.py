@@ -60,7 +60,9 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world
 
-SEEDS = range(8)
+from tests.nightly import scaled
+
+SEEDS = range(scaled(4, 8))
 
 
 @pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
