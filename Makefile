@@ -44,8 +44,9 @@ nightly: lint $(BENCH)/.ready fuzz ## what a release needs: all of `make test` i
 	$(LARGE) $(BENCH)/bin/python -m pytest -q -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
-lint: $(TEST)/.ready ## ruff and mypy
+lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
+	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
 	$(TEST)/bin/mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers

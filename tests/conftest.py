@@ -19,9 +19,9 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential.compilation import compile_loops  # noqa: E402
 from prequential.core.detectors import DETECTORS  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
+from prequential.program.compilation import compile_loops  # noqa: E402
 from prequential.settings.model import Config, DetectorConfig, StreamConfig  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402

@@ -37,8 +37,8 @@ def later() -> list[str]:
     """Loops that are compiled, or fetched from the cache, after all should have been."""
     from helpers import catch_up, live, small_logs
     from numba.core.dispatcher import Dispatcher
-    from prequential.compilation import compile_loops
     from prequential.core.detectors import DETECTORS
+    from prequential.program.compilation import compile_loops
     from prequential.settings.model import Config, DetectorConfig, StreamConfig
     from worlds import extreme_world, paced_world, random_world
 
@@ -123,8 +123,8 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
 
 def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
     # The path of a namespace package has less in it where it isn't run from the checkout.
-    program = "import pathlib; from prequential import loopcache; from prequential.core import plain; "
-    program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"
+    program = "import pathlib; from prequential.core.compiled import loopcache; "
+    program += "from prequential.core.input import plain; print(loopcache.stamp(pathlib.Path(plain.__file__)))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run(
         [sys.executable, "-c", program],

@@ -24,8 +24,8 @@ from statistics import median
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
 from prequential.core.shard import Shard
+from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config
 
 from tests.bench.cases import CASES

@@ -18,9 +18,9 @@ from functools import partial
 from time import perf_counter
 
 import msgspec
-from prequential.compilation import compile_loops
 from prequential.core.compiled.space import Space
 from prequential.core.shard import Shard
+from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config
 
 from tests.bench.feeding import arriving, feed, per_event, resident

@@ -16,9 +16,9 @@ from contextlib import suppress
 from functools import partial
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
 from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetched
+from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded

@@ -130,7 +130,7 @@ VALUES = {
     "partition": "0",
     "detector": "page-hinkley",
     "signal": "error",
-    "version": "0.1.0",
+    "version": "0.2.0",
     "instance": "worker-1:9464",
     "job": "prequential",
     "age": "1h",

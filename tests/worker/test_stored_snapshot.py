@@ -23,10 +23,10 @@ from prequential.config.reader import load_config
 from prequential.core.input.merge import Batch, Undecoded
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
+from prequential.program.version import VERSION
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Encoded, encode
-from prequential.version import VERSION
 from prequential.worker.origin import Origin
 from prequential.worker.snapshots import (
     FORMAT,

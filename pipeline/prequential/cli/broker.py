@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from prequential.demo.broker import EmbeddedBroker
-from prequential.demo.stopping import stop_signals
+from prequential.program.stopping import stop_signals
 from prequential.topics.errors import WorkError
 
 #: Kafka's own port, which is also where the other commands look unless told otherwise.

@@ -19,7 +19,7 @@ from prequential.cli.sources import (
     progress_bar,
     read_past,
 )
-from prequential.compilation import compile_loops
+from prequential.program.compilation import compile_loops
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
 from prequential.topics.errors import WorkError

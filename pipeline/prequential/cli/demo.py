@@ -15,7 +15,6 @@ from uuid import uuid4
 from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.worker import address
-from prequential.compilation import compile_loops
 from prequential.dashboard.live import Page
 from prequential.demo.board import TOPICS, Board
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
@@ -36,6 +35,7 @@ from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
 from prequential.demo.summary import NEXT, compared, found, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
+from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig

@@ -22,8 +22,8 @@ from prequential.cli.sources import (
     notice,
     read_past,
 )
-from prequential.compilation import compile_loops
 from prequential.past.sequences import Sequence
+from prequential.program.compilation import compile_loops
 from prequential.replay.sources import lines_of
 from prequential.replay.table import print_wide
 from prequential.settings.model import Config

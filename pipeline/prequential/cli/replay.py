@@ -16,9 +16,9 @@ from prequential.cli.sources import (
     progress_bar,
     read_sources,
 )
-from prequential.compilation import compile_loops
 from prequential.core.past.course import Courses
 from prequential.diagnosis.findings import findings
+from prequential.program.compilation import compile_loops
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
 from prequential.replay.text import show

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grow(config: Config, partitions: int | None) -> int:
-    from prequential.compilation import compile_loops
+    from prequential.program.compilation import compile_loops
     from prequential.worker.growing import grow  # the engine is slow to import: only where it is needed
 
     wanted = config.kafka.partitions if partitions is None else partitions

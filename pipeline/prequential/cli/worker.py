@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.compilation import compile_loops
+from prequential.program.compilation import compile_loops
 from prequential.settings.model import HttpConfig
 from prequential.topics.errors import UsageError
 from prequential.worker.heap import share_arenas

@@ -18,8 +18,8 @@ from prequential.config.reader import load_config
 from prequential.demo.feed import Feed
 from prequential.demo.models import Model, build_models
 from prequential.demo.server import ModelServer, Said
-from prequential.demo.stopping import Stop, stop_signals
 from prequential.demo.stream import Plan
+from prequential.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 

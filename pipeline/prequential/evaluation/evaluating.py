@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
-from prequential.compilation import compile_loops
 from prequential.config.reader import combined
 from prequential.core.past.course import Courses
 from prequential.evaluation.result import Result
 from prequential.evaluation.tables import rows_of
 from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
+from prequential.program.compilation import compile_loops
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
 from prequential.settings.model import Config, ConfigError

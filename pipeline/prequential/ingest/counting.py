@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from prequential.http.exposition import COUNTER, GAUGE, Family, labels
+from prequential.program.version import VERSION
 from prequential.topics.decoding import KINDS
-from prequential.version import VERSION
 
 
 class Counts:

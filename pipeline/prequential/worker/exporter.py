@@ -26,10 +26,10 @@ from prequential.core.snapshot.picture import Part, Picture
 from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
 from prequential.kafka.fetching import Fetcher
+from prequential.program.version import VERSION
 from prequential.settings.model import Config, HttpConfig
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.version import VERSION
 from prequential.worker import compared
 from prequential.worker.statistics import DURATION_BOUNDS
 
