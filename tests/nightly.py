@@ -15,7 +15,8 @@ _SIZES = ("small", "large")
 Number = TypeVar("Number", int, float)
 
 
-def _is_large() -> bool:
+def is_large() -> bool:
+    """What the environment says; ValueError for a value that isn't one."""
     given = os.environ.get(VARIABLE) or "small"
     if given not in _SIZES:
         raise ValueError(f"{VARIABLE} is {given!r}: expected {' or '.join(_SIZES)}")
@@ -23,7 +24,7 @@ def _is_large() -> bool:
 
 
 #: Whether all is tried: every test marked `nightly`, and of the others all seeds and examples.
-NIGHTLY = _is_large()
+NIGHTLY = is_large()
 
 
 def scaled(small: Number, large: Number) -> Number:
