@@ -68,6 +68,10 @@ SINGLE_NODE: Mapping[str, str] = {
     "num.io.threads": "4",
 }
 
+#: Options of a JVM that lives for minutes: half of the processor time goes into compiling for speed that it
+#: has no time to gain, and into threads of a collector for large heaps. Not where speed is measured.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 #: Log4j 2's configuration: everything from INFO on to standard output.
 _LOGGING: Mapping[str, str] = {
     "appender.out.type": "Console",
@@ -210,6 +214,8 @@ class JavaBroker(Broker):
 
     #: The heap: small, other brokers may run beside it.
     heap: tuple[str, ...] = ("-Xms256m", "-Xmx768m")
+    #: Further options of the JVM.
+    options: tuple[str, ...] = ()
 
     def __init__(self, properties: Mapping[str, str], ports: tuple[int, int, int] | None = None) -> None:
         self._java = java_program()
@@ -255,7 +261,7 @@ class JavaBroker(Broker):
     def _command(self, main: str, *arguments: str | Path) -> list[str | Path]:
         logging = f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}"
         classpath = str(self._jars / "*")
-        return [self._java, *self.heap, logging, "-cp", classpath, main, *arguments]
+        return [self._java, *self.heap, *self.options, logging, "-cp", classpath, main, *arguments]
 
     def _format(self) -> None:
         """Make the data folder one of a cluster."""

@@ -28,7 +28,7 @@ from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
 
 from tests import browser  # noqa: E402
-from tests.brokers import Broker, launch, used  # noqa: E402
+from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
 from tests.nightly import NIGHTLY  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
@@ -41,6 +41,8 @@ settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+
+JavaBroker.options = SHORT_LIVED
 
 #: Names all detectors: tests use each of them.
 _EVERY_DETECTOR = Config(defaults=StreamConfig(detectors=tuple(map(DetectorConfig, DETECTORS))))
