@@ -542,7 +542,7 @@ WORLDS = {
     "periods that are forgotten": world_with(
         12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
     ),
-    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in range(12)},
+    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in range(scaled(5, 12))},
     **{
         f"random {seed}": random_world(random.Random(seed), 400, 2 + seed, unusable=True) for seed in range(4)
     },
