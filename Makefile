@@ -33,7 +33,7 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 
 test: lint ## lint, types, doctests, all tests of some size; the last lines say which brokers were used
 	$(DOCTESTS)
-	$(TEST)/bin/python -m pytest -n 3 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
+	$(TEST)/bin/python -m pytest -n 3 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 quick: $(TEST)/.ready ## what one runs while coding, under a minute: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \

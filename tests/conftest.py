@@ -104,12 +104,33 @@ def fresh_cluster(broker: Broker, partitions: int) -> KafkaConfig:
     return config
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a parallel run take files in our order (below), and not by their numbers of tests."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make nightly` runs, unless this is it."""
+    """Leave out what only `make nightly` runs, unless this is it; mix files that wait with those that work."""
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _put_in_turn(items)
+
+
+def _put_in_turn(items: list[pytest.Item]) -> None:
+    """Files with tests that wait for brokers evenly among the first two thirds of those that compute."""
+    waits = {item.path: False for item in items}
+    for item in items:
+        waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
+    places = {
+        path: (number + 0.5) * share / len(files)
+        for share, kind in ((0.67, True), (1.0, False))
+        for files in [[path for path, wait in waits.items() if wait is kind]]
+        for number, path in enumerate(files)
+    }
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
