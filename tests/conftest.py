@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make nightly` runs, unless this is it; mix files that wait with those that work."""
+    """Leave out what only `make nightly` runs, unless this is it; mix files that wait and that work."""
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
