@@ -82,6 +82,9 @@ _LOGGING: Mapping[str, str] = {
     "rootLogger.appenderRef.out.ref": "out",
 }
 
+#: Where Docker listens, unless the environment says something else.
+_DOCKER_SOCKET = Path("/var/run/docker.sock")
+
 #: Seconds in which Docker has to answer, and in which an image must have come and started.
 _DOCKER_SECONDS = 5
 _DOCKER_START_SECONDS = 300
@@ -163,6 +166,9 @@ class DockerBroker(Broker):
             from testcontainers.core.container import DockerContainer
         except ImportError as error:
             raise Unavailable(f"the Python package {error.name} is not installed") from error
+        if "DOCKER_HOST" not in os.environ and not _DOCKER_SOCKET.exists():
+            # Its client would leave a socket to the garbage collector, which warns of that.
+            raise Unavailable(f"Docker does not answer: there is no {_DOCKER_SOCKET}")
         try:
             docker.from_env(timeout=_DOCKER_SECONDS).ping()
         except (docker.errors.DockerException, OSError) as error:

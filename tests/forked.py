@@ -7,6 +7,7 @@ cache; a copy (fork) takes a tenth of that. What such a process then does is wha
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import random
@@ -116,11 +117,18 @@ def _server(early: str) -> socket.socket:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with there:
         path = os.pathsep.join(filter(None, sys.path))
-        subprocess.Popen(
+        server = subprocess.Popen(
             [sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()],
             env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
         )  # fmt: skip
+    atexit.register(_end, server, here)
     return here
+
+
+def _end(server: subprocess.Popen[bytes], requests: socket.socket) -> None:
+    """Nobody asks any more: the server, and whatever copies are left, end."""
+    requests.close()
+    server.wait()
 
 
 # ---- the process that makes copies
