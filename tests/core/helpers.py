@@ -45,6 +45,8 @@ from prequential.topics.outputs import (
 )
 from prequential.topics.outputs import decoded as decoded_output
 
+from tests.nightly import scaled
+
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
 Topics = tuple[list[Row], list[Row], list[Row]]
@@ -65,8 +67,9 @@ SIGNALS = (
 
 
 def examples(count: int) -> settings:
-    """Hypothesis with this many examples; how it finds them says the profile that is loaded."""
+    """Hypothesis with this many examples, in `make test` a third; the profile says how it finds them."""
     # Even a small world is large.
+    count = scaled(-(-count // 3), count)
     return settings(max_examples=count, suppress_health_check=[HealthCheck.large_base_example])
 
 

@@ -22,6 +22,8 @@ from prequential.topics.outputs import Comparison, Output
 from test_between_lives import Lives
 from worlds import World, random_world
 
+from tests.nightly import scaled
+
 #: Verdicts of losses without a bound are never anything else.
 UNDECIDED = VERDICTS[0]
 
@@ -92,7 +94,7 @@ def pairs_that_meet(world: World, expected: oracle.Result) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(scaled(8, 40)))
 def test_random_worlds(seed: int) -> None:
     world = world_of(seed)
     check_all(world, catch_up(world))
@@ -104,7 +106,7 @@ def check_all(world: World, life: Life) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(scaled(3, 10)))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     found = assert_cuts_change_no_bit(world_of(seed), seed)
     assert found

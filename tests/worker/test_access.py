@@ -248,5 +248,5 @@ class TestPort:
 
 def test_the_configuration_has_them(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("http: {token: 'env:T', tls_certificate: c.pem, tls_key: k.pem}\n")
-    http = load_config(str(tmp_path / "c.yaml"), {}).http
+    http = load_config(str(tmp_path / "c.yaml")).http
     assert (http.token, http.tls_certificate, http.tls_key) == ("env:T", "c.pem", "k.pem")

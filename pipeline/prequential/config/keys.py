@@ -106,7 +106,7 @@ def _budget(value: Any) -> str:
 
 
 def _change(value: Any) -> float:
-    change = _number(0)(value)
+    change: float = _number(0)(value)
     if not change:
         raise _expected(value, "a rise above 0")
     return change
