@@ -35,8 +35,9 @@ quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
-lint: $(TEST)/.ready ## ruff and mypy
+lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
+	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
 	$(TEST)/bin/mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from prequential.broker import (
+from prequential.demo.broker import (
     CLIENT_SETTINGS,
     READY_SECONDS,
     EmbeddedBroker,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from prequential.topics.clients import KafkaConfig
 
 from tests.brokers import JavaBroker

@@ -19,8 +19,8 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential import broker as _ports  # noqa: E402
-from prequential.compilation import compile_loops  # noqa: E402
+from prequential.demo import broker as _ports  # noqa: E402
+from prequential.program.compilation import compile_loops  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402

@@ -46,6 +46,9 @@ KAFKA_TESTS = (
 #: What tests need, in their newest versions whatever is tried.
 TOOLS = ("hypothesis", "pandas", "polars", "pyarrow", "pytest", "river", "scikit-learn")
 
+#: What is bound to a version for its insides, but not as Faust is to a single one.
+UNCAPPED = ("numba",)
+
 #: Shown of each cell.
 SHOWN = ("numpy", "numba", "confluent-kafka", "faust-streaming", "msgspec")
 
@@ -73,7 +76,11 @@ func main() {{
 
 
 class Cell(NamedTuple):
-    """A Python, the oldest or the newest packages, and the Kafka of the tests that need one, if any."""
+    """A Python, its packages, and the Kafka of the tests that need one, if any.
+
+    Packages are the oldest or the newest ones that are allowed, or (`uncapped`) the newest with those of
+    `UNCAPPED` beyond what is allowed: whether a bound can be raised.
+    """
 
     python: str
     packages: str
@@ -96,6 +103,7 @@ CELLS = (
     Cell("3.12", "newest"),
     Cell("3.14", "oldest"),
     Cell("3.14", "newest"),
+    Cell("3.12", "uncapped"),
     Cell("3.10", "oldest", "3.9"),
     Cell("3.10", "oldest", "4.1"),
     Cell("3.14", "newest", "3.9"),
@@ -145,8 +153,13 @@ def install(cell: Cell, python: Path) -> None:
         resolution = "lowest-direct" if cell.packages == "oldest" else "highest"
         # Wheels alone: a version without one for this Python isn't one that users get.
         command = [uv, "pip", "compile", *in_it, "--resolution", resolution, "--only-binary", ":all:"]
-        subprocess.run([*command, "--output-file", pinned, "pyproject.toml"], cwd=ROOT, check=True)
-        needed = ["--constraint", pinned, "--editable", ".", *TOOLS]
+        free = []
+        if cell.packages == "uncapped":
+            overrides = Path(work, "overrides.txt")
+            overrides.write_text("\n".join(f"{name}>0" for name in UNCAPPED), encoding="utf-8")
+            free = ["--override", overrides]
+        subprocess.run([*command, *free, "--output-file", pinned, "pyproject.toml"], cwd=ROOT, check=True)
+        needed = ["--constraint", pinned, *free, "--editable", ".", *TOOLS]
         subprocess.run([uv, "pip", "install", *in_it, *needed], cwd=ROOT, check=True)
     ready.touch()
 
@@ -164,7 +177,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
         environment["KAFKA_VERSION"] = KAFKA[cell.kafka]
     mark = [] if cell.kafka else ["-m", ENGINE_MARK]
     # Before the tests, which don't wait so long for a worker.
-    compiling = "from prequential.compilation import compile_loops; compile_loops(print)"
+    compiling = "from prequential.program.compilation import compile_loops; compile_loops(print)"
     subprocess.run([python, "-c", compiling], env=environment, check=True, stdout=sys.stderr)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *mark, *tests, *options]
     log = FOLDER / f"{cell.name}.log"

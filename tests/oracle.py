@@ -411,7 +411,7 @@ class Stream:
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:
-        """Emit a model's messages; with `covered`, what they say of its predictions."""
+        """Emit a model's messages; with `covered`, the first says what became of its predictions."""
         counts = self.result.counts
         merged = counts[self.name, None] + counts[self.name, model.name]
         messages = model.messages(dict(merged))
@@ -430,15 +430,16 @@ class Stream:
             }
             if self.settings.task == "classification":
                 coverage |= account.selection()
-            for message in messages:
-                message["coverage"] = coverage
+            messages[0]["coverage"] = coverage
         self.result.metrics += messages
 
     def emit_all(self, *, only_dirty: bool) -> None:
         """Emit all models that have outcomes, or those with news."""
+        said = set()
         for model in (group for groups in self.models.values() for group in groups):
             if model.count and (model.dirty or not only_dirty):
-                self.emit(model, covered=True)
+                self.emit(model, covered=model.name not in said)
+                said.add(model.name)
 
 
 def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:

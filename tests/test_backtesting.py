@@ -13,12 +13,12 @@ from prequential.backtesting.changes import Injection, Known, changes_of, parse_
 from prequential.backtesting.detectors import name_of, parse_detector
 from prequential.backtesting.running import alarms_of, inject
 from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
-from prequential.bootstrap import Run, log_of
 from prequential.cli.main import main
-from prequential.config import Config, DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
-from prequential.files import Source
-from prequential.sequences import Sequence, sequences
+from prequential.past.bootstrap import Run, log_of
+from prequential.past.sequences import Sequence, sequences
+from prequential.replay.sources import Source
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output
 

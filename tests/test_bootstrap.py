@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from prequential.bootstrap import Run, block_length, blocks, generator, log_of, risen
-from prequential.config import Config, StreamConfig
-from prequential.core.kernel import Floats
-from prequential.files import Source
-from prequential.sequences import Sequence, sequences
+from prequential.core.compiled.kernel import Floats
+from prequential.past.bootstrap import Run, block_length, blocks, generator, log_of, risen
+from prequential.past.sequences import Sequence, sequences
+from prequential.replay.sources import Source
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import KINDS
 
 FLAT = 4_000

@@ -24,8 +24,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
-from prequential.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
 from prequential.cli import broker as command
+from prequential.demo.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 
@@ -178,7 +178,7 @@ def test_embedded_broker_delivers_more_than_one_answer_may_hold_by_default(
 def test_embedded_broker_ends_with_the_process_that_started_it() -> None:
     program = (
         "import os, signal\n"
-        "from prequential.broker import EmbeddedBroker\n"
+        "from prequential.demo.broker import EmbeddedBroker\n"
         "broker = EmbeddedBroker()\n"
         "broker.start()\n"
         "print(broker.bootstrap_servers, flush=True)\n"
@@ -212,7 +212,7 @@ def test_a_broker_that_ends_at_once_is_quoted(
     program = tmp_path / "broker"
     program.write_text("#!/bin/sh\necho 'error: no memory left'\necho 'hint: buy some'\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr("prequential.broker._program", lambda: program)
+    monkeypatch.setattr("prequential.demo.broker._program", lambda: program)
     with pytest.raises(WorkError, match=r"error: no memory left$"):
         EmbeddedBroker(pick_port()).start()
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, exponent
@@ -29,12 +28,14 @@ from prequential.calibration.rates import (
 from prequential.calibration.report import Report, lines
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
-from prequential.config import Config, DetectorConfig, StreamConfig, load_config
+from prequential.config.reader import load_config
+from prequential.core.compiled.kernel import Floats, taken
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.adwin import Settings as Adwin
-from prequential.core.kernel import Floats, taken
-from prequential.files import Source
-from prequential.sequences import Sequence, sequences
+from prequential.past.sequences import Sequence, sequences
+from prequential.replay.sources import Source
+from prequential.settings.budget import parse_budget
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 

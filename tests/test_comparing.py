@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.comparing import Latest, Pair, Pairs, Recent, contradicted, report, standing
 from prequential.topics.outputs import Comparison
+from prequential.wording.comparing import Latest, Pair, Pairs, Recent, contradicted, report, standing
 
 
 def pair(**changed: Any) -> Pair:

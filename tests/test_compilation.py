@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from numba.core import caching
-from prequential import loopcache
-from prequential.core import calendar, join, plain
+from prequential.core.compiled import loopcache
+from prequential.core.input import plain
+from prequential.core.join import join
+from prequential.core.tables import calendar
 from prequential.topics import messages
 
 _HERE = Path(__file__).resolve()
@@ -35,9 +37,9 @@ def later() -> list[str]:
     """Loops that are compiled, or fetched from the cache, after all should have been."""
     from helpers import catch_up, live, small_logs
     from numba.core.dispatcher import Dispatcher
-    from prequential.compilation import compile_loops
-    from prequential.config import Config, DetectorConfig, StreamConfig
     from prequential.core.detectors import DETECTORS
+    from prequential.program.compilation import compile_loops
+    from prequential.settings.model import Config, DetectorConfig, StreamConfig
     from worlds import extreme_world, paced_world, random_world
 
     every = tuple(DetectorConfig(name) for name in DETECTORS)
@@ -121,7 +123,8 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
 
 def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
     # The path of a namespace package has less in it where it isn't run from the checkout.
-    program = "import pathlib; from prequential import loopcache; from prequential.core import plain; "
+    program = "import pathlib; from prequential.core.compiled import loopcache; "
+    program += "from prequential.core.input import plain; "
     program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run(
@@ -135,7 +138,7 @@ def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
 
 _ONE_LOOP = """
 import numpy as np
-from prequential.core.ids import _spread
+from prequential.core.compiled.ids import _spread
 to = np.zeros(16, np.int64)
 _spread(np.array([5 << 32 | 1]), to)
 print(to[5] == 5 << 32 | 1, sum(_spread.stats.cache_hits.values()))

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.config import (
+from prequential.config.reader import load_config
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.measuring import measured
+from prequential.core.measures import INDEX, REASONS
+from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures.positive import Positives
+from prequential.core.tables.outcomes import SCORED
+from prequential.settings.durations import duration
+from prequential.settings.model import (
     KNOWN_MEASURES,
     MORE_MEASURES,
     Config,
@@ -23,15 +31,7 @@ from prequential.config import (
     Objective,
     StreamConfig,
     WorkerConfig,
-    duration,
-    load_config,
 )
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.measures import INDEX, REASONS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures.positive import Positives
-from prequential.core.measuring import measured
-from prequential.core.outcomes import SCORED
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 

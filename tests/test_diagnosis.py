@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.core.refusals import Refusal
-from prequential.diagnosis import Example, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.core.input.refusals import Refusal
+from prequential.diagnosis.findings import Example, Facts, Finding, StreamFacts, findings, why_nothing
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

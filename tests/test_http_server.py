@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler
 from urllib.request import urlopen
 
 import pytest
-from prequential.config import HttpConfig
-from prequential.http_server import ThreadedServer
-from prequential.worker.http import TEXT, Endpoint
+from prequential.http.endpoint import TEXT, Endpoint
+from prequential.http.server import ThreadedServer
+from prequential.settings.model import HttpConfig
 
 from tests.skipping import needs_ipv6
 

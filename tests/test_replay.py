@@ -23,10 +23,11 @@ import msgspec
 import oracle_detection
 import pytest
 from prequential.cli.main import main
-from prequential.config import Config, StreamConfig, load_config
-from prequential.emission import every_for
-from prequential.files import Source, read_lines, replay
-from prequential.files import for_files as files_config
+from prequential.config.reader import load_config
+from prequential.replay.emission import every_for
+from prequential.replay.sources import Source, read_lines, replay
+from prequential.replay.sources import for_files as files_config
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 
@@ -586,8 +587,8 @@ class TestEmission:
         assert points("defaults: {emit: {every: null}}") == 2
         assert points("defaults: {emit: {outcomes: null}}") == 900  # 150 hours: every ten minutes
 
-    def test_a_worker_and_its_replay_keep_a_second(self) -> None:
-        assert StreamConfig().emit_every == 1_000
+    def test_a_worker_and_its_replay_keep_ten_seconds(self) -> None:
+        assert StreamConfig().emit_every == 10_000
         assert files_config(loaded("{}"), []).defaults.emit_every == 1_000
 
     def test_the_digest_doesnt_know(self, files: Lines) -> None:

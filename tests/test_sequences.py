@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.config import Config, DetectorConfig, StreamConfig
-from prequential.core.plans import Plan
-from prequential.files import Source
-from prequential.sequences import Sequence, sequences
+from prequential.core.catalog.plans import Plan
+from prequential.past.sequences import Sequence, sequences
+from prequential.replay.sources import Source
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.cli.main import main
-from prequential.config import Config, HttpConfig, StreamConfig
-from prequential.core.merge import Batch
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Batch
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.sizing import Sizing, Workload, due, messages, remembered, shape, size, state
+from prequential.settings.model import Config, HttpConfig, StreamConfig
+from prequential.sizing.model import Sizing, Workload, due, messages, remembered, shape, size, state
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Comparison, Metrics, decoded
 from prequential.worker.exporter import Exporter

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from prequential.config import DetectorConfig, StreamConfig
 from prequential.core.detectors import DETECTORS
+from prequential.settings.model import DetectorConfig, StreamConfig
 
 #: The case that peers know, too; others are compared with it.
 PLAIN: Final = "plain"

@@ -24,9 +24,9 @@ from statistics import median
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
-from prequential.config import Config
 from prequential.core.shard import Shard
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import ROUND, feed, models_of, per_event, resident

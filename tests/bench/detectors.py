@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import new_alarms
-from prequential.core.outcomes import new_log
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import new_log
 
 _OUTCOMES, _RUNS = 200_000, 3
 

@@ -7,10 +7,10 @@ from itertools import islice
 from time import thread_time
 from typing import Any, NamedTuple
 
-from prequential.core.merge import Batch
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Batch
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.core.streams import MODEL
+from prequential.core.tables.streams import MODEL
 from prequential.topics.outputs import Encoded, encode
 from prequential.topics.specs import INPUTS
 

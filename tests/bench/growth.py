@@ -18,10 +18,10 @@ from functools import partial
 from time import perf_counter
 
 import msgspec
-from prequential.compilation import compile_loops
-from prequential.config import Config
+from prequential.core.compiled.space import Space
 from prequential.core.shard import Shard
-from prequential.core.space import Space
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config
 
 from tests.bench.feeding import arriving, feed, per_event, resident
 from tests.bench.messages import START_MS, Record, generate

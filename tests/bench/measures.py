@@ -20,9 +20,9 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
-from prequential.config import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
 from prequential.core.shard import Shard
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
 from prequential.topics.outputs import Metrics, encode
 
 from tests.bench.feeding import feed, models_of

@@ -16,13 +16,13 @@ from contextlib import suppress
 from functools import partial
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
-from prequential.config import Config, HttpConfig, WorkerConfig
 from prequential.core.shard import Shard
+from prequential.kafka.fetching import Fetched
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 from prequential.worker.app import Worker
-from prequential.worker.fetching import Fetched
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import models_of

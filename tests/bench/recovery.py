@@ -21,7 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 from uuid import uuid4
 
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from prequential.worker.fetching import FETCH_SETTINGS
+from prequential.kafka.fetching import FETCH_SETTINGS
 
 #: How librdkafka fetches for whoever reads with it: for the peers loop and Quix as for the worker.
 FETCH: Final[dict[str, Any]] = dict(FETCH_SETTINGS)

@@ -21,9 +21,9 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from prequential import sizing
-from prequential.config import Config, StreamConfig
-from prequential.sizing import Workload
+from prequential.settings.model import Config, StreamConfig
+from prequential.sizing import model as sizing
+from prequential.sizing.model import Workload
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import (

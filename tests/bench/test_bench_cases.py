@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prequential.cli import bench
 from prequential.cli.main import main
-from prequential.config import Config
 from prequential.core.shard import Shard
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 

@@ -26,10 +26,10 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.compilation import compile_loops
-from prequential.config import Config, Limits, StreamConfig
+from prequential.core.compiled.space import Space
 from prequential.core.shard import Shard
-from prequential.core.space import Space
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.worker.snapshots import ChunkWriter
 from rich.console import Console
 from rich.table import Table

@@ -20,18 +20,19 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import probabilities
-from prequential.config import Config, load_config
-from prequential.core import ids
+from prequential.config.reader import load_config
 from prequential.core import shard as shard_module
+from prequential.core.compiled import ids
+from prequential.core.compiled.kernel import tables_of
 from prequential.core.estimators.sums import WindowSums
-from prequential.core.kernel import tables_of
-from prequential.core.merge import Batch, Cut
-from prequential.core.outcomes import SCORED, WEIGHTED
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Batch, Cut
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.core.snapshot import _STREAM_STATE, _SUBJECT_STATE
-from prequential.core.store import SETTLED, WAITING
-from prequential.core.streams import BASELINE, BASELINE_AGE
+from prequential.core.snapshot.snapshot import _STREAM_STATE, _SUBJECT_STATE
+from prequential.core.tables.outcomes import SCORED, WEIGHTED
+from prequential.core.tables.store import SETTLED, WAITING
+from prequential.core.tables.streams import BASELINE, BASELINE_AGE
+from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import (
     Alarm,

@@ -8,19 +8,19 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.config import Config, DetectorConfig, StreamConfig
-from prequential.core import scoring
-from prequential.core.catalog import Catalog
-from prequential.core.details import details_of
-from prequential.core.kernel import Ints32
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.state import ensure_rows, new_store
+from prequential.core.compiled.kernel import Ints32
+from prequential.core.details.details import details_of
+from prequential.core.estimators.measuring import cells_of, knows_labels, measured, pairs_of
+from prequential.core.estimators.naming import FADING
+from prequential.core.join import scoring
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS
 from prequential.core.measures.positive import Positives, positive_of
-from prequential.core.measuring import cells_of, knows_labels, measured, pairs_of
-from prequential.core.naming import FADING
-from prequential.core.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
-from prequential.core.plans import Plan
-from prequential.core.state import ensure_rows, new_store
-from prequential.core.streams import OTHER, SORTS, name_hash
+from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
+from prequential.core.tables.streams import OTHER, SORTS, name_hash
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 
 from tests.tables.compiled import from_python
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
-from prequential.config import Config, ConfigError, DetectorConfig, StreamConfig, load_config
+from prequential.config.reader import load_config
 from prequential.core.detectors.run_lengths import RATIO, SPREADS
+from prequential.core.detectors.signals import ABSOLUTE, WRONG
+from prequential.core.detectors.watch import Watch, watches_of
 from prequential.core.shard import Shard
-from prequential.core.signals import ABSOLUTE, WRONG
-from prequential.core.watch import Watch, watches_of
+from prequential.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families

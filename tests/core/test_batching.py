@@ -44,18 +44,18 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import Config, DetectorConfig, Limits, StreamConfig
-from prequential.core import snapshot
-from prequential.core.dependence import RecentDependence
+from prequential.core.catalog.ended import Ended
+from prequential.core.compiled.space import Space
+from prequential.core.details.dependence import RecentDependence
+from prequential.core.details.increments import Increments
+from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.detectors import DETECTORS as REGISTRY
-from prequential.core.ended import Ended
-from prequential.core.increments import Increments
-from prequential.core.label_dependence import LabelDependence
-from prequential.core.merge import Merge
+from prequential.core.input.merge import Merge
+from prequential.core.join.transitions import Transitions
 from prequential.core.shard import Shard
-from prequential.core.space import Space
-from prequential.core.store import EXPIRED, LABELLED, SETTLED, WAITING
-from prequential.core.transitions import Transitions
+from prequential.core.snapshot import snapshot
+from prequential.core.tables.store import EXPIRED, LABELLED, SETTLED, WAITING
+from prequential.settings.model import Config, DetectorConfig, Limits, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
-from prequential.config import Config, DetectorConfig, Limits, StreamConfig
-from prequential.core import coverage
+from prequential.core.catalog.state import check
+from prequential.core.delay import coverage
 from prequential.core.shard import Shard
-from prequential.core.state import check
+from prequential.settings.model import Config, DetectorConfig, Limits, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Metrics, Output

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of, snapshot_of
-from prequential.config import Config, StreamConfig
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 
 SETTINGS = StreamConfig(

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, metrics_of, small_logs
-from prequential.config import KNOWN_MEASURES, MORE_MEASURES
+from prequential.settings.model import KNOWN_MEASURES, MORE_MEASURES
 from worlds import World, random_world
 
 #: `make quick` leaves it out.

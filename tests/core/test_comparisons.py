@@ -15,9 +15,9 @@ from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, l
 from oracle_cases import lab, pred
 from oracle_comparisons import joint_outcomes, statistics
 from oracle_records import settings_of
-from prequential.config import Limits
 from prequential.core.comparisons import VERDICTS, confidence_sequence
 from prequential.core.comparisons.joint import ABSOLUTE, LOSS_NAMES
+from prequential.settings.model import Limits
 from prequential.topics.outputs import Comparison, Output
 from test_between_lives import Lives
 from worlds import World, random_world

@@ -26,9 +26,9 @@ from prequential.core.comparisons.blocks import Blocks, new_blocks
 from prequential.core.comparisons.joint import new_joint
 from prequential.core.comparisons.timeline import CLOSED, OPEN
 from prequential.core.comparisons.updating import step_losses
-from prequential.core.confidence_sequence import RHO, needed_for
-from prequential.core.confidence_sequence import radius as bound_radius
-from prequential.core.kernel import Floats
+from prequential.core.compiled.kernel import Floats
+from prequential.core.detectors.confidence_sequence import RHO, needed_for
+from prequential.core.detectors.confidence_sequence import radius as bound_radius
 from prequential.topics.outputs import Comparison, decoded
 from test_between_lives import Lives
 

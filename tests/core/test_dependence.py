@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.dependence import FirstOrder, RecentDependence
-from prequential.core.increments import Increments
+from prequential.core.details.dependence import FirstOrder, RecentDependence
+from prequential.core.details.increments import Increments
 
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 DOWN = 1

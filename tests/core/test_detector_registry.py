@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from helpers import ENDED, alarms_of, batch_of, restored, snapshot_of
-from prequential.config import Config, ConfigError, DetectorConfig, StreamConfig, load_config
+from prequential.config.reader import load_config
+from prequential.core.compiled.kernel import Ints, zeros
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import Detector, Parameter, raise_alarm
-from prequential.core.kernel import Ints, zeros
+from prequential.core.detectors.declaration import Detector, Parameter
 from prequential.core.shard import Shard
+from prequential.core.tables.alarms import raise_alarm
+from prequential.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
 from prequential.topics.outputs import Alarm
 
 

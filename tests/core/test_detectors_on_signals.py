@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import alarms_of, batch_of, cut, restored, snapshot_of
-from prequential.config import Config, ConfigError, DetectorConfig, StreamConfig, load_config
+from prequential.config.reader import load_config
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import new_alarms
-from prequential.core.outcomes import new_log
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import Signal
 from prequential.core.shard import Shard
-from prequential.core.signals import WRONG
-from prequential.core.watch import Signal
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import new_log
+from prequential.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
 from prequential.topics.outputs import Alarm
 from sequences import Codes, Outcomes, log_of, positives_of
 

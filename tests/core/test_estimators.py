@@ -15,26 +15,27 @@ import pytest
 from helpers import ENDED, SIGNALS, alarms_of, batch_of, cut, dead_letters_of, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import Config, DetectorConfig, Limits, StreamConfig
-from prequential.core import calendar, latency, signals, streams
-from prequential.core.calendar import BEGINNING, NEVER
-from prequential.core.catalog import Catalog, Stream
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import new_alarms
-from prequential.core.encoder import class_name
-from prequential.core.errors import Unusable
+from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.catalog.state import new_store
+from prequential.core.compiled.kernel import Floats, grown
+from prequential.core.delay import latency
+from prequential.core.delay.latency import BOUNDS, new_latencies, with_streams
+from prequential.core.detectors import DETECTORS, signals
+from prequential.core.detectors.watch import Signal
 from prequential.core.estimators import fading
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.naming import parse_signal
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Floats, grown
-from prequential.core.latency import BOUNDS, new_latencies, with_streams
-from prequential.core.naming import parse_signal
-from prequential.core.outcomes import new_log
-from prequential.core.records import INSTANCE, LABEL
+from prequential.core.input.encoder import class_name
 from prequential.core.shard import Shard
-from prequential.core.state import new_store
-from prequential.core.watch import Signal
+from prequential.core.tables import calendar, streams
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.calendar import BEGINNING, NEVER
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.outcomes import new_log
+from prequential.core.tables.records import INSTANCE, LABEL
+from prequential.settings.model import Config, DetectorConfig, Limits, StreamConfig
 from sequences import NO_CLASS, Codes, Outcomes, log_of, positives_of, random_outcomes
 
 from tests.tables.compiled import from_python

@@ -20,16 +20,16 @@ import pytest
 from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import Config, HttpConfig
-from prequential.core import picture
-from prequential.core.kernel import columns_of
+from prequential.core.compiled.kernel import columns_of
 from prequential.core.measures import NAMES
 from prequential.core.shard import Shard
+from prequential.core.snapshot import picture
+from prequential.http.endpoint import TEXT, Endpoint
+from prequential.settings.model import Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
 from prequential.worker.compared import FAMILIES
 from prequential.worker.exporter import Exporter
-from prequential.worker.http import TEXT, Endpoint
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world

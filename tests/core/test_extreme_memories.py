@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of
-from prequential.config import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
 from prequential.core.shard import Shard
+from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
 from prequential.topics.outputs import Metrics
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from helpers import catch_up
-from prequential.config import Config, StreamConfig
-from prequential.core.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
-from prequential.facts import example, read_by, since, streams_of
-from prequential.summary import Account
+from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
+from prequential.diagnosis.facts import example, read_by, since, streams_of
+from prequential.replay.summary import Account
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
 from worlds import random_world
 

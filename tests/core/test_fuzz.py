@@ -33,10 +33,10 @@ from helpers import (
     small_logs,
     snapshot_of,
 )
-from prequential.config import Config, Limits, StreamConfig
-from prequential.core.merge import Batch
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Batch
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from worlds import extreme_settings, extreme_world

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from prequential.core.gradients import (
+from prequential.core.details.gradients import (
     GRADIENTS,
     TOLERANCE,
     class_ratio_gradient,
     class_ratio_gradients,
     moves_with_class_ratio,
 )
-from prequential.core.normalisation import RATIOS
+from prequential.core.details.normalisation import RATIOS
 
 NAMES = list(GRADIENTS)
 SYMMETRIC = ["balanced_accuracy", "kappa", "g_mean", "mcc"]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
-from prequential.config import Config
 from prequential.core.incidents import attribution, blocks, change_point, history, levels
 from prequential.core.incidents.change_point import Now
 from prequential.core.incidents.history import Blocks
 from prequential.core.shard import Shard
+from prequential.settings.model import Config
 
 
 class Entry(NamedTuple):

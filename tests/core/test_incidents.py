@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
-from prequential.config import Config, DetectorConfig, IncidentConfig, StreamConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, DetectorConfig, IncidentConfig, StreamConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output

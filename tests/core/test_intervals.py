@@ -13,9 +13,8 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import StreamConfig
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.intervals import (
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.intervals import (
     autocorrelation,
     effective,
     less_one,
@@ -23,11 +22,12 @@ from prequential.core.intervals import (
     shrunk,
     wilson,
 )
-from prequential.core.kernel import Floats
-from prequential.core.measuring import pairs_of
-from prequential.core.naming import FADING, parse_estimator
-from prequential.core.outcomes import new_log
-from prequential.core.pairs import CELL, CODES, NO_PAIR, WRONG, LastSigns, codes_of, new_last_signs
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.measuring import pairs_of
+from prequential.core.estimators.naming import FADING, parse_estimator
+from prequential.core.estimators.pairs import CELL, CODES, NO_PAIR, WRONG, LastSigns, codes_of, new_last_signs
+from prequential.core.tables.outcomes import new_log
+from prequential.settings.model import StreamConfig
 from scipy.stats import binomtest
 from sequences import NO_CLASS, Outcomes, log_of, positives_of
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from prequential.config import StreamConfig
+from prequential.settings.model import StreamConfig
 from sequences import NO_CLASS, Codes, Measured, Outcomes
 
 #: `make quick` leaves it out.

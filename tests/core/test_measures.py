@@ -13,7 +13,6 @@ from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import Kind, measures
-from prequential.config import KNOWN_MEASURES, MORE_MEASURES, StreamConfig
 from prequential.core import measures as columns
 from prequential.core.measures import (
     NO_POSITIVE,
@@ -27,6 +26,7 @@ from prequential.core.measures import (
     weighted,
 )
 from prequential.core.measures.positive import positive_of
+from prequential.settings.model import KNOWN_MEASURES, MORE_MEASURES, StreamConfig
 from sequences import NO_CLASS, Codes, Measured, Outcomes, positives_of, random_outcomes
 
 #: What is made of a confusion matrix.

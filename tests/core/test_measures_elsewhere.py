@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import cut
-from prequential.config import StreamConfig
-from prequential.core.scores import CLIP
+from prequential.core.tables.scores import CLIP
+from prequential.settings.model import StreamConfig
 from river import metrics as river
 from river import stats, utils
 from sequences import NO_CLASS, Codes, Outcomes, Score, score_number, score_probabilities

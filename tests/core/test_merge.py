@@ -13,7 +13,7 @@ import pytest
 from helpers import ENDED, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.merge import Batch, Merge, Round, Undecoded
+from prequential.core.input.merge import Batch, Merge, Round, Undecoded
 from prequential.topics.decoding import Decoded
 
 #: (time, kind, offset) of a record: in order of time, ties by kind, then by offset.

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from helpers import ENDED, batch_of, metrics_of
 from oracle_cases import Record, inst, lab, pred
-from prequential.config import Config, StreamConfig
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics
 from prequential.topics.partitioning import partition_of

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from helpers import metrics_of
 from oracle_cases import lab, pred
-from prequential.core import catalog
+from prequential.core.catalog import catalog
 from test_between_lives import Lives
 
 

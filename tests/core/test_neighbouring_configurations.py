@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
-from prequential.config import (
+from prequential.core.catalog.state import check
+from prequential.core.shard import Shard
+from prequential.settings.model import (
     DETAILS,
     KNOWN_MEASURES,
     MORE_MEASURES,
@@ -28,8 +30,6 @@ from prequential.config import (
     Objective,
     StreamConfig,
 )
-from prequential.core.shard import Shard
-from prequential.core.state import check
 
 _HERE = Path(__file__).resolve()
 

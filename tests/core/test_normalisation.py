@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from prequential.config import StreamConfig
-from prequential.core import normalisation
-from prequential.core.normalisation import RATIOS, count_at_most, level, normalised
+from prequential.core.details import normalisation
+from prequential.core.details.normalisation import RATIOS, count_at_most, level, normalised
+from prequential.settings.model import StreamConfig
 from sequences import NO_CLASS, Codes, Outcomes
 
 #: `make quick` leaves it out.

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from helpers import alarms_of, batch_of, restored, snapshot_of
 from oracle_detectors import TESTS
-from prequential.config import Config, DetectorConfig, Objective, StreamConfig, load_config
+from prequential.config.reader import load_config
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, DetectorConfig, Objective, StreamConfig
 from prequential.topics.outputs import Alarm
 
 COUNT = 2_400

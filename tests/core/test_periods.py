@@ -15,9 +15,9 @@ from oracle_coverage import Account
 from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_records import settings_of
 from oracle_scores import WEIGHTED
-from prequential.config import duration
-from prequential.core import periods as tables
-from prequential.core.events import LATE, MET, REVISED, WAITS, new_events
+from prequential.core.delay import periods as tables
+from prequential.core.tables.events import LATE, MET, REVISED, WAITS, new_events
+from prequential.settings.durations import duration
 from prequential.topics.outputs import Metrics, Output
 from worlds import random_world
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
-from prequential.config import Config, Limits, StreamConfig
-from prequential.core import plain as plain_module
-from prequential.core.catalog import Catalog
-from prequential.core.encoder import Encoder
-from prequential.core.merge import Batch, Merge
-from prequential.core.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, PlainRecords, together
-from prequential.core.records import Rows
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.input import plain as plain_module
+from prequential.core.input.encoder import Encoder
+from prequential.core.input.merge import Batch, Merge
+from prequential.core.input.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, PlainRecords, together
+from prequential.core.tables.records import Rows
+from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 
 from tests.bench.messages import generate

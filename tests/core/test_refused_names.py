@@ -21,11 +21,11 @@ from helpers import (
     snapshot_of,
 )
 from oracle_cases import Record, inst, lab, pred
-from prequential.config import Config, Limits, StreamConfig
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import KINDS
 
-#: Kinds of news that records in the plain form can have (`prequential.core.plain`).
+#: Kinds of news that records in the plain form can have (`prequential.core.input.plain`).
 PLAIN = ("model", "stream", "class", "label")
 
 #: Records with names that a shard hasn't seen, by what is new.

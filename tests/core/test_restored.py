@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, snapshot_of
-from prequential.config import Config, DetectorConfig, StreamConfig
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 
 BASE = StreamConfig(

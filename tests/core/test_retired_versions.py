@@ -20,11 +20,11 @@ from helpers import (
     snapshot_of,
 )
 from oracle_cases import Record, inst, lab, pred
-from prequential.config import Limits
-from prequential.core import catalog
+from prequential.core.catalog import catalog
 from prequential.core.incidents.blocks import without_owners
 from prequential.core.incidents.history import read
 from prequential.core.shard import Shard
+from prequential.settings.model import Limits
 from prequential.topics.decoding import KINDS
 from test_between_lives import Lives
 from worlds import World

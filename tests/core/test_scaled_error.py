@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ENDED, alarms_of, batch_of, cut
-from prequential.config import Config, DetectorConfig, StreamConfig, load_config
-from prequential.core.kernel import Floats
-from prequential.core.outcomes import SCORED, new_log
-from prequential.core.plans import Plan
+from prequential.config.reader import load_config
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Floats
+from prequential.core.detectors.signals import ABSOLUTE, REFERENCE
+from prequential.core.detectors.watch import Signal
 from prequential.core.shard import Shard
-from prequential.core.signals import ABSOLUTE, REFERENCE
-from prequential.core.watch import Signal
+from prequential.core.tables.outcomes import SCORED, new_log
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from sequences import positives_of
 
 REGRESSION = StreamConfig(task="regression")

@@ -14,17 +14,17 @@ import pytest
 from helpers import ENDED, batch_of, cut, examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import Config, StreamConfig
-from prequential.core import signals
+from prequential.core.compiled.kernel import Floats, Ints32
+from prequential.core.compiled.mathematics import log
+from prequential.core.detectors import signals
 from prequential.core.estimators import sums as tables
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.kernel import Floats, Ints32
-from prequential.core.mathematics import log
+from prequential.core.estimators.naming import FADING, WINDOW
 from prequential.core.measures import DEFINED, REASONS
 from prequential.core.measures.probabilistic import brier, ece, log_loss
-from prequential.core.naming import FADING, WINDOW
-from prequential.core.outcomes import Log
-from prequential.core.scores import (
+from prequential.core.shard import Shard
+from prequential.core.tables.outcomes import Log
+from prequential.core.tables.scores import (
     ABSOLUTE,
     BIAS,
     BINS,
@@ -38,7 +38,7 @@ from prequential.core.scores import (
     SIZE,
     SQUARED,
 )
-from prequential.core.shard import Shard
+from prequential.settings.model import Config, StreamConfig
 from sequences import NO_CLASS, Score, log_of, score_number, score_probabilities
 
 from tests.tables.compiled import from_python

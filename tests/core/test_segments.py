@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, known_of, metrics_of
 from oracle_cases import inst, lab, pred
-from prequential.config import Config, StreamConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
-from prequential.core.store import EXPIRED, WAITING
+from prequential.core.tables.store import EXPIRED, WAITING
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Metrics
 from worlds import World, random_world

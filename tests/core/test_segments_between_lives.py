@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from helpers import alarms_of, comparisons_of, metrics_of
 from oracle_cases import Record, inst, lab, pred
-from prequential.config import DetectorConfig
 from prequential.core.incidents.history import column_of_segment
 from prequential.core.incidents.incidents import Incidents
+from prequential.settings.model import DetectorConfig
 from prequential.topics.outputs import Metrics, Output
 from test_between_lives import Lives
 

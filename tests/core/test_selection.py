@@ -11,9 +11,9 @@ import pytest
 from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core import selection
-from prequential.core.events import EXPIRED, MET, new_events
-from prequential.core.selection import stability_index
+from prequential.core.delay import selection
+from prequential.core.delay.selection import stability_index
+from prequential.core.tables.events import EXPIRED, MET, new_events
 from prequential.topics.decoding import INSTANCES, decode
 
 #: Probability of a label, by what the model says: frauds are reviewed.

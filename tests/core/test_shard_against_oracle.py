@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from worlds import random_world

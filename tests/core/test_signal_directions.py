@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, alarms_of, batch_of, metrics_of
-from prequential.config import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
 from prequential.core.measures import OF_NUMBERS
 from prequential.core.shard import Shard
+from prequential.settings.model import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
 from prequential.topics.outputs import Output
 
 CHANGE = 400

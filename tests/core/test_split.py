@@ -23,8 +23,8 @@ from helpers import (
     times_of,
 )
 from prequential.core.shard import Shard
-from prequential.core.split import split, streams_of
-from prequential.core.store import WAITING
+from prequential.core.snapshot.split import split, streams_of
+from prequential.core.tables.store import WAITING
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
 from worlds import drifting_world, extreme_world, random_world

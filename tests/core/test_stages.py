@@ -15,12 +15,12 @@ import pytest
 from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, small_logs
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.config import Config, StreamConfig
-from prequential.core.catalog import Stream
-from prequential.core.estimates import State, _intermediate
+from prequential.core.catalog.catalog import Stream
+from prequential.core.estimators.measuring import cells_of
 from prequential.core.measures import NAMES
-from prequential.core.measuring import cells_of
+from prequential.core.output.estimates import State, _intermediate
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, StreamConfig
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from prequential.core import texts
-from prequential.core.decimals import LONGEST_NUMBER, put_int
-from prequential.core.texts import Draft, Values, Who, Writer, joined, vocabulary
+from prequential.core.compiled.decimals import LONGEST_NUMBER, put_int
+from prequential.core.output import texts
+from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")

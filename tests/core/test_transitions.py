@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.transitions import Transitions
+from prequential.core.join.transitions import Transitions
 
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 UP, DOWN = 0, 1

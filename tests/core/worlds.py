@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
-from prequential.config import (
+from prequential.settings.durations import duration
+from prequential.settings.model import (
     AFTER,
     BASELINES,
     COMPARE_LOSSES,
@@ -19,7 +20,6 @@ from prequential.config import (
     KNOWN_MEASURES,
     MORE_MEASURES,
     STAGES,
-    duration,
 )
 
 #: Signals that are measures: two of these in each world.

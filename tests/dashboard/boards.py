@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prequential.config import Config
 from prequential.dashboard.history import History
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
+from prequential.settings.model import Config
 from prequential.watching.tail import Record
 
 #: When the first message's labels were (epoch ms): 2023-11-14 22:13:20 UTC.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
-from prequential.config import Config, Objective, StreamConfig
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
+from prequential.settings.model import Config, Objective, StreamConfig
 
 from tests.browser import opened, ready
 

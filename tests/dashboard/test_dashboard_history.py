@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics
-from prequential.config import Config, Objective, StreamConfig
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import Absent, Courses, incident_page, model_page, pair_page
 from prequential.dashboard.series import Capacity
 from prequential.dashboard.views import BadRequest, Board
+from prequential.settings.model import Config, Objective, StreamConfig
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
 

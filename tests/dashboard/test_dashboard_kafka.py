@@ -16,8 +16,8 @@ from urllib.request import urlopen
 import pytest
 from boards import START, a_drift, alarm, metrics
 from confluent_kafka import Producer
-from prequential.config import Config
 from prequential.dashboard import live
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.watching.tail import Record
 

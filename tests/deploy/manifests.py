@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential.config import Config, load_config
+from prequential.config.reader import load_config
+from prequential.settings.model import Config
 from prequential.topics.specs import TopicSpec, topic_specs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

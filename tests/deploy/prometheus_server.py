@@ -17,7 +17,7 @@ import pytest
 import yaml
 from dashboard import DEPLOY
 from manifests import RULES
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from processes import HANGS, eventually
 
 

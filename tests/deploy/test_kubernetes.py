@@ -14,9 +14,10 @@ import pytest
 import yaml
 from crds import SCHEMAS
 from manifests import KUBERNETES, manifests, text
-from prequential.config import Config, load_config
+from prequential.config.reader import load_config
+from prequential.http.endpoint import WORKER_PORT
+from prequential.settings.model import Config
 from prequential.topics.specs import topic_specs
-from prequential.worker.http import WORKER_PORT
 
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
 

@@ -13,9 +13,10 @@ import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
-from prequential.config import KNOWN_MEASURES, Config, HttpConfig, Objective, StreamConfig, load_config
+from prequential.config.reader import load_config
 from prequential.core import warmup
 from prequential.core.shard import Shard
+from prequential.settings.model import KNOWN_MEASURES, Config, HttpConfig, Objective, StreamConfig
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
@@ -129,7 +130,7 @@ VALUES = {
     "partition": "0",
     "detector": "page-hinkley",
     "signal": "error",
-    "version": "0.1.0",
+    "version": "0.2.0",
     "instance": "worker-1:9464",
     "job": "prequential",
     "age": "1h",

@@ -19,10 +19,10 @@ import numpy as np
 from prequential.backtesting.changes import Known
 from prequential.backtesting.making import on_the_past
 from prequential.backtesting.scores import Scores
-from prequential.config import DetectorConfig, StreamConfig
-from prequential.core.kernel import Floats
-from prequential.sequences import Sequence as Outcomes
-from prequential.svg import Panel, figure
+from prequential.backtesting.svg import Panel, figure
+from prequential.core.compiled.kernel import Floats
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.topics.outputs import Alarm
 from river import tree
 from river.datasets import synth

@@ -16,15 +16,15 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from prequential.calibration.rates import curves, with_threshold
-from prequential.config import DetectorConfig, StreamConfig
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.budgets import due
-from prequential.core.kernel import Bytes, Ints
 from prequential.core.measures import NO_POSITIVE
 from prequential.core.measures.positive import Positives
-from prequential.core.outcomes import Log, new_log
-from prequential.core.plans import Plan
-from prequential.sequences import Sequence
+from prequential.core.tables.outcomes import Log, new_log
+from prequential.past.sequences import Sequence
+from prequential.settings.model import DetectorConfig, StreamConfig
 
 _CHUNK = 1 << 16
 

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.budget import parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.rates import with_threshold
 from prequential.calibration.report import Report
-from prequential.config import DetectorConfig, StreamConfig
-from prequential.core.kernel import Bytes, Floats
-from prequential.core.plans import Plan
-from prequential.sequences import Sequence
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Bytes, Floats
+from prequential.past.sequences import Sequence
+from prequential.settings.budget import parse_budget
+from prequential.settings.model import DetectorConfig, StreamConfig
 
 from tests.evidence.budgets import POSITIVES, RATIO, log_of
 

@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.bootstrap import Run, log_of
-from prequential.config import StreamConfig
-from prequential.core import signals
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import MIN_OUTCOMES, new_alarms
-from prequential.core.kernel import Bytes, Floats
-from prequential.core.outcomes import Log
-from prequential.core.signals import WRONG
-from prequential.core.watch import Signal
-from prequential.sequences import Sequence as Outcomes
+from prequential.core.compiled.kernel import Bytes, Floats
+from prequential.core.detectors import DETECTORS, signals
+from prequential.core.detectors.declaration import MIN_OUTCOMES
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import Signal
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import Log
+from prequential.past.bootstrap import Run, log_of
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.settings.model import StreamConfig
 from river import tree
 from river.datasets import synth
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from prequential.backtesting.svg import Panel, figure
 from prequential.core.comparisons import DEFINED, UNDECIDED, VERDICTS
 from prequential.core.comparisons.mcnemar import signed, threshold
 from prequential.core.comparisons.q import q
-from prequential.core.kernel import Bytes, Floats
-from prequential.svg import Panel, figure
+from prequential.core.compiled.kernel import Bytes, Floats
 from river import drift, naive_bayes
 from river.datasets import synth
 

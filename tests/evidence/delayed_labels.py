@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.config import Config, StreamConfig
-from prequential.core.kernel import Floats
-from prequential.files import Source, replay
-from prequential.svg import Panel, figure
+from prequential.backtesting.svg import Panel, figure
+from prequential.core.compiled.kernel import Floats
+from prequential.replay.sources import Source, replay
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 

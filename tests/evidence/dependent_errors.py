@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.backtesting.making import on_the_past
 from prequential.backtesting.scores import PER
-from prequential.config import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
+from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors import DETECTORS
-from prequential.core.kernel import Floats
+from prequential.settings.model import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
 from river import drift, naive_bayes
 
 from tests.evidence.sequences import Said, evaluated

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors import harm
-from prequential.core.kernel import Floats
 
 #: What is agreed on: accuracy 0.9, tolerance 0.02, level 0.01.
 BOUND, TOLERANCE, LEVEL = 0.1, 0.02, 0.01

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.config import Config, StreamConfig
-from prequential.core.kernel import Floats
-from prequential.core.normalisation import RATIOS as MEASURES
-from prequential.core.normalisation import level
-from prequential.files import Source, replay
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.normalisation import RATIOS as MEASURES
+from prequential.core.details.normalisation import level
+from prequential.replay.sources import Source, replay
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 from river import tree

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.config import Value
+from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import new_alarms
-from prequential.core.kernel import Floats, Ints
-from prequential.core.outcomes import new_log
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import new_log
+from prequential.settings.model import Value
 
 from tests.evidence.sequences import Said
 from tests.kafka_jars import fetched_jars, java_program

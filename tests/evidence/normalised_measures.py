@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.normalisation import RATIOS as MEASURES
-from prequential.core.normalisation import count_at_most, level
+from prequential.core.details.normalisation import RATIOS as MEASURES
+from prequential.core.details.normalisation import count_at_most, level
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -13,7 +13,7 @@ import sys
 
 import numba
 import numpy as np
-from prequential.core.kernel import Floats
+from prequential.core.compiled.kernel import Floats
 
 SHORT, LONG, DELTA = 0.997, 0.9994, 0.1
 

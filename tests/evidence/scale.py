@@ -1,7 +1,7 @@
 """Up to 1,000 workers and 10,000,000 records a second, by arithmetic and simulation.
 
 `python -m tests.evidence.scale` prints the tables of docs/scale.md, in seconds. Nothing of it is measured:
-costs of a worker are those of `prequential.costs`, and what else is assumed stands with each part.
+costs of a worker are those of `prequential.sizing.costs`, and what else is assumed stands with each part.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from statistics import mean
 from typing import Any, Final
 
 import numpy as np
-from prequential.config import Config, StreamConfig, WorkerConfig
-from prequential.costs import MEASURED
-from prequential.sizing import Sizing, Workload, size
+from prequential.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.sizing.costs import MEASURED
+from prequential.sizing.model import Sizing, Workload, size
 from prequential.topics.clients import KafkaConfig
 
 #: Kafka keeps everything three times here.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from prequential.config import Config, StreamConfig
-from prequential.files import Source
-from prequential.sequences import Sequence as Outcomes
-from prequential.sequences import sequences
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import sequences
+from prequential.replay.sources import Source
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Output
 

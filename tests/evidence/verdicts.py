@@ -16,7 +16,7 @@ from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons import timeline as time
 from prequential.core.comparisons.blocks import Blocks, new_blocks
-from prequential.core.kernel import Bytes, Floats, Ints
+from prequential.core.compiled.kernel import Bytes, Floats, Ints
 from scipy import special
 
 LEVEL = 0.05

@@ -14,9 +14,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from prequential.config import Config, ConfigError, StreamConfig
 from prequential.evaluation import Evaluator, Result, evaluate
-from prequential.files import Source, replay
+from prequential.replay.sources import Source, replay
+from prequential.settings.model import Config, ConfigError, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.mapping import MappingError, Path, RecordMapping, parse, same_names
+from prequential.mapping.model import MappingError, Path, RecordMapping, parse, same_names
+from prequential.mapping.translation import Records, Translator
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
-from prequential.translation import Records, Translator
 
 #: Parts of a mapping that name all required fields of a prediction.
 PREDICTION = {

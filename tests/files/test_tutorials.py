@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.topics.clients import KafkaConfig
 
 from tests.ingest.registry_server import RegistryServer

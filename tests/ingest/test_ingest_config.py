@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from prequential.config import Config, ConfigError, SourceConfig, load_config
+from prequential.config.reader import load_config
+from prequential.settings.model import Config, ConfigError, SourceConfig
 
 
 def read(tmp_path: Path, text: str) -> Config:

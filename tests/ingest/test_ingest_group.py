@@ -8,11 +8,12 @@ from time import monotonic
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
-from prequential.config import Config, load_config
+from prequential.config.reader import load_config
 from prequential.ingest.reading import Assignment, SourceFetcher, generation_of
 from prequential.ingest.writer import Writer
+from prequential.kafka.transactions import Expelled, Outgoing
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig, connect
-from prequential.worker.transactions import Expelled, Outgoing
 
 from tests.worker.processes import HANGS, eventually, read_topic
 

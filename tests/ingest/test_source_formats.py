@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prequential.ingest.counting import Counts, exposition
 from prequential.ingest.dryrun import _show
+from prequential.program.version import VERSION
 from prequential.topics.decoding import KINDS, decode
-from prequential.version import VERSION
 from rich.console import Console
 from translating import WRITTEN, become, record, translator
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Message
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.ingest.counting import Counts
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators

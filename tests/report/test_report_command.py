@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from boards import a_drift, alarm, comparison, incident, metrics
 from prequential.cli.main import main
-from prequential.config import Config, Objective, StreamConfig
 from prequential.dashboard.history import History
 from prequential.report import markdown, parse_condition
+from prequential.settings.model import Config, Objective, StreamConfig
 from prequential.topics.errors import UsageError
 from prequential.watching.tail import Record
 

@@ -12,7 +12,7 @@ import numba
 def from_python(function: Any) -> Any:
     """An `inner` or `inlined` loop of the core, compiled so that a call from Python runs what loops run.
 
-    The core has such loops compiled without what Python needs for a call (see `prequential.core.kernel`).
+    The core has such loops compiled without what Python needs for a call (`core.compiled.kernel`).
     Nothing of this is kept on disk: numba's files don't tell in which way a function was compiled, so the
     engine would take it for its own. Without the compiler any function can be called as it is.
     """

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 from compiled import from_python
-from prequential.core import outcomes, pairs, scores, signals
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import Alarms, new_alarms
-from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.kernel import Floats, Ints, Ints32
+from prequential.core.compiled.kernel import Floats, Ints, Ints32
+from prequential.core.detectors import DETECTORS, signals
+from prequential.core.estimators import all_history, fading, pairs, sums, window
 from prequential.core.measures import INDEX
 from prequential.core.measures.positive import Positives
-from prequential.core.outcomes import OUTCOME, REVISION, Log, new_log
-from prequential.core.streams import OTHER
+from prequential.core.tables import outcomes, scores
+from prequential.core.tables.alarms import Alarms, new_alarms
+from prequential.core.tables.outcomes import OUTCOME, REVISION, Log, new_log
+from prequential.core.tables.streams import OTHER
 
 read_all, spread_all = from_python(sums.read_all), from_python(sums.spread_all)
 read_window, spread_window = from_python(sums.read_window), from_python(sums.spread_window)

@@ -6,8 +6,8 @@ import numpy as np
 from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.core import calendar
-from prequential.core.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.core.tables import calendar
+from prequential.core.tables.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
 
 schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
 advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from compiled import from_python
 from outcome_logs import CAPACITIES, FACTOR, SIZE, consumed, random_cuts, random_log, read_faded
-from prequential.core import outcomes, pairs, scores
-from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.kernel import Floats, grown
-from prequential.core.outcomes import OUTCOME, REVISION, Log
+from prequential.core.compiled.kernel import Floats, grown
+from prequential.core.estimators import all_history, fading, pairs, sums, window
+from prequential.core.tables import outcomes, scores
+from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
 add_to_window, add_to_fading = from_python(window.add), from_python(fading.add)
 sides = from_python(sums.sides)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_detectors import TESTS
-from prequential.core import signals
-from prequential.core.detectors import DETECTORS, harm
-from prequential.core.detectors.declaration import new_alarms
+from prequential.core.detectors import DETECTORS, harm, signals
 from prequential.core.measures import INDEX, NO_POSITIVE
 from prequential.core.measures.positive import Positives
-from prequential.core.outcomes import OUTCOME, REVISION, SCORED, new_log
-from prequential.core.streams import FALSE, ONE, OTHER, TRUE, ZERO
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
+from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
 Found = list[tuple[int, float, float]]
 

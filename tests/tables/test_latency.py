@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 from oracle_coverage import Latest, quantiles
-from prequential.core import latency as engine
-from prequential.core.latency import Latencies, new_latencies, with_streams
+from prequential.core.delay import latency as engine
+from prequential.core.delay.latency import Latencies, new_latencies, with_streams
 from test_coverage import assert_same, digest_of, without_compiler
 
 STREAMS = 3

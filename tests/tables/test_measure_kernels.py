@@ -18,15 +18,16 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle_measures import MEASURES as OF_MATRIX
 from oracle_measures import Kind, Measured, measures
-from prequential.core import mathematics, scores
+from prequential.core.compiled import mathematics
+from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.kernel import Floats, Ints
+from prequential.core.estimators.measuring import measured as measured_by
 from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
 from prequential.core.measures.table import measure_cells, measure_numbers
-from prequential.core.measuring import measured as measured_by
-from prequential.core.streams import OTHER
+from prequential.core.tables import scores
+from prequential.core.tables.streams import OTHER
 
 area = from_python(auc.area)
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)

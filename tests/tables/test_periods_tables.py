@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from prequential.core import periods as engine
-from prequential.core.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
-from prequential.core.outcomes import SCORED, WEIGHTED
-from prequential.core.periods import PeriodState, PeriodTables, new_periods, with_model
+from prequential.core.delay import periods as engine
+from prequential.core.delay.periods import PeriodState, PeriodTables, new_periods, with_model
+from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.core.tables.outcomes import SCORED, WEIGHTED
 from test_coverage import assert_same, digest_of, without_compiler
 
 CAPACITY = 4

@@ -17,10 +17,10 @@ from outcome_logs import (
     random_cuts,
     random_log,
 )
-from prequential.core import signals
+from prequential.core.detectors import signals
 from prequential.core.estimators import all_history, sums
 from prequential.core.measures import INDEX, NO_POSITIVE
-from prequential.core.outcomes import OUTCOME, SCORED, Log
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import msgspec
-from prequential.neighbours import changed_with, in_words, unchanged
 from prequential.topics.outputs import Incident
 from prequential.watching.pace import Pace, Silence, StreamPace, silence
+from prequential.wording.neighbours import changed_with, in_words, unchanged
 from watched import incident
 
 

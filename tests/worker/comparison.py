@@ -13,7 +13,7 @@ import oracle
 import pytest
 import yaml
 from confluent_kafka import Message
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, is_temporary
 from prequential.topics.errors import WorkError

@@ -15,8 +15,8 @@ from typing import Any
 from weakref import WeakSet
 
 from prequential.cli.main import main
+from prequential.kafka.fetching import Fetcher
 from prequential.worker import app
-from prequential.worker.fetching import Fetcher
 from prequential.worker.publisher import Publisher
 
 _fetchers: WeakSet[Fetcher] = WeakSet()

@@ -17,15 +17,15 @@ from urllib.request import Request, urlopen
 
 import pytest
 from boards import a_drift, history_of, metrics
-from prequential.access import Access
-from prequential.broker import pick_port
 from prequential.cli import dashboard
-from prequential.config import HttpConfig
-from prequential.configfile import read
+from prequential.config.reader import read
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
+from prequential.demo.broker import pick_port
+from prequential.http.access import Access
+from prequential.http.endpoint import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
+from prequential.settings.model import HttpConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker.http import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
 from processes import HANGS
 
 from tests.browser import opened, ready

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-from prequential.config import Config, StreamConfig, WorkerConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
+from prequential.kafka.fetching import Fetched
+from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.decoding import decode
 from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
-from prequential.worker.fetching import Fetched
 from prequential.worker.journal import decode_entry, standing
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing

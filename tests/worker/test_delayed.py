@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from prequential.config import Config
+from prequential.kafka import transactions
+from prequential.settings.model import Config
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import JOURNAL, METRICS, topic_specs
 from prequential.worker import publisher as publisher_module
-from prequential.worker import transactions
 from prequential.worker.journal import JournalEntry, encode_entry
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost

@@ -17,7 +17,7 @@ from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
 from dashboard import DEPLOY, dashboard_queries
 from manifests import RULES
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from processes import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
-from prequential.config import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
+from prequential.settings.model import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import eventually, read_topic

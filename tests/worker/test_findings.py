@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from conftest import fresh_cluster
-from prequential.config import Config, StreamConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
-from prequential.facts import streams_of
+from prequential.diagnosis.facts import streams_of
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import StreamProducer

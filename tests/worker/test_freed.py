@@ -18,12 +18,12 @@ from weakref import ref
 
 import pytest
 from confluent_kafka import Producer
-from prequential.config import Config, WorkerConfig
+from prequential.kafka import transactions
+from prequential.kafka.fetching import Fetched
+from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import SNAPSHOTS
 from prequential.worker import runner as runner_module
-from prequential.worker import transactions
-from prequential.worker.fetching import Fetched
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Publisher, ShardLost
 from prequential.worker.recovery import Known
@@ -185,7 +185,7 @@ def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_producer_that_is_there_when_the_interpreter_ends() -> None:
     """It is ended last of all, and nothing waits for a thread that can't begin any more."""
     program = (
-        "from prequential.config import Config\n"
+        "from prequential.settings.model import Config\n"
         "from prequential.topics.clients import KafkaConfig\n"
         "from prequential.worker.publisher import Publisher\n"
         "cycle = [Publisher(Config(kafka=KafkaConfig('127.0.0.1:1')), 0)]\n"

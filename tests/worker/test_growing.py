@@ -17,7 +17,7 @@ from comparison import (
     assert_published_once,
     counters,
 )
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS, topic_specs

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
-from prequential.broker import pick_port
-from prequential.config import Config
+from prequential.demo.broker import pick_port
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.worker.fetching import Fetcher
 from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
 from processes import HANGS

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
-from prequential.config import Config
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL
-from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import Lost, decode_entry
 from processes import (
     WorkerProcess,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from prequential.config import Config, WorkerConfig
 from prequential.ingest import reading
 from prequential.ingest.reading import SourceFetcher
+from prequential.kafka import fetching
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
-from prequential.worker import fetching
-from prequential.worker.fetching import Fetcher
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
-from prequential.broker import pick_port
-from prequential.config import Config
 from prequential.core.shard import Shard
+from prequential.demo.broker import pick_port
 from prequential.ingest import app as ingest_app
 from prequential.ingest import dryrun
 from prequential.ingest.app import Ingest
 from prequential.ingest.reading import SourceFetcher
+from prequential.kafka import process
+from prequential.kafka.complaints import complain
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker import app, offline, process
+from prequential.worker import app, offline
 from prequential.worker.app import Worker
-from prequential.worker.complaints import complain
-from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import Generation
 from prequential.worker.origin import Origin
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.admin import create, identities
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import fresh_cluster
 from dashboard import DEPLOY, expand, templates
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config
 from prometheus_server import ask, prometheus_of
 from workload import Record, Sender

@@ -11,9 +11,9 @@ from typing import Any
 import processes
 import pytest
 from comparison import assert_as_replayed, assert_published_once
-from prequential.core.encoder import Encoder
-from prequential.core.merge import Batch, Cut, Merge
-from prequential.core.plain import Parser
+from prequential.core.input.encoder import Encoder
+from prequential.core.input.merge import Batch, Cut, Merge
+from prequential.core.input.plain import Parser
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message
-from prequential.config import Config, WorkerConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.worker import checkpoint as module
-from prequential.worker.fetching import Fetcher
 from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
 

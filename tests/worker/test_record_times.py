@@ -11,9 +11,9 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from prequential.config import Config, StreamConfig
-from prequential.core.plain import Parser
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import DeadLetter, Encoded, Metrics, decoded

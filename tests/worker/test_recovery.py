@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from prequential.broker import pick_port
-from prequential.config import Config
-from prequential.core.merge import Cut
+from prequential.core.input.merge import Cut
+from prequential.demo.broker import pick_port
+from prequential.settings.model import Config
 from prequential.topics import reading
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     ResourceType,
 )
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from prequential.topics.admin import Misfits, check, present
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, SNAPSHOTS, topic_specs

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from prequential.cli.main import main
+from prequential.kafka.rejected import Rejected
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import RecordProducer, StreamProducer
-from prequential.worker.rejected import Rejected
 from processes import (
     WorkerProcess,
     await_published,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.worker import checkpoint as module
 from prequential.worker.origin import Origin

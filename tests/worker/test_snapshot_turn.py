@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.config import Config, WorkerConfig
-from prequential.core.merge import Batch
+from prequential.core.input.merge import Batch
+from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import decode
 from prequential.topics.specs import JOURNAL, SNAPSHOTS

@@ -19,13 +19,14 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from prequential.config import Config, load_config
-from prequential.core.merge import Batch, Undecoded
-from prequential.core.plain import Parser
+from prequential.config.reader import load_config
+from prequential.core.input.merge import Batch, Undecoded
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
+from prequential.program.version import VERSION
+from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Encoded, encode
-from prequential.version import VERSION
 from prequential.worker.origin import Origin
 from prequential.worker.snapshots import (
     FORMAT,

@@ -10,7 +10,7 @@ import processes
 import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Consumer, Producer
-from prequential.broker import pick_port
+from prequential.demo.broker import pick_port
 from prequential.topics import clients
 from prequential.topics.clients import KafkaConfig, is_stranded
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config

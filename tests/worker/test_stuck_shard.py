@@ -14,12 +14,12 @@ import processes
 import pytest
 from comparison import assert_as_replayed
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
-from prequential.config import Config, WorkerConfig
+from prequential.kafka import fetching
+from prequential.kafka.fetching import Fetched, Fetcher
+from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from prequential.worker import fetching
-from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
 from processes import WorkerProcess, await_published, eventually, outputs, write_config

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import DRIFT_ALARMS, METRICS

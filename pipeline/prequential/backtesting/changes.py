@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from prequential.backtesting.scores import Change
-from prequential.core.kernel import Floats
-from prequential.sequences import Sequence as Outcomes
+from prequential.core.compiled.kernel import Floats
+from prequential.past.sequences import Sequence as Outcomes
 from prequential.topics.errors import UsageError
 from prequential.topics.times import milliseconds
 

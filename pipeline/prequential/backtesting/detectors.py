@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prequential.config import Config, DetectorConfig, StreamConfig, Value
-from prequential.confignames import detectors_of_task, parse_signal, signal_of_other_task
+from prequential.config.names import detectors_of_task, parse_signal, signal_of_other_task
 from prequential.core.detectors import DETECTORS
+from prequential.settings.model import Config, DetectorConfig, StreamConfig, Value
 from prequential.topics.errors import UsageError
 
 #: Stands for all detectors with their defaults.

@@ -11,9 +11,9 @@ from prequential.backtesting.detectors import name_of
 from prequential.backtesting.report import ALWAYS, NEVER, Injected, Line, Past, Watched
 from prequential.backtesting.running import inject, length_of
 from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
-from prequential.config import DetectorConfig
 from prequential.core.detectors import DETECTORS
-from prequential.sequences import Sequence as Outcomes
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.settings.model import DetectorConfig
 from prequential.topics.outputs import Alarm
 
 Key = tuple[str, int, str, str | None, str]

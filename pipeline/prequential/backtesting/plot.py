@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from prequential.backtesting.detectors import name_of
 from prequential.backtesting.report import Line, Report
-from prequential.core.kernel import Floats
-from prequential.sequences import Sequence as Outcomes
-from prequential.svg import Panel, figure
+from prequential.backtesting.svg import Panel, figure
+from prequential.core.compiled.kernel import Floats
+from prequential.past.sequences import Sequence as Outcomes
 
 #: Sequences that are drawn, those with the most alarms.
 _DRAWN = 8

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from prequential.backtesting.changes import Injection, profile
 from prequential.backtesting.scores import Change, Judged, judge
-from prequential.bootstrap import block_length, blocks, generator, log_of, risen
-from prequential.core.kernel import Ints
-from prequential.core.outcomes import Log
-from prequential.core.plans import Plan
-from prequential.sequences import Sequence as Outcomes
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Ints
+from prequential.core.tables.outcomes import Log
+from prequential.past.bootstrap import block_length, blocks, generator, log_of, risen
+from prequential.past.sequences import Sequence as Outcomes
 
 
 def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:

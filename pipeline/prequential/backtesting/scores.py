@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.kernel import Ints
+from prequential.core.compiled.kernel import Ints
 
 #: False alarms are counted for so many outcomes.
 PER = 10_000

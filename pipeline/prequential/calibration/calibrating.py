@@ -17,7 +17,6 @@ from prequential.backtesting.changes import Injection
 from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
 from prequential.backtesting.scores import Change
-from prequential.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
@@ -29,10 +28,11 @@ from prequential.calibration.rates import (
     with_threshold,
 )
 from prequential.calibration.report import Calibrated, Left, Rate, Report
-from prequential.config import DetectorConfig, StreamConfig
+from prequential.core.compiled.kernel import taken
 from prequential.core.detectors import DETECTORS
-from prequential.core.kernel import taken
-from prequential.sequences import Sequence as Outcomes
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
+from prequential.settings.model import DetectorConfig, StreamConfig
 
 #: Fewer outcomes than this don't say how errors depend on each other.
 _LEAST_OUTCOMES = 1_000

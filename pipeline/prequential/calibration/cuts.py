@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.calibration.excursions import STEP, Walk, log_mean_exp, longer, variances_of
+from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.adwin import Settings
-from prequential.core.kernel import Floats
 
 #: Where the variance of sums, by value, is this near to the largest of those that there are so many of (it is
 #: then known to 3 %), they are long enough.

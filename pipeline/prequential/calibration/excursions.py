@@ -13,9 +13,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.config import DetectorConfig
+from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors import DETECTORS
-from prequential.core.kernel import Floats
+from prequential.settings.model import DetectorConfig
 
 #: Values in a sum as it is kept.
 STEP = 16

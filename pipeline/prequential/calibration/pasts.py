@@ -13,8 +13,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.bootstrap import block_length
-from prequential.core.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.past.bootstrap import block_length
 
 #: Fewer blocks tell nothing of their variance.
 _LEAST_BLOCKS = 8

@@ -20,24 +20,24 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.bootstrap import Run, block_length, generator, log_of
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
 from prequential.calibration.pasts import far
 from prequential.calibration.resampling import contexts, matched_blocks
-from prequential.config import DetectorConfig
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Floats, Ints, as_columns
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.adwin import Settings
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
-from prequential.core.kernel import Floats, Ints, as_columns
-from prequential.core.naming import parse_signal
-from prequential.core.outcomes import Log, new_log
-from prequential.core.plans import Plan
-from prequential.core.signals import WRONG, error
-from prequential.core.watch import LOSSES, Signal, kind_of
-from prequential.sequences import Sequence as Outcomes
+from prequential.core.detectors.signals import WRONG, error
+from prequential.core.detectors.watch import LOSSES, Signal, kind_of
+from prequential.core.estimators.naming import parse_signal
+from prequential.core.tables.outcomes import Log, new_log
+from prequential.past.bootstrap import Run, block_length, generator, log_of
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.settings.model import DetectorConfig
 
 #: Streams that are made of each past one, each of a past that is drawn anew of it: they differ as much as
 #: pasts of this length do.

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator
 
 import msgspec
-from prequential.config import DetectorConfig, Value
 from prequential.core.detectors import DETECTORS
+from prequential.settings.model import DetectorConfig, Value
 from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text

@@ -8,7 +8,7 @@ stream whose errors come in runs they make one with shorter runs, in which false
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Floats, Ints
 
 #: Losses before a block that are compared with those at the end of the one before: so many bits.
 _CONTEXT = 8

@@ -175,7 +175,7 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
     if args.bootstrap_servers is not None or args.config is not None:
         yield kafka
         return
-    from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker
+    from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker
 
     with EmbeddedBroker() as broker:
         yield KafkaConfig(broker.bootstrap_servers, prefix=kafka.prefix, security=CLIENT_SETTINGS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from prequential.broker import EmbeddedBroker
-from prequential.stopping import stop_signals
+from prequential.demo.broker import EmbeddedBroker
+from prequential.program.stopping import stop_signals
 from prequential.topics.errors import WorkError
 
 #: Kafka's own port, which is also where the other commands look unless told otherwise.

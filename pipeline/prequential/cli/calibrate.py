@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from prequential.budget import DEFAULT_BUDGET, parse_budget
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.report import lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output
@@ -20,8 +19,9 @@ from prequential.cli.sources import (
     progress_bar,
     read_past,
 )
-from prequential.compilation import compile_loops
-from prequential.table import print_wide
+from prequential.program.compilation import compile_loops
+from prequential.replay.table import print_wide
+from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
 from prequential.topics.errors import WorkError
 from prequential.topics.reasons import printable
 from rich.console import Console

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from prequential.config import Config, load_config
+from prequential.config.reader import load_config
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 

@@ -8,15 +8,16 @@ import zlib
 from contextlib import closing
 from typing import Any
 
-from prequential.access import Access
 from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
-from prequential.config import Config, duration
 from prequential.dashboard.history import History
 from prequential.dashboard.live import MOST_RECORDS, board_of, take
 from prequential.dashboard.server import Server
 from prequential.dashboard.sources import records_of
 from prequential.dashboard.views import Board
-from prequential.files import lines_of
+from prequential.http.access import Access
+from prequential.replay.sources import lines_of
+from prequential.settings.durations import duration
+from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
 
 #: Where the page is: the port behind that of a worker's metrics.

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prequential.cli.common import add_kafka_options, kafka_from, open_input, open_output
-from prequential.config import duration
-from prequential.files import read_lines
+from prequential.replay.sources import read_lines
+from prequential.settings.durations import duration
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.dead_letters import (

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from prequential.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.worker import address
-from prequential.compilation import compile_loops
-from prequential.config import Config, HttpConfig, WorkerConfig
 from prequential.dashboard.live import Page
 from prequential.demo.board import TOPICS, Board
+from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
 from prequential.demo.models import build_models
@@ -37,6 +35,8 @@ from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
 from prequential.demo.summary import NEXT, compared, found, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError

@@ -22,11 +22,11 @@ from prequential.cli.sources import (
     notice,
     read_past,
 )
-from prequential.compilation import compile_loops
-from prequential.config import Config
-from prequential.files import lines_of
-from prequential.sequences import Sequence
-from prequential.table import print_wide
+from prequential.past.sequences import Sequence
+from prequential.program.compilation import compile_loops
+from prequential.replay.sources import lines_of
+from prequential.replay.table import print_wide
+from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.reasons import printable

@@ -10,12 +10,12 @@ from contextlib import closing
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, kafka_from, open_input
-from prequential.explaining import Known, explain
-from prequential.files import lines_of
+from prequential.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
+from prequential.wording.explaining import Known, explain
 
 _DESCRIPTION = """\
 Says of an incident: since when, how bad, what changed, what the baselines did, whether detectors are noisy

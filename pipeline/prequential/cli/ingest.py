@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     # Faust tells of its services at a level of detail that is of no use here.
-    for name in ("faust", "mode", "prequential.worker.transport", "httpx"):
+    for name in ("faust", "mode", "prequential.kafka.transport", "httpx"):
         logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
     from prequential.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
 

@@ -9,8 +9,8 @@ import sys
 import zlib
 from typing import NoReturn
 
+from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
-from prequential.version import VERSION
 
 _COMMANDS = (
     "demo", "worker", "ingest", "topics", "broker", "produce", "dead-letters", "replay", "detectors",

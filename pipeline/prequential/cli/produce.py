@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, open_input
-from prequential.files import lines_of
+from prequential.replay.sources import lines_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError

@@ -16,14 +16,14 @@ from prequential.cli.sources import (
     progress_bar,
     read_sources,
 )
-from prequential.compilation import compile_loops
-from prequential.config import Config
-from prequential.core.course import Courses
-from prequential.diagnosis import findings
-from prequential.files import Located, replay
+from prequential.core.past.course import Courses
+from prequential.diagnosis.findings import findings
+from prequential.program.compilation import compile_loops
+from prequential.replay.sources import Located, replay
+from prequential.replay.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
+from prequential.replay.text import show
 from prequential.report import Report
-from prequential.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
-from prequential.summary_text import show
+from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode

@@ -10,7 +10,7 @@ from typing import Any
 from prequential.cli.common import add_kafka_options, load, open_input, open_output
 from prequential.dashboard.history import History
 from prequential.dashboard.sources import records_of
-from prequential.files import lines_of
+from prequential.replay.sources import lines_of
 from prequential.report import Challenge, Condition, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import printable

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from prequential.config import Config, duration, load_config, shown_duration
-from prequential.sizing import Sizing, Workload, size
+from prequential.config.reader import load_config
+from prequential.settings.durations import duration, shown_duration
+from prequential.settings.model import Config
+from prequential.sizing.model import Sizing, Workload, size
 from prequential.topics.errors import UsageError
 
 _HELP = "workers, partitions, memory and Kafka's bytes that a workload needs"

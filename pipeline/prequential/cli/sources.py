@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prequential.config import Config
-from prequential.files import Located
-from prequential.sequences import Sequence, sequences
-from prequential.summary import Account, why
+from prequential.past.sequences import Sequence, sequences
+from prequential.replay.sources import Located
+from prequential.replay.summary import Account, why
+from prequential.settings.model import Config
 from prequential.tables.opening import open_sources
 from prequential.tables.rows import Progress as Reading
 from prequential.topics.decoding import KINDS

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.admin import check, create
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import topic_specs
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grow(config: Config, partitions: int | None) -> int:
-    from prequential.compilation import compile_loops
+    from prequential.program.compilation import compile_loops
     from prequential.worker.growing import grow  # the engine is slow to import: only where it is needed
 
     wanted = config.kafka.partitions if partitions is None else partitions

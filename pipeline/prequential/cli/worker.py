@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.compilation import compile_loops
-from prequential.config import HttpConfig
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import HttpConfig
 from prequential.topics.errors import UsageError
 from prequential.worker.heap import share_arenas
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     # Faust tells of its services at a level of detail that is of no use here.
-    for name in ("faust", "mode", "prequential.worker.transport"):
+    for name in ("faust", "mode", "prequential.kafka.transport"):
         logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
     compile_loops(log.info, config)

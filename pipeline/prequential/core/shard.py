@@ -17,20 +17,31 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from prequential.config import Config
-from prequential.core import coverage, latency, periods, recurrence, seen, selection, snapshot
-from prequential.core.admission import Admission, reason_of
-from prequential.core.catalog import Catalog, Subject
+from prequential.core.catalog.catalog import Catalog, Subject
+from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.state import ensure, new_store
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
-from prequential.core.course import Courses
-from prequential.core.detectors.declaration import Alarms
-from prequential.core.encoder import Encoder, Round
+from prequential.core.compiled.kernel import Ints, Ints32, capacity_for
+from prequential.core.compiled.space import Space
+from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
-from prequential.core.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
-from prequential.core.kernel import Ints, Ints32, capacity_for
-from prequential.core.label_dependence import LabelDependence
-from prequential.core.logs import (
+from prequential.core.input import recurrence, seen
+from prequential.core.input.admission import Admission, reason_of
+from prequential.core.input.encoder import Encoder, Round
+from prequential.core.input.merge import Batch, Cut, Merge
+from prequential.core.input.merge import Round as Taken
+from prequential.core.input.refusals import Refusals
+from prequential.core.input.versions import separate_versions
+from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
+from prequential.core.output.messages import Reporter
+from prequential.core.past.course import Courses
+from prequential.core.past.past import Past
+from prequential.core.snapshot import snapshot
+from prequential.core.snapshot.restored import Restored
+from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.logs import (
     DUE,
     EVENTS,
     LATENCIES,
@@ -43,19 +54,10 @@ from prequential.core.logs import (
     clear,
     new_logs,
 )
-from prequential.core.merge import Batch, Cut, Merge
-from prequential.core.merge import Round as Taken
-from prequential.core.messages import Reporter
-from prequential.core.outcomes import OUTCOME, REFERENCE
-from prequential.core.past import Past
-from prequential.core.plans import Plan
-from prequential.core.records import LABEL, PREDICTION, Rows
-from prequential.core.refusals import Refusals
-from prequential.core.restored import Restored
-from prequential.core.space import Space
-from prequential.core.state import ensure, new_store
-from prequential.core.streams import MODEL
-from prequential.core.versions import separate_versions
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.records import LABEL, PREDICTION, Rows
+from prequential.core.tables.streams import MODEL
+from prequential.settings.model import Config
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.partitioning import partition_of
 
@@ -87,7 +89,7 @@ class Shard:
         self.partition, self._partitions = partition, partitions
         self.replaying = False
         self.merge = Merge()
-        #: The order taken since the last flush, as cuts; see `prequential.core.merge`.
+        #: The order taken since the last flush, as cuts; see `prequential.core.input.merge`.
         self.cuts: list[Cut] = []
         self.dead_letters = [0, 0, 0]
         #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
@@ -109,7 +111,7 @@ class Shard:
         self.incidents = Incidents(self.catalog)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
-        #: each reason (`prequential.core.logs`).
+        #: each reason (`prequential.core.tables.logs`).
         self.seen = seen.new_seen()
         self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
@@ -567,11 +569,11 @@ class Shard:
 
     @property
     def snapshot_size(self) -> int:
-        """Bytes of the memory that the next snapshot copies tables into (`prequential.core.space`)."""
+        """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
         return snapshot.size(self)
 
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
-        """The state in parts, copied into this space: see `prequential.core.snapshot`."""
+        """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
         return snapshot.take(self, space or Space())

@@ -12,7 +12,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from prequential.config import (
+from prequential.core.comparisons.standings import standings
+from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.detectors import DETECTORS
+from prequential.core.incidents import change_point, history
+from prequential.core.input.merge import Batch
+from prequential.core.input.plain import Parser
+from prequential.core.measures import OF_NUMBERS
+from prequential.core.shard import Shard
+from prequential.core.snapshot import picture
+from prequential.core.tables.alarms import new_alarms
+from prequential.core.tables.outcomes import new_log
+from prequential.settings.model import (
     BASELINES,
     DETAILS,
     KNOWN_MEASURES,
@@ -22,16 +33,6 @@ from prequential.config import (
     Limits,
     StreamConfig,
 )
-from prequential.core import coverage, latency, periods, picture, selection
-from prequential.core.comparisons.standings import standings
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import new_alarms
-from prequential.core.incidents import change_point, history
-from prequential.core.measures import OF_NUMBERS
-from prequential.core.merge import Batch
-from prequential.core.outcomes import new_log
-from prequential.core.plain import Parser
-from prequential.core.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 

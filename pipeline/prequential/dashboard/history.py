@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.config import Config
 from prequential.dashboard.incidents import IncidentLog
 from prequential.dashboard.series import Capacity, Series
+from prequential.settings.model import Config
 from prequential.topics.outputs import Comparison, Incident
 from prequential.watching.messages import ABSENT, Heading, Notice, Reading, decode_coverage, decode_reading
 from prequential.watching.pace import Pace

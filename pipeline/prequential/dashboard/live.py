@@ -6,10 +6,10 @@ import threading
 import time
 from types import TracebackType
 
-from prequential.config import Config
 from prequential.dashboard.history import History
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
+from prequential.settings.model import Config
 from prequential.topics.admin import present
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INCIDENTS

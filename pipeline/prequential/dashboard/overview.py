@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from prequential.confignames import margin
+from prequential.config.names import margin
 from prequential.core.measures import LESS_IS_BETTER
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN, began
-from prequential.incident_text import cause_in_words
 from prequential.topics.outputs import Incident
 from prequential.watching.changes import Change
 from prequential.watching.pace import Silence
@@ -22,6 +21,7 @@ from prequential.watching.ranking import (
     measures_shown,
 )
 from prequential.watching.state import ModelKey
+from prequential.wording.incidents import cause_in_words
 
 #: Rows of a page, at most: more than anybody reads, and few enough to be sent every second.
 MOST_ROWS = 200

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from prequential.comparing import contradicted, standing
+from prequential.core.estimators.naming import BIN
 from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
-from prequential.core.naming import BIN
 from prequential.dashboard.history import History, PairKey, Past
 from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line, silent_line
 from prequential.dashboard.series import Series
-from prequential.incident_text import cause_in_words
-from prequential.neighbours import changed_with, unchanged
 from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
+from prequential.wording.comparing import contradicted, standing
+from prequential.wording.incidents import cause_in_words
+from prequential.wording.neighbours import changed_with, unchanged
 
 #: The name of the course of what became of predictions: no stage has it.
 COVERAGE = "@coverage"

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
-from prequential.access import Access
-from prequential.compression import compressed
-from prequential.config import HttpConfig
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
-from prequential.http_server import ThreadedServer, address
+from prequential.http.access import Access
+from prequential.http.compression import compressed
+from prequential.http.server import ThreadedServer, address
+from prequential.settings.model import HttpConfig
 from prequential.topics.errors import WorkError
 
 log = logging.getLogger(__name__)

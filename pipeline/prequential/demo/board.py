@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from prequential.comparing import Pairs
 from prequential.demo.endpoint import Readings
 from prequential.demo.stream import STREAM
 from prequential.demo.worker import EMIT_OUTCOMES
-from prequential.incident_text import Newest
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.wording.comparing import Pairs
+from prequential.wording.incidents import Newest
 
 #: Outcomes that the estimator of how good a model is now looks back at.
 LATEST = 1000

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import count
 
-from prequential.config import load_config
+from prequential.config.reader import load_config
 from prequential.demo.feed import Feed
 from prequential.demo.models import Model, build_models
 from prequential.demo.server import ModelServer, Said
 from prequential.demo.stream import Plan
-from prequential.stopping import Stop, stop_signals
+from prequential.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prequential.comparing import WHOLE
 from prequential.demo.board import LATEST, RECENT, STAGES, Board
 from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
-from prequential.incident_text import cause_in_words, levels_in_words
-from prequential.table import Row, models_table, number, print_wide, with_courses
+from prequential.replay.table import Row, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Incident
+from prequential.wording.comparing import WHOLE
+from prequential.wording.incidents import cause_in_words, levels_in_words
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from prequential.comparing import WHOLE, report
 from prequential.demo.board import LATEST, STAGES, Board
 from prequential.demo.screen import incident_line, signal_name
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import HORIZON
 from prequential.demo.worker import EMIT_OUTCOMES
 from prequential.topics.outputs import Alarm
+from prequential.wording.comparing import WHOLE, report
 
 #: What to do after the demo, for a cluster of one's own.
 NEXT = (

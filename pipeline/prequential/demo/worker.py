@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential.broker import GuardedProcess
-from prequential.config import HttpConfig
+from prequential.demo.broker import GuardedProcess
 from prequential.demo.endpoint import is_ready
 from prequential.demo.stream import HORIZON
+from prequential.settings.model import HttpConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 

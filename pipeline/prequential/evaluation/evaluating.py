@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
-from prequential.compilation import compile_loops
-from prequential.config import Config, ConfigError
-from prequential.configfile import combined
-from prequential.core.course import Courses
+from prequential.config.reader import combined
+from prequential.core.past.course import Courses
 from prequential.evaluation.result import Result
 from prequential.evaluation.tables import rows_of
-from prequential.files import Located, replay
-from prequential.mapping import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
-from prequential.summary import Account, Place, emission_of, refuse_reused_ids, why
+from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
+from prequential.program.compilation import compile_loops
+from prequential.replay.sources import Located, replay
+from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
+from prequential.settings.model import Config, ConfigError
 from prequential.tables.opening import columns_of, in_order, table_sources
 from prequential.tables.rows import RowFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS

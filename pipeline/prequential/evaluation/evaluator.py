@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from prequential.config import Config, StreamConfig
-from prequential.configfile import combined
-from prequential.core.course import Courses
-from prequential.core.merge import Batch
+from prequential.config.reader import combined
+from prequential.core.input.merge import Batch
+from prequential.core.past.course import Courses
 from prequential.core.shard import Shard
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, compile_once
 from prequential.evaluation.result import Result
-from prequential.summary import Account, Place, emission_of
-from prequential.summary import Sequence as Evaluated
-from prequential.summary_text import shown_estimators
+from prequential.replay.summary import Account, Place, emission_of
+from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.text import shown_estimators
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record

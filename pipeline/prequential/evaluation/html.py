@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from prequential.comparing import report
-from prequential.summary import Sequence as Evaluated
-from prequential.summary import Summary
-from prequential.summary_text import (
+from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.summary import Summary
+from prequential.replay.text import (
     COLUMNS,
     IN_PYTHON,
     course_of,
@@ -18,6 +17,7 @@ from prequential.summary_text import (
     record_lines,
     shown_estimators,
 )
+from prequential.wording.comparing import report
 
 #: Size of a course, in pixels.
 _WIDTH, _HEIGHT = 140, 28

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from prequential.config import Config
 from prequential.evaluation.html import page_of
 from prequential.evaluation.messages import table_of, table_of_incidents
+from prequential.replay.summary import Summary
+from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
-from prequential.summary import Summary
-from prequential.summary_text import IN_PYTHON, finding_in_words, show, shown_estimators
+from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Message, Metrics
 from rich.console import Console

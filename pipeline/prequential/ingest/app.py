@@ -7,19 +7,15 @@ import logging
 from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
-from prequential.config import Config
+from prequential.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
+from prequential.http.exposition import CONTENT_TYPE
 from prequential.ingest.checking import check_topics
 from prequential.ingest.counting import Counts, exposition
 from prequential.ingest.reading import Assignment, Fetched, Place, SourceFetcher
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 from prequential.ingest.writer import Writer
-from prequential.topics.admin import partition_counts
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import INPUTS
-from prequential.worker.exposition import CONTENT_TYPE
-from prequential.worker.http import INGEST_PORT, TEXT, Answer, Endpoint
-from prequential.worker.process import (
+from prequential.kafka.process import (
     NO_ANSWER,
     BatchSchema,
     Late,
@@ -31,8 +27,12 @@ from prequential.worker.process import (
     stop_on_signals,
     unless_stopped,
 )
-from prequential.worker.rejected import rejected, say, tell
-from prequential.worker.transactions import Expelled, Fenced, Outgoing
+from prequential.kafka.rejected import rejected, say, tell
+from prequential.kafka.transactions import Expelled, Fenced, Outgoing
+from prequential.settings.model import Config
+from prequential.topics.admin import partition_counts
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.config import Config
+from prequential.settings.model import Config
 from prequential.topics.admin import find, partition_errors
 from prequential.topics.clients import connect
 from prequential.topics.errors import UsageError, WorkError

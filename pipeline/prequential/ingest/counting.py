@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from prequential.http.exposition import COUNTER, GAUGE, Family, labels
+from prequential.program.version import VERSION
 from prequential.topics.decoding import KINDS
-from prequential.version import VERSION
-from prequential.worker.exposition import COUNTER, GAUGE, Family, labels
 
 
 class Counts:

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from prequential.config import Config
 from prequential.ingest.checking import check_topics
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
+from prequential.kafka.complaints import COMPLAINING
+from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
 from prequential.topics.dead_letters import clock
@@ -21,7 +22,6 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.reasons import kind_of, printable
-from prequential.worker.complaints import COMPLAINING
 from rich.console import Console
 from rich.table import Table
 

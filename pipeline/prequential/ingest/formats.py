@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Optional
 
 import msgspec
 from confluent_kafka import Message
+from prequential.mapping.translation import pick
 from prequential.topics.decoding import is_deep
 from prequential.topics.messages import MAX_NESTING
-from prequential.translation import pick
 
 #: How Schema Registry's records begin: a zero byte and the id of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5

@@ -1,6 +1,6 @@
 """Reading the sources: which partitions the group gives to this process, and their records in batches.
 
-As in the worker (`prequential.worker.fetching`), a *member* joins the group and fetches nothing, and a
+As in the worker (`prequential.kafka.fetching`), a *member* joins the group and fetches nothing, and a
 *reader* that belongs to no group fetches from offsets that it is told. A source has no state here that would
 have to stay where it is, so there is one reader for all topics, and each decision of the group begins anew
 from the committed offsets.
@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.config import Config
+from prequential.kafka.complaints import COMPLAINING, complain
+from prequential.kafka.fetching import FETCH_SETTINGS, run_end, session_settings
+from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
-from prequential.worker.complaints import COMPLAINING, complain
-from prequential.worker.fetching import FETCH_SETTINGS, run_end, session_settings
 
 log = logging.getLogger(__name__)
 

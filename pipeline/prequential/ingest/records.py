@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 from confluent_kafka import Message
-from prequential.config import Config
 from prequential.ingest.counting import Counts
 from prequential.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
-from prequential.mapping import Path, RecordMapping
+from prequential.kafka.rejected import rejected
+from prequential.kafka.transactions import BY_KEY, Outgoing
+from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.translation import Records, Translator
+from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS, LABELS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import why_no_record_time
-from prequential.translation import Records, Translator
-from prequential.worker.rejected import rejected
-from prequential.worker.transactions import BY_KEY, Outgoing
 
 #: Where Debezium's events have the row as it is now and what was done, and the operations after which there
 #: is none: deletion, truncation, and an application's own messages.

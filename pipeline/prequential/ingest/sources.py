@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from prequential.config import Config, SourceConfig
 from prequential.ingest import avro, cloudevents, protobuf
 from prequential.ingest.formats import Content, Decode, Json
 from prequential.ingest.records import SourceTranslator, operation_path
 from prequential.ingest.registry import Framed, Registry
-from prequential.mapping import Path
+from prequential.mapping.model import Path
+from prequential.settings.model import Config, SourceConfig
 
 
 def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]:

@@ -17,11 +17,11 @@ from contextlib import closing
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from prequential.config import Config
 from prequential.ingest.reading import Place
+from prequential.kafka.complaints import COMPLAINING
+from prequential.kafka.transactions import Outgoing, Transactions, Unknown
+from prequential.settings.model import Config
 from prequential.topics.specs import INPUTS
-from prequential.worker.complaints import COMPLAINING
-from prequential.worker.transactions import Outgoing, Transactions, Unknown
 
 #: A transaction whose process is gone is aborted by the broker after this many ms; until then it holds up
 #: those who read the inputs, and whoever reads its partitions next. Many times what one takes, as it would be

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from prequential.config import Config
 from prequential.dashboard.history import History
 from prequential.report.html import MOST_BYTES, page
+from prequential.settings.model import Config
 from prequential.topics.outputs import Alarm, Comparison, Encoded, Incident, Metrics, decoded
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from prequential.comparing import Pair
-from prequential.comparing import report as standings
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
-from prequential.incident_text import sentence
 from prequential.report.challengers import Challenge
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
 from prequential.watching.text import moment, number
+from prequential.wording.comparing import Pair
+from prequential.wording.comparing import report as standings
+from prequential.wording.incidents import sentence
 
 #: Models in the table, failures and alarms in the lists: a comment is read, not searched.
 _MODELS, _FAILURES, _MEASURES = 30, 20, 5

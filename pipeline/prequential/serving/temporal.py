@@ -18,8 +18,8 @@ from collections.abc import Hashable, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from prequential.core.mathematics import added
-from prequential.core.transitions import Transitions
+from prequential.core.compiled.mathematics import added
+from prequential.core.join.transitions import Transitions
 
 
 class Classifier(Protocol):

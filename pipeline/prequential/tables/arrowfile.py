@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from prequential.mapping import Path
+from prequential.mapping.model import Path
+from prequential.mapping.translation import pick
 from prequential.tables.rows import BATCH, Progress
 from prequential.topics.errors import WorkError
-from prequential.translation import pick
 
 #: Root of the path of a column that holds times as such: it is read as milliseconds.
 TIME = "timestamp"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from prequential.config import ConfigError
-from prequential.conversion import is_absent, lacks_offset, time
-from prequential.mapping import RFC3339, UNITS, Path, RecordMapping
+from prequential.mapping.conversion import is_absent, lacks_offset, time
+from prequential.mapping.model import RFC3339, UNITS, Path, RecordMapping
+from prequential.settings.model import ConfigError
 from prequential.tables.rows import RowFile, Rows, some
 from prequential.topics.values import quoted
 

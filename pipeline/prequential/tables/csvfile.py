@@ -11,7 +11,7 @@ from itertools import islice
 from typing import IO, Any
 
 import msgspec
-from prequential.mapping import Path
+from prequential.mapping.model import Path
 from prequential.tables.rows import BATCH, Progress
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES

@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from prequential.mapping import FORMATS
+from prequential.mapping.model import FORMATS
 from prequential.tables.csvfile import CsvFile
 from prequential.tables.jsonfile import JsonFile
 from prequential.tables.rows import RowFile

@@ -8,8 +8,8 @@ from contextlib import closing
 from itertools import islice
 from typing import IO
 
-from prequential.files import lines_of
-from prequential.mapping import Path
+from prequential.mapping.model import Path
+from prequential.replay.sources import lines_of
 from prequential.tables.objects import ObjectRows
 from prequential.tables.rows import BATCH, Progress
 from prequential.topics.decoding import decode_objects

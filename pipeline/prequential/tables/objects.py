@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.mapping import Path
+from prequential.mapping.model import Path
+from prequential.mapping.translation import pick
 from prequential.tables.rows import BATCH, Progress, names_of
-from prequential.translation import pick
 
 
 class ObjectRows:

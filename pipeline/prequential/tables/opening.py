@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from prequential.config import Config, ConfigError
-from prequential.files import Located, Source, read_lines
-from prequential.mapping import Field, MappingError, Origin, Path, RecordMapping, same_names
+from prequential.mapping.model import Field, MappingError, Origin, Path, RecordMapping, same_names
+from prequential.replay.sources import Located, Source, read_lines
+from prequential.settings.model import Config, ConfigError
 from prequential.tables.checks import check_columns
 from prequential.tables.formats import Stored, format_of, open_rows
 from prequential.tables.rows import Progress, RowFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from prequential.mapping import Path
+from prequential.mapping.model import Path
 
 #: Rows that are read at once: Python's lists are at full speed well below, and memory is small.
 BATCH = 10_000
@@ -19,7 +19,7 @@ _MOST_FIELDS = 30
 
 
 class Rows(Protocol):
-    """Some rows of a file (a `prequential.translation.Table`)."""
+    """Some rows of a file (a `prequential.mapping.translation.Table`)."""
 
     @property
     def reasons(self) -> Mapping[int, str]:

@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Ints
-from prequential.core.merge import Batch
-from prequential.mapping import Path, RecordMapping
-from prequential.summary import Place
+from prequential.core.compiled.kernel import Ints
+from prequential.core.input.merge import Batch
+from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.translation import Translator
+from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
 from prequential.tables.rows import BATCH, Progress, RowFile, Rows
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import WorkError
 from prequential.topics.messages import Record
-from prequential.translation import Translator
 
 #: No time is known.
 _NONE = -(1 << 62)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from prequential.comparing import Pair, standing
 from prequential.core.measures import NAMES
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
@@ -14,6 +13,7 @@ from prequential.watching.ranking import Row, measures_shown
 from prequential.watching.state import Model, State, coverage_of
 from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, left, measure_text, number, rows
+from prequential.wording.comparing import Pair, standing
 from rich.text import Text
 
 #: Columns of the names of stages, estimators and segments: the longest usual ones, `intermediate` and

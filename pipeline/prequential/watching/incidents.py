@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from prequential.incident_text import cause_in_words, levels_in_words
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.text import age, counted, moment
+from prequential.wording.incidents import cause_in_words, levels_in_words
 from rich.text import Text
 
 #: Incidents of a model that are kept.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from prequential.comparing import Pair, pair_of
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
@@ -20,6 +19,7 @@ from prequential.watching.messages import (
 )
 from prequential.watching.state import State
 from prequential.watching.text import clock
+from prequential.wording.comparing import Pair, pair_of
 
 #: Measures of a line, in order: of classes, and of numbers.
 _OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.core.measures import LESS_IS_BETTER, NAMES
-from prequential.core.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident
 from prequential.watching.messages import Reading

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-from prequential.comparing import Pair, Pairs
 from prequential.topics.outputs import Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
@@ -23,6 +22,7 @@ from prequential.watching.messages import (
     decode_reading,
 )
 from prequential.watching.pace import Pace, Silence, StreamPace, silence
+from prequential.wording.comparing import Pair, Pairs
 
 #: The topics that are understood.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)

@@ -9,7 +9,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME
-from prequential.config import Config
+from prequential.http.endpoint import TEXT, Answer, Endpoint
+from prequential.http.exposition import CONTENT_TYPE
+from prequential.kafka.fetching import Fetched, Fetcher
+from prequential.kafka.process import (
+    NO_ANSWER,
+    BatchSchema,
+    Late,
+    Served,
+    batch_app,
+    die,
+    has_crashed,
+    leave,
+    stop_on_signals,
+    unless_stopped,
+)
+from prequential.kafka.rejected import rejected, say, tell
+from prequential.settings.model import Config
 from prequential.topics.admin import (
     PRODUCERS_TIMES,
     check,
@@ -22,25 +38,9 @@ from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
 from prequential.worker.exporter import Exporter
-from prequential.worker.exposition import CONTENT_TYPE
-from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.heap import give_back
-from prequential.worker.http import TEXT, Answer, Endpoint
 from prequential.worker.origin import Origin, present_origin
-from prequential.worker.process import (
-    NO_ANSWER,
-    BatchSchema,
-    Late,
-    Served,
-    batch_app,
-    die,
-    has_crashed,
-    leave,
-    stop_on_signals,
-    unless_stopped,
-)
-from prequential.worker.rejected import rejected, say, tell
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshot_turn import SnapshotTurn
 

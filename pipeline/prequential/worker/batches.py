@@ -10,8 +10,8 @@ from operator import itemgetter, methodcaller
 
 import numpy as np
 from confluent_kafka import Message
-from prequential.core.merge import Batch, Undecoded
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Batch, Undecoded
+from prequential.core.input.plain import Parser
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 from prequential.topics.values import MAX_TS, why_no_record_time

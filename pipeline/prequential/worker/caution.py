@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from prequential.core.merge import Cut, Merge
+from prequential.core.input.merge import Cut, Merge
 from prequential.worker.journal import Attempt, Quarantine, Standing, Suspicion
 
 #: Records of a part at first: small enough that its records can be tried one by one in some seconds, large

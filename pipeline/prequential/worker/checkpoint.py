@@ -14,10 +14,11 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-from prequential.config import Config
-from prequential.core.merge import Cut
+from prequential.core.input.merge import Cut
 from prequential.core.shard import Shard
-from prequential.incident_text import sentence
+from prequential.kafka.fetching import Fetcher
+from prequential.kafka.rejected import rejected
+from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.specs import (
@@ -30,8 +31,8 @@ from prequential.topics.specs import (
     METRICS,
     SNAPSHOTS,
 )
+from prequential.wording.incidents import sentence
 from prequential.worker.batches import Originals
-from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import (
     Attempt,
     Death,
@@ -45,7 +46,6 @@ from prequential.worker.journal import (
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
-from prequential.worker.rejected import rejected
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prequential.config import HttpConfig
-from prequential.core.catalog import Catalog
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.core.comparisons.standings import Standing
-from prequential.worker.exposition import GAUGE, Family, labels
+from prequential.http.exposition import GAUGE, Family, labels
+from prequential.settings.model import HttpConfig
 
 FAMILIES = (
     (

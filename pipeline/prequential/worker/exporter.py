@@ -13,23 +13,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config import Config, HttpConfig
-from prequential.confignames import margin
-from prequential.core import coverage, latency, picture, selection
-from prequential.core.catalog import Stream, Subject
+from prequential.config.names import margin
+from prequential.core.catalog.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
-from prequential.core.estimates import Line
-from prequential.core.latency import BOUNDS
+from prequential.core.delay import coverage, latency, selection
+from prequential.core.delay.latency import BOUNDS
 from prequential.core.measures import INDEX
-from prequential.core.picture import Part, Picture
+from prequential.core.output.estimates import Line
 from prequential.core.shard import Shard
-from prequential.core.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
+from prequential.core.snapshot import picture
+from prequential.core.snapshot.picture import Part, Picture
+from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
+from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
+from prequential.kafka.fetching import Fetcher
+from prequential.program.version import VERSION
+from prequential.settings.model import Config, HttpConfig
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.version import VERSION
 from prequential.worker import compared
-from prequential.worker.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
-from prequential.worker.fetching import Fetcher
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:

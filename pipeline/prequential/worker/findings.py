@@ -9,11 +9,11 @@ from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
-from prequential.config import Config
-from prequential.core.refusals import Refusal
+from prequential.core.input.refusals import Refusal
 from prequential.core.shard import Shard
-from prequential.diagnosis import Facts, Finding, StreamFacts, findings, never_meet
-from prequential.facts import read_by, since, streams_of, triple, with_example
+from prequential.diagnosis.facts import read_by, since, streams_of, triple, with_example
+from prequential.diagnosis.findings import Facts, Finding, StreamFacts, findings, never_meet
+from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import printable
 from prequential.worker.runner import ShardRunner

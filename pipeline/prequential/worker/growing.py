@@ -20,16 +20,16 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 import msgspec
-from prequential.config import Config
 from prequential.core.shard import Shard
-from prequential.core.split import split, streams_of
+from prequential.core.snapshot.split import split, streams_of
+from prequential.kafka.fetching import Fetcher
+from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.growth import ends, has_members, raise_partitions
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from prequential.worker.batches import Originals
 from prequential.worker.checkpoint import Checkpoint
-from prequential.worker.fetching import Fetcher
 from prequential.worker.journal import Grown
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.publisher import Publisher, ShardLost

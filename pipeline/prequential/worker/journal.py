@@ -1,6 +1,6 @@
 """The journal: in which order a shard's records were really taken.
 
-Time alone can't decide everything (see `prequential.core.merge`), so the cuts that a worker made are
+Time alone can't decide everything (see `prequential.core.input.merge`), so the cuts that a worker made are
 published before the outputs which came of them, and nobody can see an output whose order may still
 change. The outputs follow in one transaction with the next entry, which has no cuts: so outputs of all
 entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Union
 
 import msgspec
-from prequential.core.merge import Cut
+from prequential.core.input.merge import Cut
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Message
-from prequential.config import Config
-from prequential.core.merge import Cut
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Cut
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.core.split import split, streams_of
+from prequential.core.snapshot.split import split, streams_of
+from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.batches import to_batch

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prequential.config import Config
-from prequential.core.merge import Cut
+from prequential.core.input.merge import Cut
+from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.journal import JournalEntry, Lost

@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from prequential.config import Config
-from prequential.core.course import Courses
-from prequential.core.merge import Cut
-from prequential.core.past import Past
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Cut
+from prequential.core.input.plain import Parser
+from prequential.core.past.course import Courses
+from prequential.core.past.past import Past
 from prequential.core.shard import Shard
-from prequential.core.split import split, streams_of
-from prequential.emission import without_metrics
+from prequential.core.snapshot.split import split, streams_of
+from prequential.kafka.fetching import FETCH_SETTINGS
+from prequential.replay.emission import without_metrics
+from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import is_temporary, plain_errors
 from prequential.topics.errors import WorkError
@@ -26,7 +27,6 @@ from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.batches import Originals, to_batch
-from prequential.worker.fetching import FETCH_SETTINGS
 from prequential.worker.journal import Generation, generations
 from prequential.worker.origin import present_origin
 from prequential.worker.recovery import read_known

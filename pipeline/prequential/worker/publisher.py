@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from confluent_kafka import Message
-from prequential.config import Config
+from prequential.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown
+from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.recovery import read_partition
-from prequential.worker.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown
 
 #: A transaction that its worker abandoned is aborted by the broker after this many ms; until then it
 #: would hold up read_committed readers. Longer than any pause of a healthy worker.

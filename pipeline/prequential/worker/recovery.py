@@ -8,13 +8,13 @@ from time import sleep
 from typing import Any, NamedTuple, Union
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.config import Config
+from prequential.kafka.complaints import COMPLAINING
+from prequential.kafka.fetching import FETCH_SETTINGS
+from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
-from prequential.worker.complaints import COMPLAINING
-from prequential.worker.fetching import FETCH_SETTINGS
 from prequential.worker.journal import JournalEntry, Lost, decode_entry
 from prequential.worker.losses import goes_on_from, loss, missing_entries
 from prequential.worker.origin import Origin

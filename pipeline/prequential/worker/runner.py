@@ -14,18 +14,18 @@ from time import monotonic
 from traceback import format_exception_only
 from typing import Any
 
-from prequential.config import Config
-from prequential.core.merge import Cut
-from prequential.core.plain import Parser
+from prequential.core.input.merge import Cut
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.diagnosis import StreamFacts
-from prequential.facts import streams_of
+from prequential.diagnosis.facts import streams_of
+from prequential.diagnosis.findings import StreamFacts
+from prequential.kafka.fetching import Fetched, Fetcher
+from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
 from prequential.worker.caution import Caution, to_quarantine
 from prequential.worker.checkpoint import Checkpoint
-from prequential.worker.fetching import Fetched, Fetcher
 from prequential.worker.journal import Standing, Suspicion, standing
 from prequential.worker.lineage import made_anew
 from prequential.worker.losses import LostRecords, refusal, way_out

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from threading import Lock
 
-from prequential.core.space import Space
+from prequential.core.compiled.space import Space
 
 #: Whoever has the turn longer than so many seconds keeps nobody else from writing: its partition may have no
 #: leader, say.

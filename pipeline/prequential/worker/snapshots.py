@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from prequential.core.merge import Cut
+from prequential.core.input.merge import Cut
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 

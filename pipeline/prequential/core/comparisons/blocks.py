@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.kernel import Floats, Ints, inner, zeros
+from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 
 #: Lengths of blocks: 1, 2, … 2^15.
 LENGTHS = 16

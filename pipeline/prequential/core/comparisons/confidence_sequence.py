@@ -13,7 +13,7 @@ that is every one, in the order in which they come.
 
 *Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
 Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
-held against the bound of `prequential.core.confidence_sequence`, for each sign at half the level.
+held against the bound of `prequential.core.detectors.confidence_sequence`, for each sign at half the level.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
 over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for
@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core import confidence_sequence as bound
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
 from prequential.core.comparisons.blocks import Blocks, inflation
 from prequential.core.comparisons.blocks import add as add_block
 from prequential.core.comparisons.timeline import CLOSED, OPEN
-from prequential.core.confidence_sequence import RHO
-from prequential.core.kernel import Bytes, Floats, Ints, inner, kernel, records, zeros
-from prequential.core.mathematics import log
-from prequential.core.scores import CLIP
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records, zeros
+from prequential.core.compiled.mathematics import log
+from prequential.core.detectors import confidence_sequence as bound
+from prequential.core.detectors.confidence_sequence import RHO
+from prequential.core.tables.scores import CLIP
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {

@@ -1,8 +1,8 @@
 """Joint outcomes: instances that both models of a pair have an outcome of, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other, those of a model that joins later together
-with a reference to the others' (see `prequential.core.completing`). So pairs are found in one walk over the
-outcome log, in the order in which the later one of the two was completed.
+with a reference to the others' (see `prequential.core.join.completing`). So pairs are found in one walk over
+the outcome log, in the order in which the later one of the two was completed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.comparisons.timeline import Timeline, close, follow, place_of
-from prequential.core.events import Events
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
-from prequential.core.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.streams import Registry
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
+from prequential.core.tables.events import Events
+from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
+from prequential.core.tables.streams import Registry
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)

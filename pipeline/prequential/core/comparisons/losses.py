@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.comparisons.joint import Joint
-from prequential.core.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, kernel
 
 
 class AllLosses(NamedTuple):

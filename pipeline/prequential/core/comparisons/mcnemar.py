@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from prequential.core.comparisons import DEFINED, NO_DISCORDANT
-from prequential.core.kernel import inner
-from prequential.core.mathematics import exp
+from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.mathematics import exp
 from prequential.core.measures import Result
 
 #: From so many discordant outcomes on χ²(1) is near enough; below, the binomial distribution tells.

@@ -6,11 +6,11 @@ from prequential.core.comparisons import DEFINED, EMPTY, NO_DISCORDANT
 from prequential.core.comparisons.confidence_sequence import Sequences, interval
 from prequential.core.comparisons.mcnemar import ENOUGH, p_value, signed
 from prequential.core.comparisons.q import q
+from prequential.core.compiled.kernel import Floats, Ints, kernel
 from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Floats, Ints, kernel
 
 #: Columns of statistics. The last is the exact p value, which few whole numbers have.
 DIFFERENCE, Q, MCNEMAR, N01, N10, P_VALUE = range(6)

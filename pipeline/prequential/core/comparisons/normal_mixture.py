@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.kernel import inner
-from prequential.core.mathematics import log
+from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.mathematics import log
 
 #: ρ: a gap of 5, 2 and 1 points is found in outcomes of which 18 % have one model wrong after 1.8, 1.2 and
 #: 1.1 times as many of them as a mixture that knows of independence takes (`docs/papers.md`). A smaller one

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from prequential.config import StreamConfig
-from prequential.core.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
@@ -29,10 +28,11 @@ from prequential.core.comparisons.joint import (
 )
 from prequential.core.comparisons.tables import Comparisons, codes_of
 from prequential.core.comparisons.timeline import follow, new_timeline
-from prequential.core.kernel import capacity_for, grown, records
-from prequential.core.logs import EVENTS, OUTCOMES, Logs
-from prequential.core.naming import CORRECTED_SUFFIX
-from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.core.compiled.kernel import capacity_for, grown, records
+from prequential.core.estimators.naming import CORRECTED_SUFFIX
+from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.model import StreamConfig
 
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12

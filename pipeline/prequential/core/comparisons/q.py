@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from prequential.core.comparisons import DEFINED, ZERO_LOSS
-from prequential.core.kernel import inner
-from prequential.core.mathematics import log
+from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.mathematics import log
 from prequential.core.measures import Result
-from prequential.core.scores import NOTHING
+from prequential.core.tables.scores import NOTHING
 
 
 @inner

@@ -22,7 +22,7 @@ from prequential.core.comparisons import UNDECIDED
 from prequential.core.comparisons.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
 from prequential.core.comparisons.blocks import add as add_block
 from prequential.core.comparisons.confidence_sequence import FEWEST, Pending, Sequences, verdict_of
-from prequential.core.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 
 #: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
 #: themselves.

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
-from prequential.core.kernel import Floats, Ints
-from prequential.core.naming import FADING
-from prequential.core.texts import Draft, Values, Who, Writer, joined, vocabulary
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.estimators.naming import FADING
+from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 

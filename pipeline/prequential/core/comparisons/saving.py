@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prequential.core.catalog import Catalog
+from prequential.core.catalog.begun import Begun
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons.joint import ERROR, LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.comparisons.tables import Comparisons
-from prequential.core.restored import Begun
 
 #: How the names of sides' arrays begin.
 _SIDES = ("counted", "scored")

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog import Subject
+from prequential.core.catalog.catalog import Subject
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side
-from prequential.core.kernel import Ints, taken
-from prequential.core.naming import BIN
+from prequential.core.compiled.kernel import Ints, taken
+from prequential.core.estimators.naming import BIN
 
 #: What else a pair costs, in bytes that could be copied meanwhile.
 _PAIR = 4_000

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.config import StreamConfig
 from prequential.core.comparisons import confidence_sequence, losses
 from prequential.core.comparisons.blocks import new_blocks
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
@@ -32,9 +31,10 @@ from prequential.core.comparisons.updating import (
     update_fading,
     update_window,
 )
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
 from prequential.core.estimators.estimator import new_cells
-from prequential.core.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
-from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.settings.model import StreamConfig
 
 #: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
 _CELLS = 4

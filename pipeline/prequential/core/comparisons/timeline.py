@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.events import EXPIRED, LATE, MET, WAITS, Events
-from prequential.core.kernel import Ints, inner, kernel, zeros
-from prequential.core.streams import Registry
+from prequential.core.compiled.kernel import Ints, inner, kernel, zeros
+from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
+from prequential.core.tables.streams import Registry
 
 #: Most cohorts that are open at a time, an even number: they are looked through, and each sequence has sums
 #: for so many.

@@ -9,11 +9,11 @@ from prequential.core.comparisons.blocks import Blocks
 from prequential.core.comparisons.confidence_sequence import Pending, Sequences, step
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
+from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.estimators import all_history, fading, window
 from prequential.core.estimators.all_history import AllHistory
 from prequential.core.estimators.fading import Fading
 from prequential.core.estimators.window import Window
-from prequential.core.kernel import Ints, Ints32, kernel
 
 
 @kernel

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, bounded, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.mathematics import log as ln
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.compiled.mathematics import log as ln
+from prequential.core.detectors.declaration import Detector, Parameter, bounded
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: Sizes of buckets, 1 to 2^31 values: with five of each a window of 10^10 values.
 SIZES = 32

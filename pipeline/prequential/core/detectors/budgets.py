@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 
+from prequential.core.compiled.kernel import Bytes, Floats, inlined, inner
 from prequential.core.detectors.run_lengths import (
     excursion_threshold,
     highest_ratio_threshold,
     losses_of,
     ratio_threshold,
 )
-from prequential.core.kernel import Bytes, Floats, inlined, inner
-from prequential.core.outcomes import Log
+from prequential.core.tables.outcomes import Log
 
 #: Sums over pairs: how many, of the earlier losses, of the later ones, of their squares, of products; of all
 #: pairs, then of those since the latest alarm.

@@ -9,18 +9,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.detectors.budgets import WIDTH, calibrated, follow, loss_of
-from prequential.core.detectors.declaration import (
-    MIN_OUTCOMES,
-    Alarms,
-    Detector,
-    Parameter,
-    bounded,
-    raise_alarm,
-)
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Detector, Parameter, bounded
 from prequential.core.detectors.page_hinkley import DECREASE, DIRECTIONS, INCREASE
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.outcomes import Log
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: Standard deviations that one value counts at most: an outlier alone is no change.
 _MOST = 10.0

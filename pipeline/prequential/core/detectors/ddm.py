@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, note_warning, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.detectors.declaration import Detector, Parameter
+from prequential.core.tables.alarms import Alarms, note_warning, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 
 class Ddm(NamedTuple):

@@ -8,16 +8,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import (
-    MIN_OUTCOMES,
-    Alarms,
-    Detector,
-    Parameter,
-    note_warning,
-    raise_alarm,
-)
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Detector, Parameter
+from prequential.core.tables.alarms import Alarms, note_warning, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: The weight λ of an outcome when it comes: the paper's, for which its limits are made.
 _WEIGHT = 0.2

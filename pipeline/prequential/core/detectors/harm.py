@@ -2,8 +2,9 @@
 
 The risk is the mean of E[x_i], the expectation of each loss given all outcomes before it, however these move.
 With θ = bound + tolerance the sum of d_i = x_i/θ - 1 is held against the bound of
-`prequential.core.confidence_sequence`, which needs d_i >= -1, so losses that aren't negative, and nothing
-else. It is exceeded just when the lower confidence bound of the risk is above θ (the paper's algorithm 1).
+`prequential.core.detectors.confidence_sequence`, which needs d_i >= -1, so losses that aren't negative, and
+nothing else. It is exceeded just when the lower confidence bound of the risk is above θ (the paper's
+algorithm 1).
 
 *Ranges.* A mean over all history forgets slowly. So there are four tests: of all values, and of those since
 the latest multiple of `restart`, of 8 and of 64 times as many. The j-th test of a range has the level
@@ -26,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.core.confidence_sequence import RHO, beyond, inflation, needed_with, radius
-from prequential.core.detectors.declaration import LARGEST_SQUARED, Alarms, Detector, Parameter, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.mathematics import log as ln
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.compiled.mathematics import log as ln
+from prequential.core.detectors.confidence_sequence import RHO, beyond, inflation, needed_with, radius
+from prequential.core.detectors.declaration import LARGEST_SQUARED, Detector, Parameter
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: All values, and those since multiples of 1, 8 and 64 times `restart`: 2,000 outcomes find 15 points of
 #: error above θ, 16,000 find 5, 128,000 find 1 or 2. A smaller factor would need more ranges for that.

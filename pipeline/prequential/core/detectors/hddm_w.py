@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, note_warning, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.mathematics import log as ln
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.compiled.mathematics import log as ln
+from prequential.core.detectors.declaration import Detector, Parameter
+from prequential.core.tables.alarms import Alarms, note_warning, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: The samples: all outcomes; those up to the best cut for a rise and those after it; … for a fall.
 ALL, BEFORE_RISE, AFTER_RISE, BEFORE_FALL, AFTER_FALL = range(5)

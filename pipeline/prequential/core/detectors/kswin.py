@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.detectors.declaration import Alarms, Detector, Parameter, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, Shorts, allocating, inner, zeros
-from prequential.core.outcomes import Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, Shorts, allocating, inner, zeros
+from prequential.core.detectors.declaration import Detector, Parameter
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: Park and Miller's generator (1988, with the multiplier of 1993): r becomes r·multiplier mod modulus.
 _MULTIPLIER, _MODULUS = 48_271, 2_147_483_647

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.detectors.budgets import WIDTH, calibrated, follow, loss_of
-from prequential.core.detectors.declaration import MIN_OUTCOMES, Alarms, Detector, Parameter, raise_alarm
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.core.outcomes import Log
+from prequential.core.detectors.declaration import MIN_OUTCOMES, Detector, Parameter
+from prequential.core.tables.alarms import Alarms, raise_alarm
+from prequential.core.tables.outcomes import Log
 
 #: Directions of a change, in the order in which they are declared.
 INCREASE, DECREASE, BOTH = range(3)

@@ -22,9 +22,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, inner
-from prequential.core.mathematics import exp
-from prequential.core.mathematics import log as ln
+from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.compiled.mathematics import exp
+from prequential.core.compiled.mathematics import log as ln
 
 #: Halvings of an interval: more digits than estimates have.
 _HALVINGS = 40

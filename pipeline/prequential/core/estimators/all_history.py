@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.core.outcomes import REVISION, Log, cell_of
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.tables.outcomes import REVISION, Log, cell_of
 
 
 class AllHistory(NamedTuple):

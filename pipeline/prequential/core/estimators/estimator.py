@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from prequential.core.compiled.kernel import Ints, Ints32, grown
 from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.kernel import Ints, Ints32, grown
-from prequential.core.naming import ALL, FADING, WINDOW, parse_estimator
-from prequential.core.outcomes import Log
-from prequential.core.pairs import CODES, update_all, update_fading, update_window
+from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.estimators.pairs import CODES, update_all, update_fading, update_window
+from prequential.core.tables.outcomes import Log
 
 
 def new_cells(kind: int, parameter: float, rows: int, cells: int) -> Any:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.mathematics import power
 from prequential.core.estimators.all_history import copy_cells, note_known
-from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.core.mathematics import power
-from prequential.core.outcomes import OUTCOME, Log, cell_of
-from prequential.core.scores import NOTHING
+from prequential.core.tables.outcomes import OUTCOME, Log, cell_of
+from prequential.core.tables.scores import NOTHING
 
 
 class Fading(NamedTuple):

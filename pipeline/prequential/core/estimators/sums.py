@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core import outcomes, scores
-from prequential.core.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
-from prequential.core.mathematics import power
-from prequential.core.outcomes import OUTCOME, Log
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.mathematics import power
+from prequential.core.tables import outcomes, scores
+from prequential.core.tables.outcomes import OUTCOME, Log
 
 #: What is held of the labels' spread: their weight, their mean in two floats, and the spread.
 _WEIGHT, _MEAN, _REST, _SPREAD = range(4)

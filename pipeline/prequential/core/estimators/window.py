@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.estimators.all_history import copy_cells, note_known, recoded
-from prequential.core.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.core.outcomes import REVISION, Log, cell_of
+from prequential.core.tables.outcomes import REVISION, Log, cell_of
 
 
 class Window(NamedTuple):

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core import intervals
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.details import intervals
 from prequential.core.incidents import history
 from prequential.core.incidents.labelled import Counts, coverages
 from prequential.core.incidents.levels import Phase, variance
 from prequential.core.incidents.phases import Phases
-from prequential.core.kernel import Floats, Ints
 
 #: Causes with a smaller share aren't named.
 LEAST_SHARE = 0.1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.kernel import (
+from prequential.core.compiled.kernel import (
     Floats,
     Ints,
     Ints32,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
+from prequential.core.compiled.mathematics import log
 from prequential.core.incidents.history import Blocks
 from prequential.core.incidents.levels import Phase, count, phase, total, variance, widening
-from prequential.core.kernel import Floats, Ints, inner, kernel
-from prequential.core.mathematics import log
 
 #: Outcomes on either side of a split, at least. A level is known from 30, as detectors need them; behind a
 #: change there are sometimes few, and those clearly bad.

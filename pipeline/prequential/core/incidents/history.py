@@ -12,7 +12,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.events import MET, WAITS, Events
+from prequential.core.compiled.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    columns_of,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    records,
+)
+from prequential.core.detectors.signals import SQUARED, WRONG
 from prequential.core.incidents.blocks import (
     FEW_BLOCKS,
     MOST_BLOCKS,
@@ -28,21 +40,9 @@ from prequential.core.incidents.blocks import (
     with_owners,
     without_owners,
 )
-from prequential.core.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    columns_of,
-    grown,
-    inlined,
-    inner,
-    kernel,
-    records,
-)
-from prequential.core.outcomes import OUTCOME, SCORED, Log
-from prequential.core.signals import SQUARED, WRONG
-from prequential.core.streams import Subjects
+from prequential.core.tables.events import MET, WAITS, Events
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
+from prequential.core.tables.streams import Subjects
 
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16

@@ -12,7 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog import OTHER, Catalog, Stream, Subject
+from prequential.core.catalog.catalog import OTHER, Catalog, Stream, Subject
+from prequential.core.compiled.kernel import grown
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES
+from prequential.core.estimators.naming import parse_signal
 from prequential.core.incidents import change_point, history
 from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
 from prequential.core.incidents.attribution import Names
@@ -20,13 +24,9 @@ from prequential.core.incidents.change_point import CLEAR, SURE, Now
 from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
 from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.incidents.steps import Step
-from prequential.core.kernel import grown
-from prequential.core.logs import EVENTS, OUTCOMES, Logs
-from prequential.core.naming import parse_signal
-from prequential.core.plain import instance_ids
-from prequential.core.signals import WRONG
-from prequential.core.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.core.watch import LOSSES
+from prequential.core.input.plain import instance_ids
+from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.outputs import Alarm, Incident, identity
 
 #: Levels of signals.

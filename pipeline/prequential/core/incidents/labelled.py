@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from prequential.core.compiled.kernel import Floats
 from prequential.core.incidents import history
 from prequential.core.incidents.history import Blocks
-from prequential.core.kernel import Floats
 
 #: Share of labels that must have come by the age of predictions, so that those without one may lack it.
 _MATURE = 0.9

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core import intervals
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.details import intervals
 from prequential.core.incidents.history import Blocks
-from prequential.core.kernel import Floats, Ints
 
 #: Standard normal quantile of a two-sided interval of 95 %.
 _Z = 1.959963984540054
@@ -88,7 +88,7 @@ def level_of(of: Phase, binary: bool) -> Level:
     """The mean loss: of 0 and 1 with Wilson's interval, of numbers with the normal one.
 
     Both on as many independent outcomes as these are worth: n·(1 - r)/(1 + r), r the correlation of
-    neighbouring losses (`prequential.core.intervals`).
+    neighbouring losses (`prequential.core.details.intervals`).
     """
     if not of.n:
         return Level(0.0, 0.0, 0.0, 0)

@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.compiled.mathematics import log
 from prequential.core.incidents import labelled
 from prequential.core.incidents.change_point import CLEAR, Now, best_move
 from prequential.core.incidents.history import (
@@ -28,8 +30,6 @@ from prequential.core.incidents.history import (
 )
 from prequential.core.incidents.labelled import Counts
 from prequential.core.incidents.levels import Phase, phase, variance, widening
-from prequential.core.kernel import Floats, Ints
-from prequential.core.mathematics import log
 
 #: What χ² of the most likely split must exceed, and by how much more for each further group: of groups whose
 #: weights don't move, one split of the 60 that there are does so in less than 1 % of all cases.

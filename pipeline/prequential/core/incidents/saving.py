@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from prequential.core.compiled.kernel import columns_of, grown
 from prequential.core.incidents import history
 from prequential.core.incidents.blocks import Pool, together
 from prequential.core.incidents.history import History, with_subjects
 from prequential.core.incidents.incidents import Incidents, State, watched_stage
-from prequential.core.kernel import columns_of, grown
 
 #: Columns of owners that the configuration decides.
 _SETTINGS = ("position", "owner", "kind", "model")

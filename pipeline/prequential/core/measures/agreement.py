@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.core.kernel import inner
-from prequential.core.mathematics import product, share_left
+from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.mathematics import product, share_left
 from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
-from prequential.core.scores import NOTHING
+from prequential.core.tables.scores import NOTHING
 
 #: Where what the covariance is made of is less than this share of 1 - p, digits of 1 - p hold little of it.
 _RARE = 1e-3

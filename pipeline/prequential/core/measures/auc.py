@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.core.kernel import Bytes, Floats, inner
+from prequential.core.compiled.kernel import Bytes, Floats, inner
 from prequential.core.measures import DEFINED, NO_NEGATIVES, NO_POSITIVES, Result
 
 

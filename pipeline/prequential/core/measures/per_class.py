@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.kernel import Floats, allocating, inner, kernel
-from prequential.core.mathematics import exp, log, root
+from prequential.core.compiled.kernel import Floats, allocating, inner, kernel
+from prequential.core.compiled.mathematics import exp, log, root
 from prequential.core.measures import (
     DEFINED,
     NO_NEGATIVES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.kernel import Bytes, Floats, Ints32, inner, kernel
+from prequential.core.compiled.kernel import Bytes, Floats, Ints32, inner, kernel
 from prequential.core.measures import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.core.streams import FALSE, ONE, OTHER, TRUE, ZERO
+from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
 
 class Positives(NamedTuple):

@@ -1,17 +1,17 @@
-"""Measures of predicted probabilities, from sums of scores (see `prequential.core.scores`)."""
+"""Measures of predicted probabilities, from sums of scores (see `prequential.core.tables.scores`)."""
 
 from __future__ import annotations
 
-from prequential.core.kernel import Floats, inner
+from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures import DEFINED, NO_PROBABILITIES, Result
-from prequential.core.scores import BINS, BRIER, CONFIDENCE, IN_BIN, LOG_LOSS, NOTHING, RIGHT, SCORED
+from prequential.core.tables.scores import BINS, BRIER, CONFIDENCE, IN_BIN, LOG_LOSS, NOTHING, RIGHT, SCORED
 
 
 @inner
 def log_loss(sums: Floats) -> Result:
     """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> log_loss(sums_of({SCORED: 4, LOG_LOSS: 3}))
     (0.75, 0)
     """
@@ -24,7 +24,7 @@ def log_loss(sums: Floats) -> Result:
 def brier(sums: Floats) -> Result:
     """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2 (Brier 1950).
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> brier(sums_of({SCORED: 4, BRIER: 0.5}))
     (0.125, 0)
     """
@@ -39,7 +39,7 @@ def ece(sums: Floats) -> Result:
 
     From Guo et al. (2017). Confidence is the probability of the predicted class.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> ece(sums_of({SCORED: 4, IN_BIN + 11: 4, CONFIDENCE + 11: 3, RIGHT + 11: 2}))  # |2/4 - 3/4|
     (0.25, 0)
     """

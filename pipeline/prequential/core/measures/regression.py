@@ -1,4 +1,4 @@
-"""Measures of predicted numbers, from sums of scores (see `prequential.core.scores`).
+"""Measures of predicted numbers, from sums of scores (see `prequential.core.tables.scores`).
 
 Of outcomes that there are: the caller says where there are none.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 
-from prequential.core.kernel import Floats, inner
+from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures import DEFINED, ZERO_DENOMINATOR, Result
-from prequential.core.scores import ABSOLUTE, BIAS, SCORED, SQUARED
+from prequential.core.tables.scores import ABSOLUTE, BIAS, SCORED, SQUARED
 
 
 @inner
 def mae(sums: Floats) -> Result:
     """Mean absolute error, of e = prediction - label.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> mae(sums_of({SCORED: 2, ABSOLUTE: 3}))
     (1.5, 0)
     """
@@ -27,7 +27,7 @@ def mae(sums: Floats) -> Result:
 def mse(sums: Floats) -> Result:
     """Mean squared error.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> mse(sums_of({SCORED: 2, SQUARED: 5}))
     (2.5, 0)
     """
@@ -38,7 +38,7 @@ def mse(sums: Floats) -> Result:
 def rmse(sums: Floats) -> Result:
     """Root of the mean squared error.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> rmse(sums_of({SCORED: 2, SQUARED: 8}))
     (2.0, 0)
     """
@@ -49,7 +49,7 @@ def rmse(sums: Floats) -> Result:
 def bias(sums: Floats) -> Result:
     """Mean of prediction - label: above 0 where too much is predicted.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> bias(sums_of({SCORED: 2, BIAS: -1}))
     (-0.5, 0)
     """
@@ -60,7 +60,7 @@ def bias(sums: Floats) -> Result:
 def r2(sums: Floats, spread: float) -> Result:
     """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory; `spread` is Σ(y - ȳ)².
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> r2(sums_of({SCORED: 2, SQUARED: 1}), 2.0), r2(sums_of({SCORED: 2, SQUARED: 1}), 0.0)
     ((0.5, 0), (0.0, 8))
     """

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from prequential.core import measures as column
-from prequential.core.kernel import Floats, Ints, inner, kernel
-from prequential.core.mathematics import product, total
+from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
+from prequential.core.compiled.mathematics import product, total
 from prequential.core.measures import (
     EMPTY,
     NO_LABEL_KNOWN,
@@ -29,7 +29,7 @@ from prequential.core.measures import (
 from prequential.core.measures.agreement import Totals
 from prequential.core.measures.per_class import Classes, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
-from prequential.core.scores import NOTHING, SCORED
+from prequential.core.tables.scores import NOTHING, SCORED
 
 
 @inner

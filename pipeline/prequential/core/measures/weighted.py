@@ -1,4 +1,4 @@
-"""Measures for labels that aren't a fair sample, from sums of weights (see `prequential.core.scores`).
+"""Measures for labels that aren't a fair sample, from sums of weights (see `prequential.core.tables.scores`).
 
 Where an instance gets a label with the known probability π (its propensity), an outcome that came stands for
 1/π instances.
@@ -6,9 +6,9 @@ Where an instance gets a label with the known probability π (its propensity), a
 
 from __future__ import annotations
 
-from prequential.core.kernel import Floats, inner
+from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures import DEFINED, NO_PROPENSITY, Result
-from prequential.core.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
+from prequential.core.tables.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
 
 
 @inner
@@ -17,7 +17,7 @@ def ipw_accuracy(sums: Floats) -> Result:
 
     Over the outcomes whose instance said π.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> ipw_accuracy(sums_of({WEIGHT: 8, WEIGHT_RIGHT: 2}))
     (0.25, 0)
     """
@@ -32,7 +32,7 @@ def ipw_n(sums: Floats) -> Result:
 
     As many as there are if all propensities are the same. Faded where the estimator fades, as `n` is.
 
-    >>> from prequential.core.scores import sums_of
+    >>> from prequential.core.tables.scores import sums_of
     >>> ipw_n(sums_of({WEIGHT: 4, WEIGHT_SQUARED: 8}))  # π = 0.5, twice
     (2.0, 0)
     """

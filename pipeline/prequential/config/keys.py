@@ -1,0 +1,309 @@
+"""What each key of the configuration takes.
+
+Its parser makes the setting of YAML's value, or raises ValueError with what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from prequential.config.names import canonical, parse_estimator, parse_stage, stage_key
+from prequential.core.detectors import DETECTORS
+from prequential.core.measures import NAMES as MEASURES
+from prequential.core.measures import NOT_QUALITY
+from prequential.settings.budget import parse_budget
+from prequential.settings.durations import duration
+from prequential.settings.model import (
+    BASELINES,
+    COMPARE,
+    COMPARE_LOSSES,
+    DETAILS,
+    KNOWN_MEASURES,
+    LOSSES,
+    MAX_CLASSES,
+    MORE_MEASURES,
+    TASKS,
+    VERSIONS,
+    Limits,
+)
+from prequential.topics.errors import UsageError
+
+#: Levels of tests: beyond them nothing would be sure, or ever be found.
+_LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
+
+_OF_A_PAIR = 2
+
+#: Fewest outcomes that can say what an error rate may be.
+_LEAST_REFERENCE = 100
+
+#: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
+_LONGEST = 1000 * 366 * 86_400_000
+
+#: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
+#: enough.
+_ALPHAS = 1e-6, 1e6
+
+#: Largest number in a configuration: no bound of a measure makes sense near it.
+_LARGEST = 1e15
+
+Parser = Callable[[Any], Any]
+
+
+# ---- values
+
+
+def _expected(value: object, what: str) -> ValueError:
+    return ValueError(f"{value!r}: expected {what}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _expected(value, "a string")
+    return value
+
+
+def _prefix(value: Any) -> str:
+    return "" if value in (None, "") else _text(value)
+
+
+def _integer(least: int, most: int = 1 << 40) -> Parser:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise _expected(value, f"an integer from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _number(least: float) -> Parser:
+    def parse(value: Any) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not least <= value <= _LARGEST:
+            raise _expected(value, f"a number from {least:g} to {_LARGEST:g}")
+        return float(value)
+
+    return parse
+
+
+def _alpha(value: Any) -> float:
+    least, most = _ALPHAS
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise _expected(value, f"a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def _positive_share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise _expected(value, "a share above 0 and up to 1")
+    return float(value)
+
+
+def _budget(value: Any) -> str:
+    try:
+        return str(parse_budget(value))
+    except (TypeError, UsageError):
+        raise _expected(value, "false alarms per duration, e.g. 1 per 30d") from None
+
+
+def _change(value: Any) -> float:
+    change = _number(0)(value)
+    if not change:
+        raise _expected(value, "a rise above 0")
+    return change
+
+
+def _duration(value: Any) -> int:
+    milliseconds = duration(value)
+    if not 1 <= milliseconds <= _LONGEST:
+        raise _expected(value, "a duration above 0 and up to 1000 years")
+    return milliseconds
+
+
+def _optional(parser: Parser) -> Parser:
+    return lambda value: None if value is None else parser(value)
+
+
+def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
+    """A list of what `parser` makes, without two that `key` says are the same."""
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not (value or empty):
+            raise _expected(value, "a list with at least one entry")
+        if len(set(map(str, value))) < len(value):
+            raise _expected(value, "a list without repeats")
+        found: dict[Any, Any] = {}
+        for entry in map(parser, value):
+            other = found.setdefault(key(entry), entry)
+            if other is not entry:
+                raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
+        return tuple(found.values())
+
+    return parse
+
+
+def _segment_keys(value: Any) -> tuple[str, ...]:
+    keys: tuple[str, ...] = _list_of(_text, empty=True)(value)
+    for key in keys:
+        for other in keys:
+            if key.startswith(f"{other}="):  # a segment's name is `key=value`
+                why = "expected keys that can be told apart"
+                raise ValueError(f"{key!r} looks like a value of {other!r}: {why}")
+    return keys
+
+
+def _task(value: Any) -> str:
+    if value not in TASKS:
+        raise _expected(value, " or ".join(TASKS))
+    return str(value)
+
+
+def _one_of(known: tuple[str, ...]) -> Parser:
+    def parse(value: Any) -> str:
+        # YAML 1.1 reads a plain `off` as false.
+        text = "off" if value is False and "off" in known else value
+        if text not in known:
+            raise _expected(value, f"{', '.join(known[:-1])} or {known[-1]}")
+        return str(text)
+
+    return parse
+
+
+def _stages(value: Any) -> str:
+    parts = value.split("/") if isinstance(value, str) else []
+    if len(set(parts)) != _OF_A_PAIR or len(parts) != _OF_A_PAIR:
+        raise _expected(value, "two stages such as initial/final")
+    return str(value)
+
+
+def _level(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not _LEAST_LEVEL <= value <= _MOST_LEVEL:
+        raise _expected(value, f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}")
+    return float(value)
+
+
+def _loss(value: Any) -> str:
+    if value not in LOSSES:
+        raise _expected(value, " or ".join(LOSSES))
+    return str(value)
+
+
+def _class(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise _expected(value, "a class: a string, an integer or a boolean")
+
+
+def _measure(value: Any) -> str:
+    if value not in MEASURES:
+        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
+        raise ValueError(f"unknown measure {value!r}; known: {known}")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _expected(value, "true or false")
+    return value
+
+
+def _baseline(value: Any) -> str:
+    if value not in BASELINES:
+        raise ValueError(f"unknown baseline {value!r}; known: {', '.join(BASELINES)}")
+    return str(value)
+
+
+def _detail(value: Any) -> str:
+    if value not in DETAILS:
+        raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
+    return str(value)
+
+
+def detector(value: Any) -> str:
+    """A detector's name."""
+    if not isinstance(value, str) or value not in DETECTORS:
+        raise ValueError(f"unknown detector {value!r}; known: {', '.join(DETECTORS)}")
+    return value
+
+
+def setting(value: Any) -> str:
+    """A setting of librdkafka's, as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise _expected(value, "a librdkafka setting: a string, a number or a boolean")
+
+
+def registry_setting(value: Any) -> Any:
+    """A setting of Schema Registry's client, as it is."""
+    if isinstance(value, (str, int, float)):
+        return value
+    raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
+
+
+def _port(value: Any) -> int:
+    return int(_integer(0, 65_535)(value))
+
+
+# ---- keys of sections
+
+KAFKA: dict[str, Parser] = {
+    "bootstrap_servers": _text, "prefix": _prefix, "partitions": _integer(1, 100_000),
+    "replication": _integer(1, 1000),
+}  # fmt: skip
+
+LIMITS: dict[str, Parser] = {
+    **{field.name: _integer(1) for field in fields(Limits)}, "classes_per_stream": _integer(2, MAX_CLASSES)
+}  # fmt: skip
+
+WORKER: dict[str, Parser] = {
+    "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
+    "commit_every": _duration, "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
+    "stop_within": _duration, "accept_loss": _list_of(_integer(0), empty=True),
+}  # fmt: skip
+
+HTTP: dict[str, Parser] = {
+    "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
+    "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
+    "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
+    "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
+}  # fmt: skip
+
+STREAM: dict[str, Parser] = {
+    "task": _task, "loss": _loss, "positive_class": _optional(_class),
+    "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
+    "stages": _list_of(parse_stage, key=stage_key),
+    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
+    "period_final_at": _positive_share,
+    "alarm_budget": _optional(_budget), "alarm_change": _change,
+    "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
+    "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
+    "dependence_order": _integer(1, 1_000),
+    "bins": _integer(1, 10_000), "alpha": _alpha,
+    "label_horizon": _duration, "settle": _duration,
+    "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
+    "compare": _one_of(COMPARE), "champion": _optional(_class),
+    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
+    "compare_level": _level, "mcnemar_level": _level,
+}  # fmt: skip
+
+EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+
+OBJECTIVE: dict[str, Parser] = {
+    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+}  # fmt: skip
+
+INCIDENTS: dict[str, Parser] = {
+    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
+}  # fmt: skip
+
+#: What can be asked of a model.
+OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)
+
+#: A bound of one of them.
+bound = _number(-_LARGEST)

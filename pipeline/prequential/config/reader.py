@@ -1,0 +1,451 @@
+"""Reads the configuration from YAML: what is wrong is said with file, line and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prequential.config import keys as configkeys
+from prequential.config.ingest import read_sources
+from prequential.config.keys import Parser
+from prequential.config.names import (
+    canonical,
+    detectors_of_task,
+    objective_of,
+    objective_untested,
+    objective_without_value,
+    parse_signal,
+    signal_of_other_task,
+    stage_without_outcomes,
+)
+from prequential.core.detectors import DETECTORS
+from prequential.mapping import model as mapping
+from prequential.mapping.model import FORMATS, RecordMapping
+from prequential.settings.model import (
+    COMPARE_LOSSES,
+    DEFAULT_DETECTORS,
+    OF_TASK,
+    Config,
+    ConfigError,
+    DetectorConfig,
+    HttpConfig,
+    Limits,
+    Objective,
+    StreamConfig,
+    WorkerConfig,
+)
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError
+
+#: Periods within one horizon, at most: each has sums of its own.
+_MOST_PERIODS = 10_000
+
+#: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
+_DEEPEST = 5
+
+
+#: YAML 1.1's yes, no, on and off have it, too.
+_BOOLEAN = "tag:yaml.org,2002:bool"
+
+
+class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
+    """Makes Python values of nodes."""
+
+    def construct_scalar(self, node: Any) -> Any:
+        """Characters beyond 16 bits may be written as JSON does it, as an escaped pair of surrogates."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii():
+            try:
+                return value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError as error:
+                raise ValueError("half of a pair of surrogates stands alone") from error
+        return value
+
+
+def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
+    """Read a YAML file (None: all defaults); `overrides` maps dotted keys such as `http.port` to values.
+
+    Raises ConfigError for an unknown key, a bad value or an unreadable file.
+    """
+    config = _Reader(path or "defaults").config(_document(path))
+    for key, value in (overrides or {}).items():
+        section, _, name = key.partition(".")
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+    return config
+
+
+def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Config:
+    """The configuration of a file, or of a dict of the same form, with these settings in its `defaults`.
+
+    Raises ConfigError, in which places of a dict have no lines.
+
+    >>> combined({"defaults": {"bins": 3}}, {"stages": ["bins"]}).defaults.bins
+    3
+    >>> combined(None, {"estimators": ["al"]})
+    Traceback (most recent call last):
+    ...
+    prequential.settings.model.ConfigError: settings: defaults.estimators: estimator 'al': expected all, ...
+    """
+    name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    node = _document(name) if name is not None else _represented(given or {})
+    if settings:
+        node = node or _represented({})
+        own = _represented(dict(settings)).value
+        if isinstance(node, yaml.MappingNode):
+            sections = {key.value: place for place, (key, _) in enumerate(node.value)}
+            if "defaults" not in sections:
+                node.value.append((_represented("defaults"), _represented({})))
+                sections["defaults"] = len(node.value) - 1
+            key, defaults = node.value[sections["defaults"]]
+            before = defaults.value if isinstance(defaults, yaml.MappingNode) else []
+            names = {one.value for one, _ in own}
+            kept = [(one, child) for one, child in before if one.value not in names]
+            merged = yaml.MappingNode(defaults.tag, [*kept, *own], defaults.start_mark)
+            node.value[sections["defaults"]] = key, merged
+    return _Reader(name or "settings").config(node)
+
+
+def _represented(data: Any) -> Any:
+    """The node of plain data."""
+    try:
+        return yaml.representer.SafeRepresenter().represent_data(data)
+    except yaml.representer.RepresenterError as error:
+        said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
+        raise ConfigError(said) from error
+
+
+def _document(path: str | None) -> yaml.Node | None:
+    """The node of a file."""
+    node = None
+    if path is not None:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            problem = error.problem or error.context
+            raise ConfigError(f"{path} line {line}: not YAML: {problem}") from error
+        except yaml.reader.ReaderError as error:
+            line = text[: error.position].count("\n") + 1
+            raise ConfigError(f"{path} line {line}: not YAML: {error.reason}") from error
+        except RecursionError as error:
+            raise ConfigError(f"{path} line 1: not YAML: nested too deeply") from error
+    return node
+
+
+class _Reader:
+    """Walks the nodes of one file, so that every complaint can name its line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def config(self, node: yaml.Node | None) -> Config:
+        sections = self._mapping(
+            node, "the configuration",
+            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest"),
+        )  # fmt: skip
+        kafka = self._kafka(sections.get("kafka"))
+        defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
+        streams = {
+            name: self._stream(child, f"streams.{name}", defaults)
+            for name, child in self._mapping(sections.get("streams"), "streams", None).items()
+        }
+        return Config(
+            kafka=kafka,
+            defaults=defaults,
+            streams=streams,
+            limits=self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS),
+            http=self._http(sections.get("http"), (defaults, *streams.values())),
+            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), configkeys.WORKER),
+            files={
+                name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
+                for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
+            },
+            ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
+        )
+
+    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:
+        found: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
+        for key in ("stages", "estimators"):
+            known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
+            for name in getattr(found, key) or ():
+                if name not in known:
+                    child = self._mapping(node, "http", None)[key]
+                    self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")
+        return found
+
+    def mappings(
+        self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
+    ) -> tuple[RecordMapping, ...]:
+        """The mapping of a source, or several of a list (see `prequential.mapping.model.parse`)."""
+        several = isinstance(node, yaml.SequenceNode)
+        found = []
+        for place, one in enumerate(node.value if several else [node]):
+            own = f"{where}[{place}]" if several else where
+            lines: dict[tuple[Any, ...], str] = {}
+            section = self._tree(one, own, (), lines)
+            origin = mapping.Origin(own, lines)
+            try:
+                found.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
+            except mapping.MappingError as error:
+                raise ConfigError(f"{origin.line(error.keys)}{own}: {error}") from error
+        if not found:
+            self._fail(node, f"{where} is an empty list: expected a mapping")
+        return tuple(found)
+
+    def _tree(
+        self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
+    ) -> Any:
+        """The Python value of a node; fills in the line of each part of it, by the keys to it."""
+        lines.setdefault(keys, self._at(node))
+        if not isinstance(node, yaml.MappingNode):
+            return self._as_meant(node, where)
+        if len(keys) > _DEEPEST:
+            self._fail(node, f"{where} is nested too deeply")
+        found: dict[Any, Any] = {}
+        for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
+            plain = self._as_meant(key_node, where)
+            key = name if plain is None else plain
+            below = (*keys, key)
+            lines[below] = self._at(key_node)
+            found[key] = self._tree(child, where, below, lines)
+        return found
+
+    def _as_meant(self, node: yaml.Node, where: str) -> Any:
+        """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
+        if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
+            self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
+        return self._plain(node, where)
+
+    def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
+        children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
+        values = {
+            key: self._value(child, f"kafka.{key}", configkeys.KAFKA[key])
+            for key, child in children.items()
+            if key in configkeys.KAFKA
+        }
+        if "security" in children:
+            settings = self._mapping(children["security"], "kafka.security", None)
+            values["security"] = {
+                key: self._value(child, f"kafka.security.{key}", configkeys.setting)
+                for key, child in settings.items()
+            }
+        if "schema_registry" in children:
+            settings = self._mapping(children["schema_registry"], "kafka.schema_registry", None)
+            values["schema_registry"] = {
+                key: self._value(child, f"kafka.schema_registry.{key}", configkeys.registry_setting)
+                for key, child in settings.items()
+            }
+        try:
+            return KafkaConfig(**values)
+        except UsageError as error:
+            raise ConfigError(f"{self._at(node)}: {error}") from error
+
+    def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
+        keys = {**configkeys.STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
+        children = self._mapping(node, where, tuple(keys))
+        changes = {
+            key: self._value(child, f"{where}.{key}", parser)
+            for key, child in children.items()
+            if (parser := keys[key]) is not None
+        }
+        given = base.detectors is not DEFAULT_DETECTORS[base.task]
+        if "detectors" in children:
+            changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
+        elif not given:
+            changes["detectors"] = OF_TASK
+        if "emit" in children:
+            emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
+            for key, child in emit.items():
+                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
+            if "every" in emit:
+                changes["emit_every_given"] = True
+        if "incidents" in children:
+            changes["incidents"] = self._section(
+                children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS
+            )
+        if "objective" in children:
+            changes["objective"] = self._objective(children["objective"], f"{where}.objective")
+        config = replace(base, **changes)
+        if "objective" not in children:
+            config = replace(config, objective=objective_of(config))
+        if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
+            config = replace(config, detectors=detectors_of_task(config))
+        of_task = COMPARE_LOSSES[config.task]
+        if "compare_losses" not in children:
+            kept = tuple(loss for loss in config.compare_losses if loss in of_task)
+            config = replace(config, compare_losses=kept or of_task[:1])
+        if config.period is not None and node is not None:
+            self._check_period(children.get("period", node), config, where)
+        self._check_names(children, config, where)
+        return config
+
+    def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
+        """What can be seen only of all settings together, whichever section each comes from."""
+        champion = config.champion is None and config.compare == "champion"
+        of_task = COMPARE_LOSSES[config.task]
+        for entry, pair in enumerate(config.compare_stages):
+            place = children.get("compare_stages", children.get("stages", children.get("bins")))
+            absent = [stage for stage in pair.split("/") if stage not in config.evaluated_stages]
+            if place is not None and absent:
+                self._fail(
+                    place.value[entry] if "compare_stages" in children else place,
+                    f"{where}.compare_stages[{entry}]: stage {absent[0]!r} isn't evaluated: expected two of "
+                    f"{', '.join(config.evaluated_stages)}",
+                )
+        for entry, loss in enumerate(config.compare_losses):
+            if loss not in of_task:
+                self._fail(
+                    children["compare_losses"].value[entry],
+                    f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
+                    f"expected {', '.join(of_task)}",
+                )
+        if champion and "compare" in children:
+            self._fail(children["compare"], f"{where}.compare: champion needs {where}.champion beside it")
+        for key, other, wrong in (
+            ("stages", "label_horizon", stage_without_outcomes(config)),
+            ("detectors", "task", signal_of_other_task(config)),
+        ):
+            place = children.get(key, children.get(other))
+            if place is None or wrong is None:
+                continue  # all of it was checked where it stands
+            entry, problem = wrong
+            node = children[key].value[entry] if key in children else place
+            self._fail(node, f"{where}.{key}[{entry}]: {problem}")
+        missing = objective_without_value(config)
+        if "objective" in children and not missing:
+            # Without a level an objective may have bounds that aren't tested.
+            given = self._mapping(children["objective"], f"{where}.objective", None)
+            missing = objective_untested(config, "level" in given)
+        if "objective" in children and missing:
+            name, problem = missing
+            [node] = (key for key, _ in children["objective"].value if key.value == name)
+            self._fail(node, f"{where}.objective.{name}: {problem}")
+
+    def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
+        assert config.period is not None
+        if config.emit_every is None:
+            self._fail(node, f"{where}.period needs {where}.emit.every: time makes its messages due")
+        if config.label_horizon > _MOST_PERIODS * config.period:
+            self._fail(
+                node,
+                f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
+                f"horizon of {config.label_horizon} ms",
+            )
+
+    def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
+        detectors: list[DetectorConfig] = []
+        for place, child in enumerate(node.value):
+            detector = self._detector(child, f"{where}[{place}]")
+            same = replace(detector, signal=canonical(detector.signal))
+            if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
+                self._fail(child, f"{where} has the detector on {detector.signal} twice")
+            detectors.append(detector)
+        return tuple(detectors)
+
+    def _objective(self, node: yaml.Node, where: str) -> Objective | None:
+        children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
+        if not children:
+            return None
+        values = {
+            key: self._value(child, f"{where}.{key}", configkeys.OBJECTIVE.get(key, configkeys.bound))
+            for key, child in children.items()
+        }
+        settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
+        if not values and "reference" not in settings:
+            self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
+        return Objective(values, **settings)
+
+    def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
+        """A detector with the parameters that it declares itself."""
+        children = self._mapping(node, where, None)
+        names = {
+            key: self._value(children[key], f"{where}.{key}", parser)
+            for key, parser in (("detector", configkeys.detector), ("signal", parse_signal))
+            if key in children
+        }
+        config = DetectorConfig(**names)
+        declared = DETECTORS[config.detector]
+        parameters = {one.name: one for one in declared.parameters}
+        self._mapping(node, where, ("detector", "signal", *parameters))
+        given = {
+            key: self._value(child, f"{where}.{key}", parameters[key].parse)
+            for key, child in children.items()
+            if key in parameters
+        }
+        if problem := declared.problem(declared.complete(given)):
+            self._fail(node, f"{where}: {problem}")
+        fixed = declared.threshold is not None and declared.threshold.name in given
+        return replace(config, params=declared.changed(given), fixed=fixed)
+
+    def _section(
+        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
+    ) -> Any:
+        children = self._mapping(node, where, tuple(parsers))
+        values = {
+            key: self._value(child, f"{where}.{key}", parsers[key])
+            for key, child in children.items()
+        }
+        return replace(base, **values)
+
+    def _mapping(
+        self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
+    ) -> dict[str, yaml.Node]:
+        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, where) is None):
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
+        found: dict[str, yaml.Node] = {}
+        for key_node, child in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._fail(key_node, f"{where} has a key that is no name")
+            key = key_node.value  # as it is written: 007 and no are names, too
+            if known is not None and key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ";"
+                self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
+            if key in found:
+                self._fail(key_node, f"{where} has the key {key!r} twice")
+            found[key] = child
+        return found
+
+    def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
+        try:
+            return parser(self._plain(node, where))
+        except (ValueError, TypeError, OverflowError) as error:
+            self._fail(node, f"{where}: {error}")
+
+    def _plain(self, node: yaml.Node, where: str) -> Any:
+        """The Python value of a node."""
+        try:
+            return _Constructor().construct_document(node)
+        except Exception as error:  # PyYAML raises whatever its conversions do
+            shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
+            kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
+            self._fail(node, f"{where} is {kind} {shown!r}: {why}")
+
+    def _at(self, node: yaml.Node | None) -> str:
+        """File and line of a node, as far as it has them."""
+        line = _line(node)
+        return self._path if line is None else f"{self._path} line {line}"
+
+    def _fail(self, node: yaml.Node, what: str) -> Any:
+        raise ConfigError(f"{self._at(node)}: {what}")
+
+
+def _line(node: yaml.Node | None) -> int | None:
+    """None: the node is of no file."""
+    if node is None:
+        return 1
+    return None if node.start_mark is None else node.start_mark.line + 1

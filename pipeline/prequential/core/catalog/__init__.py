@@ -1,0 +1,1 @@
+"""Names and their rows, and what is evaluated of them."""

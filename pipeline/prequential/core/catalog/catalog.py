@@ -1,0 +1,591 @@
+"""Names: streams, models, classes and segments, and their rows in the tables.
+
+Loops know rows only. What has a name is registered here when it comes for the first time, and what is
+evaluated of it: a model, and beside it what the configuration asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.catalog.ended import Ended
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Ints, as_columns, grown, records
+from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
+from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
+from prequential.core.measures.positive import Positives
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.store import NO_CLASS
+from prequential.core.tables.streams import (
+    AGE,
+    BASELINE,
+    BASELINE_AGE,
+    BOOLEANS,
+    CORRECTION,
+    MODEL,
+    OTHER_FORM,
+    SEGMENT,
+    SORTS,
+    Ages,
+    Classes,
+    Pairs,
+    Registry,
+    SegmentRows,
+    Streams,
+    Subjects,
+    name_hash,
+)
+from prequential.settings.durations import duration
+from prequential.settings.model import AFTER, BASELINES, Config, StreamConfig
+
+#: What baselines predict before the first label: a class of its own, never a label's.
+NOTHING = "@none"
+
+#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
+OTHER = "other"
+
+#: Keys of segments that are remembered though they aren't configured: they come from strangers.
+MOST_OTHER_KEYS = 20
+
+#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
+MOST_VERSIONS = 10_000
+
+#: Schemas of a registry's tables.
+_SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Ages)
+
+
+class Subject(NamedTuple):
+    """What is evaluated, by its names in messages."""
+
+    row: int
+    stream: int
+    kind: int
+    model: str
+    segment: str | None
+    age: str | None  # the stage `after:…` that it is about
+
+
+class Stream:
+    """The names of one stream."""
+
+    def __init__(self, code: int, name: str, config: StreamConfig) -> None:
+        self.code = code
+        self.name = name
+        self.config = config
+        self.models: dict[str, int] = {}  # subjects
+        self.classes: dict[str, int] = {}
+        self.class_names: list[str] = []
+        self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
+        self.unseen_keys = set(config.segments)
+        self.other_keys: list[str] = []
+        self.versions: dict[str, int] = {}  # codes from 1, of all models together
+        self.version_names: list[str] = []  # … the other way round; it only grows
+        self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
+        #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
+        self.retired: dict[str, None] = {}
+        self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
+        self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
+        self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
+        self.initial, self.final = (stage in config.evaluated_stages for stage in ("initial", "final"))
+        self.subjects: list[int] = []
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The stages that outcomes are evaluated in, in the order of their rows."""
+        return self.config.evaluated_stages
+
+    def reports(self, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
+
+    def position(self, key: int, value: str) -> int:
+        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
+
+        The last is that of all values beyond the bound, and of the value with the name that they share.
+        """
+        values = self.values[key]
+        position = values.get(value)
+        if position is None:
+            most = self.config.segments_per_key
+            if len(values) < most and value != OTHER:
+                raise KeyError(value)
+            return most + 1
+        return position
+
+    def add_value(self, key: int, value: str) -> None:
+        """A segment's value that wasn't known."""
+        values = self.values[key]
+        values[value] = len(values) + 1
+
+    def note_keys(self, given: Mapping[str, str]) -> None:
+        """A record carries segments under these keys."""
+        self.unseen_keys -= given.keys()
+        for key in given:
+            if key not in self.config.segments and key not in self.other_keys:
+                if len(self.other_keys) >= MOST_OTHER_KEYS:
+                    return
+                self.other_keys.append(key)
+
+    def version(self, name: str) -> int:
+        """The code of a model's version; raises KeyError for one to be added.
+
+        Those beyond the bound share one.
+        """
+        code = self.versions.get(name)
+        if code is None:
+            code = self.versions[OTHER if len(self.versions) >= MOST_VERSIONS else name]
+        return code
+
+    def add_version(self, name: str) -> None:
+        """A version that wasn't known; beyond the bound, the one that all others share."""
+        name = OTHER if len(self.versions) >= MOST_VERSIONS else name
+        self.versions[name] = len(self.versions) + 1
+        self.version_names.append(name)
+
+    def version_name(self, code: int) -> str:
+        """The version that has this code."""
+        return self.version_names[code - 1]
+
+    def segment_name(self, key: int, position: int) -> str:
+        """`key=value`."""
+        value = next((name for name, at in self.values[key].items() if at == position), OTHER)
+        return f"{self.config.segments[key]}={value}"
+
+
+class Catalog:
+    """All names of a shard, and the tables that their rows are in."""
+
+    def __init__(self, config: Config, partition: int = 0) -> None:
+        self.config = config
+        #: Of the input topics; it stands in messages and in their ids.
+        self.partition = partition
+        #: Records that retention removed before the shard took them, by kind, and entries of its journal.
+        self.lost = [0, 0, 0, 0]
+        #: Whether no record has a time, so that record times count rows: what would be a duration counts
+        #: outcomes then, and messages say it. Only files are without times, so no snapshot knows of it.
+        self.untimed = False
+        self.streams: list[Stream] = []
+        self.by_name: dict[str, Stream] = {}
+        self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row
+        self.plans: list[Plan] = []
+        self._plans: dict[tuple[str, tuple[str, ...], bool, int], Plan] = {}
+        self._registry: Any = None
+        self.columns: Registry
+        self.registry = Registry(
+            records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Subjects, 16),
+            SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
+        )  # fmt: skip
+        #: What former configurations evaluated; and subjects that began anew since this was last emptied.
+        self.ended = Ended()
+        self.begun_anew: list[int] = []
+        #: Of `SegmentRows`: model, key, position.
+        self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
+        #: By length: heaps of first rows for the segments of models that are gone.
+        self._free_segments: dict[int, list[int]] = {}
+        self._class_rows = 0
+        self._pair_places = 0
+        self._ages = 0
+
+    @property
+    def loss(self) -> tuple[int, ...]:
+        """What ids of messages have behind all else: how much is lost, if anything is.
+
+        What was said of as many outcomes without the loss was something else.
+        """
+        return (sum(self.lost),) if any(self.lost) else ()
+
+    @property
+    def registry(self) -> Registry:
+        """The tables, for loops."""
+        return self._registry
+
+    @registry.setter
+    def registry(self, registry: Registry) -> None:
+        before = self._registry
+        self._registry = registry
+        if before is None or any(old is not new for old, new in zip(before, registry)):
+            #: The same, column by column: a table of records takes its time to find one by name.
+            known = zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
+            columns: Any = (
+                former if old is table else as_columns(schema, table)
+                for schema, table, (old, former) in zip(_SCHEMAS, registry, known)
+            )
+            self.columns = Registry(*columns)
+
+    # ---- streams
+
+    def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
+        """A stream that wasn't known; without `baselines` it has none yet."""
+        config = self.config.stream(name)
+        stream = Stream(len(self.streams), name, config)
+        self.streams.append(stream)
+        self.by_name[name] = stream
+        registry = self.registry
+        if stream.code >= len(registry.streams.clock):
+            self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
+        self._set_up(stream)
+        if config.task == "classification" and baselines:
+            for which, baseline in enumerate(BASELINES[:2]):
+                if baseline in config.baselines:
+                    self.registry.streams.nothing[stream.code] = self.add_class(stream, NOTHING)
+                    self.add_ages(stream, self.add_baseline(stream, which))
+        return stream
+
+    def add_baseline(self, stream: Stream, which: int) -> int:
+        """The subject of an evaluated baseline, by its place in `BASELINES`."""
+        row = self._add_subject(stream, BASELINE, f"@{BASELINES[which]}", None, None)
+        self.set_baseline(stream, which, row)
+        return row
+
+    def set_baseline(self, stream: Stream, which: int, row: int) -> None:
+        """This subject is that of an evaluated baseline."""
+        s = self.registry.streams
+        (s.majority_subject if which else s.persistent_subject)[stream.code] = row
+
+    def baseline_of(self, stream: Stream, which: int) -> int:
+        """The subject of an evaluated baseline; 0: it isn't evaluated."""
+        s = self.registry.streams
+        return int((s.majority_subject if which else s.persistent_subject)[stream.code])
+
+    def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
+        """Names and subjects of the evaluated baselines."""
+        rows = [self.baseline_of(stream, which) for which in range(2)]
+        return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
+
+    def _set_up(self, stream: Stream) -> None:
+        """A stream's settings, as the loops read them."""
+        config, s, code = stream.config, self.columns.streams, stream.code
+        numbers = config.task == "regression"
+        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
+        s.horizon[code], s.settle[code] = config.label_horizon, config.settle
+        s.regression[code] = numbers
+        s.correction[code] = config.temporal_correction and not numbers
+        s.probabilities[code] = not numbers and (
+            not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
+        )
+        s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
+        s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
+        s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
+        s.emit_outcomes[code] = config.emit_outcomes or 0
+        ages = [duration(name.removeprefix(AFTER)) for name in stream.ages]
+        start = self._ages
+        self._ages += len(ages)
+        self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))
+        self.registry.ages.age[start : self._ages] = ages
+        s.ages[code], s.age_count[code] = start, len(ages)
+        each = len(stream.evaluated) + 1
+        kinds = 1 + int(s.correction[code]) + len(config.segments)
+        s.rows_per_prediction[code] = each * kinds + 2 * len(ages)
+        s.rows_per_label[code] = 2 * (each + len(ages)) + 2
+        s.persistent[code] = s.majority[code] = NO_CLASS
+        s.positive[code] = 0 if config.positive_class is None else name_hash(config.positive_class)
+        s.positive_code[code] = NO_POSITIVE if config.positive_class is None else UNSEEN_POSITIVE
+        s.pairs[code] = -1
+        self._make_class_room(stream, 2)
+
+    # ---- classes
+
+    def add_class(self, stream: Stream, name: str) -> int:
+        """The code of a class; one that isn't known is given the next, whatever the limit.
+
+        `true` and 1 are one class, and so are `false` and 0, named in the form that came first in the stream.
+        """
+        known = stream.classes.get(name)
+        if known is not None:
+            return known
+        code = len(stream.class_names)
+        if name in OTHER_FORM:
+            other = OTHER_FORM[name]
+            stream.classes[name] = stream.classes[other] = code
+            first = next((one for one in stream.class_names if one in OTHER_FORM), name)
+            name = name if (name in BOOLEANS) == (first in BOOLEANS) else other
+        stream.class_names.append(name)
+        stream.classes[name] = code
+        s, at = self.registry.streams, stream.code
+        if code >= s.class_capacity[at]:
+            self._make_class_room(stream, 2 * int(s.class_capacity[at]))
+            self._widen(stream)
+        s.class_count[at] = code + 1
+        classes, row = self.registry.classes, int(s.classes[at]) + code
+        classes.seen[row] = classes.order[row] = classes.followed[row] = 0
+        classes.name[row], classes.meaning[row] = name_hash(name), SORTS.get(name, 0)
+        positive = stream.config.positive_class
+        if positive is not None and stream.classes.get(positive) == code:
+            s.positive_code[at] = code
+        return code
+
+    def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
+        """Have capacity for so many classes of a stream of which nothing is evaluated yet."""
+        assert not stream.subjects
+        if capacity > self.registry.streams.class_capacity[stream.code]:
+            self._make_class_room(stream, capacity)
+
+    def check_class(self, stream: Stream, name: str) -> None:
+        """Raise Unusable for a class that would be one too many."""
+        limit = self.config.limits.classes_per_stream
+        if name not in stream.classes and len(stream.class_names) >= limit:
+            raise Unusable(f"class {name!r} is one too many: limits.classes_per_stream is {limit}")
+
+    def _make_class_room(self, stream: Stream, capacity: int) -> None:
+        """Rows for so many classes of a stream, in one block; what it had is copied."""
+        registry, at = self.registry, stream.code
+        start, count = int(registry.streams.classes[at]), len(stream.class_names)
+        start_of_pairs, before = int(registry.streams.pairs[at]), int(registry.streams.class_capacity[at])
+        first = self._class_rows
+        self._class_rows += capacity
+        classes = grown(registry.classes, self._class_rows)
+        classes[first : first + count] = classes[start : start + count]  # type: ignore[index]
+        pairs = registry.pairs
+        if registry.streams.correction[at]:
+            place = self._pair_places
+            self._pair_places += capacity * capacity
+            pairs = grown(pairs, self._pair_places)
+            if start_of_pairs >= 0:
+                old = pairs.pairs[start_of_pairs : start_of_pairs + before * before].reshape(before, before)
+                new = pairs.pairs[place : place + capacity * capacity].reshape(capacity, capacity)
+                new[:before, :before] = old
+            registry.streams.pairs[at] = place
+        registry.streams.classes[at], registry.streams.class_capacity[at] = first, capacity
+        self.registry = registry._replace(classes=classes, pairs=pairs)
+
+    def _widen(self, stream: Stream) -> None:
+        """What is evaluated of a stream moves to plans with capacity for its classes."""
+        for row in stream.subjects:
+            self._move(row)
+
+    def _move(self, row: int) -> None:
+        subjects = self.registry.subjects
+        old = self.plans[subjects.plan[row]]
+        about = self.subjects[row]
+        assert about is not None
+        stream = self.streams[about.stream]
+        new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
+        count, first = len(old.stages), int(subjects.first[row])
+        start = new.take(stream.code, row, stream.name, about.model, about.segment)
+        new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
+        old.give(first)
+        subjects.plan[row], subjects.first[row] = new.number, start
+
+    def _capacity(self, stream: Stream) -> int:
+        return int(self.registry.streams.class_capacity[stream.code])
+
+    # ---- what is evaluated
+
+    def _plan(self, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int) -> Plan:
+        key = (config.digest, stages, watched, capacity)
+        if key not in self._plans:
+            plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
+            self.plans.append(plan)
+        return self._plans[key]
+
+    def _add_subject(
+        self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None
+    ) -> int:
+        about = Subject(len(self.subjects), stream.code, kind, model, segment, age)
+        self.put_subject(about)
+        self.registry.subjects.began[about.row] = self.registry.streams.completed[stream.code]
+        before = self.ended.take(about[1:])
+        if before is not None:
+            self._begin_anew(about, *before)
+        return about.row
+
+    def _begin_anew(self, about: Subject, outcomes: int, revisions: int) -> None:
+        """A subject had so many outcomes and revisions before it ended: its ids are others than then."""
+        subjects, row = self.registry.subjects, about.row
+        subjects.revisions[row] = revisions + 1
+        # Outcomes of baselines are numbered by the labels since they began; they have no alarms, either.
+        if about.kind not in (BASELINE, BASELINE_AGE):
+            subjects.outcomes[row] = outcomes
+            rows = np.arange(subjects.stages[row]) + subjects.first[row]
+            for estimator in self.plans[subjects.plan[row]].estimators:
+                estimator.begin(rows, np.full(len(rows), outcomes))
+        self.begun_anew.append(row)
+
+    def put_subject(self, about: Subject) -> None:
+        """Append a subject; in the rows before it that there aren't yet, nothing is evaluated."""
+        row, stream = about.row, self.streams[about.stream]
+        self.subjects += [None] * (row - len(self.subjects))
+        self.registry = self.registry._replace(subjects=grown(self.registry.subjects, row + 1))
+        self.subjects.append(about)
+        subjects = self.registry.subjects
+        subjects[row] = np.zeros((), subjects.dtype)  # type: ignore[index, attr-defined]
+        subjects = self.columns.subjects
+        subjects.stream[row], subjects.kind[row] = stream.code, about.kind
+        stages = stream.evaluated if about.age is None else (about.age,)
+        watched = about.kind not in (BASELINE, BASELINE_AGE)
+        plan = self._plan(stream.config, stages, watched, self._capacity(stream))
+        subjects.plan[row] = plan.number
+        subjects.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
+        subjects.stages[row] = len(stages)
+        stream.subjects.append(row)
+
+    def add_ages(self, stream: Stream, row: int) -> None:
+        """Stages at an age of a model or a baseline have own subjects: not every outcome is in them."""
+        about = self.subjects[row]
+        assert about is not None
+        kind = AGE if about.kind == MODEL else BASELINE_AGE
+        for age in stream.ages:
+            added = self._add_subject(stream, kind, about.model, None, age)
+            self.registry.subjects.model[added] = row if kind == AGE else 0
+            if not self.registry.subjects.after[row]:
+                self.registry.subjects.after[row] = added
+
+    def check_model(self, stream: Stream, name: str, *, retires: bool = False) -> None:
+        """Raise Unusable for a model that would be one too many, or has the name of something else.
+
+        One that `retires` another takes its place.
+        """
+        config = stream.config
+        numbers = config.task == "regression"
+        evaluated = {f"@{baseline}" for baseline in config.baselines if baseline != "random"}
+        taken = (
+            (not numbers and name in evaluated)
+            or (name.endswith(RANDOM_SUFFIX) and "random" in config.baselines)
+            or (name.endswith(CORRECTED_SUFFIX) and config.temporal_correction and not numbers)
+        )
+        if taken:
+            raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
+        limit = self.config.limits.models_per_stream
+        if name in stream.retired:
+            raise Unusable(
+                f"model {name!r} is a version that gave way to newer ones (limits.versions_per_model, "
+                "limits.models_per_stream)"
+            )
+        if retires and len(stream.retired) >= MOST_VERSIONS:
+            gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"
+            raise Unusable(f"model {name!r} is a version too many: {gone}")
+        if name not in stream.models and len(stream.models) >= limit and not retires:
+            raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
+
+    def check_stream(self, name: str) -> None:
+        """Raise Unusable for a stream that would be one too many."""
+        limit = self.config.limits.streams_per_shard
+        if name not in self.by_name and len(self.streams) >= limit:
+            raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {limit}")
+
+    def add_model(self, stream: Stream, name: str) -> int:
+        """The subject of a model that wasn't known."""
+        row = self._add_subject(stream, MODEL, name, None, None)
+        stream.models[name] = row
+        self.columns.subjects.model[row] = row
+        if stream.config.segments:
+            self.add_segment_rows(stream, row)
+        self.add_ages(stream, row)
+        return row
+
+    def add_segment_rows(self, stream: Stream, model: int) -> None:
+        """Rows for all segments that a model's outcomes may be in."""
+        keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
+        own = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
+        free = self._free_segments.get(len(own))
+        start = heappop(free) if free else len(self.segment_origin)
+        self.segment_origin[start : start + len(own)] = own
+        self.make_segment_rows()
+        self.registry.segment_rows.subject[start : start + len(own)] = 0
+        self.registry.subjects.segments[model] = start
+
+    def make_segment_rows(self) -> None:
+        """Have a row for each of `segment_origin`."""
+        rows = grown(self.registry.segment_rows, len(self.segment_origin))
+        self.registry = self.registry._replace(segment_rows=rows)
+
+    def segment_rows_of(self, models: Ints) -> Ints:
+        """Rows of these models' segments."""
+        streams, subjects = self.registry.streams, self.registry.subjects
+        of = subjects.stream[models]
+        counts = streams.keys[of].astype(np.int64) * streams.slots[of]
+        ends = np.cumsum(counts)
+        places = np.arange(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(subjects.segments[models] - (ends - counts), counts) + places
+        return np.asarray(rows, dtype=np.int64)
+
+    def free_segment_rows(self) -> list[int]:
+        """After a restoration: rows for the segments of models that are gone are free; returns them."""
+        origin = self.segment_origin
+        rows: list[int] = []
+        for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+            own = list(places)
+            if self.subjects[model] is None:
+                heappush(self._free_segments.setdefault(len(own), []), own[0])
+                rows += own
+        return rows
+
+    def add_correction(self, stream: Stream, model: int) -> int:
+        """What a model would predict if it used the labels before."""
+        name = self.subjects[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
+        row = self._add_subject(stream, CORRECTION, name, None, None)
+        self.registry.subjects.model[row] = model
+        self.registry.subjects.corrected[model] = row
+        return row
+
+    def add_segment(self, segment_row: int) -> int:
+        """The subject of a model's outcomes in a segment."""
+        model, key, position = self.segment_origin[segment_row]
+        about = self.subjects[model]
+        assert about is not None
+        stream = self.streams[about.stream]
+        row = self._add_subject(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
+        self.registry.subjects.model[row] = model
+        self.registry.segment_rows.subject[segment_row] = row
+        return row
+
+    # ---- not evaluated any more
+
+    def remove_model(self, stream: Stream, name: str) -> list[Subject]:
+        """A model isn't evaluated any more, nor what is evaluated beside it: the subjects that are gone.
+
+        Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
+        """
+        row = stream.models.pop(name)
+        self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
+        for versions in stream.families.values():
+            if name in versions:
+                versions.remove(name)
+        self.registry.subjects.retired[row] = 1
+        segments = self.segment_rows_of(np.array([row]))
+        if len(segments):
+            heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
+        own = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
+        gone = [self.subjects[one] for one in own]
+        for one in own:
+            self._remove_subject(one)
+        return [about for about in gone if about is not None]
+
+    def _remove_subject(self, row: int) -> None:
+        """It isn't evaluated any more."""
+        about = self.subjects[row]
+        assert about is not None
+        self.streams[about.stream].subjects.remove(row)
+        subjects = self.registry.subjects
+        self.plans[subjects.plan[row]].give(int(subjects.first[row]))
+        subjects.changed[row] = 0
+        self.subjects[row] = None
+
+    # ---- views
+
+    def positives(self, plan: Plan) -> Positives:
+        """What says which class is the positive one, for the sequences of a plan."""
+        s = self.registry.streams
+        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
+        # Copies: loops would be compiled for columns of records, and again for those of a single record.
+        return Positives(plan.owner, *map(np.ascontiguousarray, columns))
+
+    def positives_of(self, stream: Stream) -> Positives:
+        """The same for one stream, of which every sequence is number 0."""
+        s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
+        first, count = int(s.classes[code]), int(s.class_count[code])
+        meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
+        return Positives(nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning)
+
+    def subjects_of(self, stream: Stream) -> Iterator[Subject]:
+        """What is evaluated of a stream, in the order of its messages."""
+        some = (self.subjects[row] for row in stream.subjects)
+        yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
+
+

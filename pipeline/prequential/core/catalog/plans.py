@@ -1,0 +1,177 @@
+"""Plans: the tables of all sequences that are evaluated alike, with capacity for as many classes.
+
+One call of a loop serves all streams of a plan. A stream whose classes become more than there is capacity for
+moves to the plan with twice as much, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Ints, Ints32, grown
+from prequential.core.detectors.signals import WRONG, error
+from prequential.core.detectors.watch import LOSSES, watches_of
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
+from prequential.core.measures.positive import Positives
+from prequential.core.tables.alarms import Alarms, new_alarms
+from prequential.core.tables.outcomes import Log
+from prequential.settings.model import StreamConfig
+
+
+class _Rows(NamedTuple):
+    owner: Ints32
+    subject: Ints32
+
+
+class Plan:
+    """Estimators and detectors of sequences; `stages` are those of a subject, one row each, in order."""
+
+    def __init__(
+        self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int
+    ) -> None:
+        self.number = number
+        self.config = config
+        self.stages = stages
+        self.watched = watched
+        self.capacity = capacity
+        self.numbers = config.task == "regression"
+        self.loss = LOSSES[config.loss] if self.numbers else WRONG
+        self.rows = 0  # in use, or free again
+        self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
+        self.subject: Ints32 = np.zeros(16, dtype=np.int32)  # subject by row
+        self._free: list[int] = []  # first rows of subjects that are gone
+        paired = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
+        self.estimators = [Estimator(name, 16, capacity, self.numbers, paired) for name in config.estimators]
+        self.last_signs = new_last_signs(16)
+        self.paired = paired
+        self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
+        self.error_pairs = new_error_pairs(16)
+        self.scored = False  # whether sums are kept: from the first outcome on that has a score
+
+    # ---- rows
+
+    def take(self, stream: int, subject: int, *names: str | None) -> int:
+        """The first row of a new subject of a stream, of these names; all its rows are empty."""
+        count = len(self.stages)
+        if self._free:
+            first = self._free.pop()
+            for table in self._tables():
+                for column in table:
+                    column[first : first + count] = 0
+        else:
+            first = self.rows
+            self.rows += count
+            self.ensure(self.rows)
+        for watch in self.watches:
+            for place, stage in enumerate(self.stages):
+                watch.begin(first + place, *names, stage)
+        self.owner[first : first + count] = stream
+        self.subject[first : first + count] = subject
+        return first
+
+    def give(self, first: int) -> None:
+        """A subject's rows are free again."""
+        self._free.append(first)
+
+    def ensure(self, rows: int) -> None:
+        """Have capacity for so many rows."""
+        if rows > len(self.owner):
+            self.owner, self.subject = grown(_Rows(self.owner, self.subject), rows)
+        for estimator in self.estimators:
+            estimator.ensure(rows)
+        for watch in self.watches:
+            watch.table = grown(watch.table, rows)
+            watch.signal.ensure(rows)
+        self.last_signs = grown(self.last_signs, rows)
+        self.error_pairs = grown(self.error_pairs, rows)
+
+    def _tables(self) -> Iterator[tuple[Any, ...]]:
+        for estimator in self.estimators:
+            yield from estimator.tables()
+        for watch in self.watches:
+            yield watch.table
+            yield from watch.signal.tables()
+        yield self.last_signs
+        yield self.error_pairs
+
+    def score(self) -> None:
+        """Outcomes with scores are coming: keep sums."""
+        if not self.scored:
+            self.scored = True
+            for estimator in self.estimators:
+                estimator.score()
+
+    # ---- outcomes
+
+    def consume(self, log: Log, rows: Ints32, positives: Positives) -> Alarms:
+        """Evaluate these rows of the log; returns the alarms."""
+        if not self.scored and log.scored[rows].any():
+            self.score()
+        codes = None
+        if self.paired:
+            codes = np.empty((len(CODES), len(rows)), dtype=np.int8)
+            codes_of(self.last_signs, log, rows, positives, codes)
+        for estimator in self.estimators:
+            estimator.update(log, rows, codes)
+        alarms = new_alarms(max(1, len(self.watches) * len(rows)))
+        if self.watches:
+            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
+            error(log, rows, self.loss, losses, outcome)
+            for place, watch in enumerate(self.watches):
+                watch.run(log, rows, losses, outcome, positives, place, alarms)
+            if not self.numbers:
+                follow(self.error_pairs, log, rows, alarms)
+        return alarms
+
+    # ---- moves
+
+    def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
+        """Copy rows of another plan to rows of this one; returns kind and name of what starts empty."""
+        missing = []
+        if other.scored:
+            self.score()
+        estimators = {estimator.name: estimator for estimator in other.estimators}
+        for estimator in self.estimators:
+            if estimator.name in estimators:
+                estimator.adopt(estimators[estimator.name], rows, new_rows)
+            else:
+                missing.append(("estimator", estimator.name))
+        watches = {watch.key: watch for watch in other.watches}
+        for watch in self.watches:
+            if watch.key in watches:
+                _copy(watches[watch.key].table, rows, watch.table, new_rows)
+                watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
+            elif self.watched and other.watched:
+                missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
+        if self.paired and other.paired:
+            _copy(other.last_signs, rows, self.last_signs, new_rows)
+        _copy(other.error_pairs, rows, self.error_pairs, new_rows)
+        return missing
+
+    # ---- snapshot
+
+    def dump(self) -> dict[str, Any]:
+        """The rows in use of all columns, by name, not copied; the rest is settings."""
+        found: dict[str, Any] = {"owner": self.owner[: self.rows]}
+        for name, tables in self.named_tables():
+            for i, table in enumerate(tables):
+                for field, column in zip(table._fields, table):
+                    found[f"{name}|{i}|{field}"] = column[: self.rows]
+        return found
+
+    def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        """All tables by what they are of."""
+        for estimator in self.estimators:
+            yield f"estimator {estimator.name}", list(estimator.tables())
+        for watch in self.watches:
+            yield f"detector {watch.key}", [watch.table, *watch.signal.tables()]
+        yield "pairs", [self.last_signs, self.error_pairs]
+
+
+def _copy(old: Any, rows: Ints, new: Any, new_rows: Ints) -> None:
+    """Copy rows of a table to rows of one of the same kind."""
+    for source, target in zip(old, new):
+        target[new_rows] = source[rows]

@@ -1,0 +1,115 @@
+"""The state store's tables: made, and grown before a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.compiled import ids
+from prequential.core.compiled.kernel import grown, of_one_length, records, tables_of
+from prequential.core.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.core.tables.records import Rows
+from prequential.core.tables.store import (
+    LABELS,
+    PREDICTIONS,
+    PROBABILITIES,
+    Instances,
+    Labels,
+    LabelValues,
+    Marks,
+    Pools,
+    Predictions,
+    Probabilities,
+    Store,
+    Values,
+)
+
+
+def new_store() -> Store:
+    """Nothing is known."""
+    return Store(
+        ids.new_ids(),
+        records(Instances, 16, packed=True),
+        Marks(np.zeros((16, 0), np.uint16), np.zeros((16, 0))),
+        records(Links, 16, packed=True),
+        Wheels(
+            np.zeros((16, LEVELS * BUCKETS), np.int32), np.zeros((16, LEVELS), np.uint64), np.full(16, NEVER)
+        ),
+        records(Predictions, 16, packed=True),
+        Values(
+            np.zeros((16, 0)), np.zeros((16, 0), np.uint16), *(np.zeros((16, 0), np.int64) for _ in range(2))
+        ),
+        records(Labels, 16, packed=True),
+        LabelValues(np.zeros((16, 0), np.int64)),
+        records(Probabilities, 16, packed=True),
+        Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
+    )
+
+
+def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
+    """The store with capacity for all that a round can add."""
+    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
+
+
+def ensure_rows(
+    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
+) -> Store:
+    """The store with capacity for so many more records, bytes of their ids, and probabilities."""
+    streams = catalog.registry.streams
+    keys, ages = int(streams.keys.max()), int(streams.age_count.max())
+    table = ids.ensure(store.ids, count, text)
+    used = store.pools.used
+    marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
+    values = Values(
+        _wider(store.values.number, streams.regression.max()), _wider(store.values.segments, keys),
+        _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
+    )  # fmt: skip
+    label_values = LabelValues(_wider(store.label_values.after_numbers, ages))
+    slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
+    stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
+    predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
+    labels, label_values = of_one_length(int(used[LABELS]) + count + 2, store.labels, label_values)
+    found = store._replace(
+        ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
+        marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
+        probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
+        wheels=_wheels(store.wheels, len(streams.clock)),
+    )  # fmt: skip
+    check(found)
+    return found
+
+
+#: Arrays of the store that share an index, by names or their beginnings.
+_OF_INDEX = {
+    "slots": ("ids.stream", "ids.offset", "ids.size", "instances", "links", "marks."),
+    "predictions": ("predictions", "values."),
+    "labels": ("labels", "label_values."),
+    "streams": ("wheels.",),
+}
+
+
+def check(store: Store) -> None:
+    """Raise an error unless tables that share an index have one length: loops don't look for their ends."""
+    arrays = tables_of(store)
+    for index, names in _OF_INDEX.items():
+        lengths = {name: len(array) for name, array in arrays.items() if name.startswith(names)}
+        if len(set(lengths.values())) > 1:
+            raise RuntimeError(f"tables of {index} have different numbers of rows: {lengths}")
+
+
+def _wider(column: Any, columns: int) -> Any:
+    """The column with at least so many columns of its own, new ones zero."""
+    if columns <= column.shape[1]:
+        return column
+    wide = np.zeros((len(column), columns), dtype=column.dtype)
+    wide[:, : column.shape[1]] = column
+    return wide
+
+
+def _wheels(wheels: Wheels, streams: int) -> Wheels:
+    before = len(wheels.next_due)
+    if streams > before:
+        wheels = grown(wheels, streams)
+        wheels.next_due[before:] = NEVER
+    return wheels

@@ -1,0 +1,1 @@
+"""What compiled loops are made of: tables, the cache, numbers, ids."""

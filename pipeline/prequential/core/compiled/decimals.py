@@ -1,0 +1,206 @@
+"""Numbers as JSON writes them, in compiled loops: of a double the shortest decimal that is read back as it.
+
+Of all decimals that lie closer to a double than to its neighbours, the one with the fewest digits, and of
+these the closest (Giulietti 2020, "The Schubfach way to render doubles"): what `repr` finds, too. It takes
+whole numbers alone, so its digits are the same on every processor.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner
+
+#: The most characters of a number: sign, 17 digits, point, `e-308`.
+LONGEST_NUMBER = 25
+
+#: Powers of ten that doubles ask for.
+_LOWEST, _HIGHEST = -292, 324
+
+#: Fewest and most powers of ten for which a number is written without an exponent.
+_NO_EXPONENT = -5, 16
+
+_MINUS, _POINT, _ZERO, _E = (ord(character) for character in "-.0e")
+_NULL = np.frombuffer(b"null", dtype=np.uint8)
+
+#: Two digits of each number below 100.
+_PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
+
+_POWERS: Ints = 10 ** np.arange(18, dtype=np.int64)
+
+# Words are unsigned, and so is all that is done to them: mixed with signed ones they would be floats.
+_0, _1, _2, _4, _10, _32, _40, _100 = (np.uint64(value) for value in (0, 1, 2, 4, 10, 32, 40, 100))
+_HALF = np.uint64(0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_HIDDEN = np.uint64(1 << 52)
+
+
+def _powers() -> Words:
+    """10^k as 128 bits, the first of them set, rounded up: by k two words, the high one first."""
+    found = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
+    for k in range(_LOWEST, _HIGHEST + 1):
+        over, under = 10 ** max(k, 0), 10 ** max(-k, 0)
+        shift = 128 - (over.bit_length() - under.bit_length())
+        if (over << max(shift, 0)) >= (under << max(-shift, 0)) << 128:
+            shift -= 1
+        value = -((-over << max(shift, 0)) // (under << max(-shift, 0)))
+        found[k - _LOWEST] = value >> 64, value & 0xFFFFFFFFFFFFFFFF
+    return found
+
+
+_TENS = _powers()
+
+
+@inlined
+def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """a·b: the high and the low 64 bits."""
+    low = (a & _HALF) * (b & _HALF)
+    middle = (a >> _32) * (b & _HALF) + (low >> _32)
+    other = (a & _HALF) * (b >> _32) + (middle & _HALF)
+    return (a >> _32) * (b >> _32) + (middle >> _32) + (other >> _32), (other << _32) | (low & _HALF)
+
+
+@inlined
+def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
+    """c times a power of ten, less its lower 128 bits; the last bit says whether there was anything."""
+    carried, _ = _product(low, c)
+    top, rest = _product(high, c)
+    if rest > _ALL - carried:
+        top += _1
+        rest -= (_ALL - carried) + _1
+    else:
+        rest += carried
+    return top | (_1 if rest > _1 else _0)
+
+
+@inner
+def shortest(c: np.uint64, q: int) -> tuple[int, int]:
+    """Of the double c·2^q, c < 2^53, the shortest decimal: digits as a whole number, and the power of ten."""
+    even = c & _1 == _0
+    first = c == _HIDDEN and q > -1074  # the neighbour below is half as far away as the one above
+    k = (q * 1262611 - (524031 if first else 0)) >> 22  # ⌊log10 2^q⌋, or of ¾·2^q
+    shift = np.uint64(q + ((-k * 1741647) >> 19) + 1)  # … + ⌊log2 10^-k⌋
+    high, low = _TENS[-k - _LOWEST, 0], _TENS[-k - _LOWEST, 1]
+    four = c * _4
+    below = _scaled(high, low, (four - (_1 if first else _2)) << shift)
+    exact = _scaled(high, low, four << shift)
+    above = _scaled(high, low, (four + _2) << shift)
+    if not even:  # bounds belong to an even number alone
+        below += _1
+        above -= _1
+    s = exact // _4
+    if s >= _10:
+        ten = s // _10
+        under, over = below <= _40 * ten, _40 * ten + _40 <= above
+        if under != over:
+            return np.int64(ten + (_1 if over else _0)), k + 1
+    under, over = below <= _4 * s, _4 * s + _4 <= above
+    if under != over:
+        return np.int64(s + (_1 if over else _0)), k
+    middle = _4 * s + _2
+    up = exact > middle or (exact == middle and s & _1 == _1)
+    return np.int64(s + (_1 if up else _0)), k
+
+
+@inlined
+def put_bytes(out: Bytes, at: int, text: Bytes, start: int, stop: int) -> int:
+    """Write the bytes of a text from `start` to `stop`; returns where they end."""
+    # Unsigned: numba need not ask of each byte whether it is counted from the end.
+    to, begin = np.uint64(at), np.uint64(start)
+    for place in range(np.uint64(stop - start)):
+        out[to + np.uint64(place)] = text[begin + np.uint64(place)]
+    return at + stop - start
+
+
+@inlined
+def _put_digits(out: Bytes, at: int, number: int, digits: int) -> int:
+    """So many digits of a number, zeros in front."""
+    place, left = np.uint64(at + digits), np.uint64(number)
+    for _ in range(digits >> 1):
+        rest = left // _100
+        pair = (left - rest * _100) * _2
+        place -= _2
+        out[place], out[place + _1] = _PAIRS[pair], _PAIRS[pair + _1]
+        left = rest
+    if digits & 1:
+        out[at] = _ZERO + np.int64(left)
+    return at + digits
+
+
+@inlined
+def _digits(number: int) -> int:
+    digits = 15 if number >= _POWERS[15] else 1  # most have few, or all that a double can have
+    while digits < 18 and number >= _POWERS[digits]:
+        digits += 1
+    return digits
+
+
+@inner
+def put_int(out: Bytes, at: int, number: int) -> int:
+    """Write a whole number of at most 18 digits; returns where it ends."""
+    if number < 0:
+        out[at] = _MINUS
+        at += 1
+        number = -number
+    return _put_digits(out, at, number, _digits(number))
+
+
+@inner
+def put_float(out: Bytes, at: int, x: float) -> int:
+    """Write a double, with a point or an exponent; `null` for what isn't a number. Returns where it ends."""
+    if not -math.inf < x < math.inf:
+        return put_bytes(out, at, _NULL, 0, len(_NULL))
+    if math.copysign(1.0, x) < 0.0:
+        out[at] = _MINUS
+        at += 1
+        x = -x
+    if x == 0.0:
+        out[at], out[at + 1], out[at + 2] = _ZERO, _POINT, _ZERO
+        return at + 3
+    fraction, exponent = math.frexp(x)
+    q = exponent - 53
+    if q < -1074:  # it has fewer bits
+        fraction = math.ldexp(fraction, q + 1074)
+        q = -1074
+    c = np.int64(fraction * 9007199254740992.0)
+    if -53 < q <= 0 and c & ((1 << -q) - 1) == 0:
+        number, power = c >> -q, 0  # whole
+    else:
+        number, power = shortest(np.uint64(c), q)
+    left = np.uint64(number)
+    for zeros in (8, 4, 2, 1):  # at most 15 zeros at the end
+        unit = np.uint64(_POWERS[zeros])
+        rest = left // unit
+        if rest * unit == left:
+            left = rest
+            power += zeros
+    number = np.int64(left)
+    digits = _digits(number)
+    point = digits + power  # digits in front of the point
+    if point - 1 < _NO_EXPONENT[0] or point > _NO_EXPONENT[1]:
+        return _put_with_exponent(out, at, number, digits, point - 1)
+    if point <= 0:
+        out[at], out[at + 1] = _ZERO, _POINT
+        return _put_digits(out, at + 2, number, digits - point)
+    if power >= 0:
+        at = _put_digits(out, at, number * _POWERS[power], point)
+        out[at], out[at + 1] = _POINT, _ZERO
+        return at + 2
+    whole = number // _POWERS[-power]
+    at = _put_digits(out, at, whole, point)
+    out[at] = _POINT
+    return _put_digits(out, at + 1, number - whole * _POWERS[-power], -power)
+
+
+@inner
+def _put_with_exponent(out: Bytes, at: int, number: int, digits: int, exponent: int) -> int:
+    if digits > 1:
+        first = number // _POWERS[digits - 1]
+        at = _put_digits(out, at, first, 1)
+        out[at] = _POINT
+        at = _put_digits(out, at + 1, number - first * _POWERS[digits - 1], digits - 1)
+    else:
+        at = _put_digits(out, at, number, 1)
+    out[at] = _E
+    return put_int(out, at + 1, exponent)

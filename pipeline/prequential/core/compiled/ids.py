@@ -1,0 +1,428 @@
+"""Instance ids: from the code of a stream and the bytes of an id to a slot, a row of tables of instances.
+
+Texts lie in an arena of 8-byte blocks, beside an open-addressing table with linear probing, whose entries
+hold a slot and 31 bits of the hash, so that other ids are passed over and moved without a look at them. The
+hash is SipHash-1-3, keyed by a secret of the process, for ids come from strangers, who might choose some
+that collide.
+
+A removed slot, and the blocks of its text, are the first to be used again: what lives is bounded, so is
+memory. After `load` slots are given in another order, so nothing that is published may depend on them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, capacity_for, grown, inlined, inner, kernel
+
+Words = npt.NDArray[np.uint64]
+
+#: The longest id, in bytes, and in blocks.
+LONGEST = 256
+LARGEST = LONGEST // 8
+
+#: Of `Ids.counts`: slots that are taken; the largest slot that ever was; the first free slot (0: none); the
+#: first block behind all texts; then, for each number of blocks, the first free run of so many (0: none).
+LIVE, TOP, FREE, END, RUNS = range(5)
+
+#: The share of the table's entries that may be used: SHARE / 16.
+SHARE = 11
+
+#: For how many rows to read ahead, see `warm`.
+AHEAD = 64
+
+#: What slots are made of: the lower half of an entry of the table.
+LOW = (1 << 32) - 1
+
+
+class Ids(NamedTuple):
+    """Ids and their slots; slot 0 is none. `ensure` makes room, kernels take it."""
+
+    # By slot:
+    stream: Ints32
+    offset: Ints32  # the first block of its text; of a free slot, the next free one (0: none)
+    size: npt.NDArray[np.int16]  # bytes of its text + 1; 0: free
+    # Others:
+    entries: Ints  # 31 bits of the hash, then 32 of the slot; 0: empty. Their number is a power of two
+    arena: Words  # blocks: the first byte is the lowest, zeros follow the last; a free run links to the next
+    counts: Ints
+    key: Words  # two
+
+
+def new_key() -> Words:
+    """A secret to key hashes by."""
+    return np.frombuffer(secrets.token_bytes(16), dtype=np.uint64).copy()
+
+
+def new_ids(key: Words | None = None) -> Ids:
+    """No ids, and no room; under a key of its own unless one is given."""
+    counts = np.zeros(RUNS + LARGEST + 1, dtype=np.int64)
+    counts[END] = 1  # offset 0 means none
+    return Ids(
+        stream=np.zeros(1, dtype=np.int32),
+        offset=np.zeros(1, dtype=np.int32),
+        size=np.zeros(1, dtype=np.int16),
+        entries=np.zeros(16, dtype=np.int64),
+        arena=np.zeros(1, dtype=np.uint64),
+        counts=counts,
+        key=new_key() if key is None else key,
+    )
+
+
+def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
+    """The ids with room for so many more, of so many bytes together; the same arrays where they have it.
+
+    With ids that are removed meanwhile there is room too. What grows doubles at least.
+    """
+    live, top, end = (int(ids.counts[k]) for k in (LIVE, TOP, END))
+    rows = max(live + more_slots, top) + 1
+    blocks = end + more_bytes // 8 + more_slots  # free runs may be too short, each text may begin a block
+    if max(rows, blocks) >= 1 << 31:
+        raise MemoryError("too many ids for one shard")
+    if rows > len(ids.stream):
+        rows = capacity_for(rows, len(ids.stream))
+        ids = ids._replace(
+            stream=grown(ids.stream, rows), offset=grown(ids.offset, rows), size=grown(ids.size, rows)
+        )
+    if blocks > len(ids.arena):
+        ids = ids._replace(arena=grown(ids.arena, capacity_for(blocks, len(ids.arena))))
+    if (live + more_slots) * 16 > len(ids.entries) * SHARE:
+        entries = np.zeros(capacity_for((live + more_slots) * 16 // SHARE + 1), dtype=np.int64)
+        _spread(ids.entries, entries)
+        ids = ids._replace(entries=entries)
+    return ids
+
+
+def text_of(ids: Ids, slot: int) -> bytes:
+    """The id that has a slot."""
+    length, first = int(ids.size[slot]) - 1, int(ids.offset[slot])
+    if slot <= 0 or length < 0:
+        raise KeyError(slot)
+    return ids.arena[first : first + (length + 7) // 8].astype("<u8").tobytes()[:length]
+
+
+# SipHash. Words are unsigned, and so is all that is done to them: mixed with signed ones they would be
+# floats.
+
+_B8, _B16, _B24, _B32, _B40, _B48, _B56 = (np.uint64(bits) for bits in range(8, 64, 8))
+_R13, _R17, _R21, _R33 = (np.uint64(bits) for bits in (13, 17, 21, 33))
+_L51, _L47, _L43 = (np.uint64(bits) for bits in (51, 47, 43))
+_LAST = np.uint64(0xFF)
+_V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
+_V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
+
+State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+
+
+@inner
+def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
+    """SipHash's round. Sums wrap."""
+    v0 = v0 + v1
+    v2 = v2 + v3
+    v1 = ((v1 << _R13) | (v1 >> _L51)) ^ v0
+    v3 = ((v3 << _B16) | (v3 >> _B48)) ^ v2
+    v0 = (v0 << _B32) | (v0 >> _B32)
+    v2 = v2 + v1
+    v0 = v0 + v3
+    v1 = ((v1 << _R17) | (v1 >> _L47)) ^ v2
+    v3 = ((v3 << _R21) | (v3 >> _L43)) ^ v0
+    v2 = (v2 << _B32) | (v2 >> _B32)
+    return v0, v1, v2, v3
+
+
+@inner
+def _word(text: Bytes, at: int, stop: int) -> np.uint64:
+    """The eight bytes of a text from `at`, the first lowest; behind its end, zeros."""
+    if at + 8 <= stop:
+        return (
+            np.uint64(text[at])
+            | np.uint64(text[at + 1]) << _B8
+            | np.uint64(text[at + 2]) << _B16
+            | np.uint64(text[at + 3]) << _B24
+            | np.uint64(text[at + 4]) << _B32
+            | np.uint64(text[at + 5]) << _B40
+            | np.uint64(text[at + 6]) << _B48
+            | np.uint64(text[at + 7]) << _B56
+        )
+    word = np.uint64(0)
+    for k in range(stop - 1, at - 1, -1):
+        word = (word << _B8) | np.uint64(text[k])
+    return word
+
+
+@inner
+def _begin(key: Words, stream: int) -> State:
+    """The state after the stream's code, eight bytes of the message."""
+    word = np.uint64(stream)
+    v0, v1, v2, v3 = _round(key[0] ^ _V0, key[1] ^ _V1, key[0] ^ _V2, key[1] ^ _V3 ^ word)
+    return v0 ^ word, v1, v2, v3
+
+
+@inner
+def _finish(
+    v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, tail: np.uint64, length: int
+) -> np.uint64:
+    """The hash, from the state, what is left of the text and the text's length."""
+    word = tail | np.uint64((length + 8) & 0xFF) << _B56
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
+    v0, v1, v2, v3 = _round(v0 ^ word, v1, v2 ^ _LAST, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@inner
+def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.uint64:
+    """SipHash-1-3 of the stream's code (eight bytes, the lowest first) and then the text."""
+    v0, v1, v2, v3 = _begin(key, stream)
+    at = start
+    while at + 8 <= stop:
+        word = _word(text, at, stop)
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
+        v0 ^= word
+        at += 8
+    return _finish(v0, v1, v2, v3, _word(text, at, stop), stop - start)
+
+
+@inner
+def _hash_again(ids: Ids, slot: int) -> int:
+    """The hash of what has a slot, as entries hold it."""
+    v0, v1, v2, v3 = _begin(ids.key, ids.stream[slot])
+    length, block = np.int64(ids.size[slot]) - 1, np.int64(ids.offset[slot])
+    for _ in range(length >> 3):
+        word = ids.arena[block]
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
+        v0 ^= word
+        block += 1
+    tail = ids.arena[block] if length & 7 else np.uint64(0)
+    return np.int64(_finish(v0, v1, v2, v3, tail, length) >> _R33)
+
+
+# The table.
+
+
+@kernel
+def _spread(old: Ints, new: Ints) -> None:
+    """Put the entries of a table into an empty, larger one."""
+    mask = len(new) - 1
+    for k in range(len(old)):
+        entry = old[k]
+        if entry:
+            at = (entry >> 32) & mask
+            while new[at]:
+                at = (at + 1) & mask
+            new[at] = entry
+
+
+@inlined
+def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> bool:
+    """Whether a slot is that of an id."""
+    if ids.stream[slot] != stream or ids.size[slot] != stop - start + 1:
+        return False
+    block = np.int64(ids.offset[slot])
+    for at in range(start, stop, 8):
+        if ids.arena[block] != _word(text, at, stop):
+            return False
+        block += 1
+    return True
+
+
+@inlined
+def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
+    """Where an id is in the table, or would go."""
+    mask = len(ids.entries) - 1
+    at = part & mask
+    while True:
+        entry = ids.entries[at]
+        if entry == 0 or (entry >> 32 == part and _is(ids, entry & LOW, stream, text, start, stop)):
+            return at
+        at = (at + 1) & mask
+
+
+@inner
+def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
+    """The hash of an id as entries hold it."""
+    return np.int64(siphash(ids.key, stream, text, start, stop) >> _R33)
+
+
+@inlined
+def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
+    """The slot of the id text[start:stop] of a stream; 0: it has none. `part` is its `hash_of`."""
+    return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW
+
+
+@inner
+def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
+    """The same, but an id that has no slot gets one: minus that slot is returned then.
+
+    It has at most `LONGEST` bytes, and there must be room for it, see `ensure`.
+    """
+    at = _place(ids, part, stream, text, start, stop)
+    if ids.entries[at]:
+        return ids.entries[at] & LOW
+    counts = ids.counts
+    slot = counts[FREE]
+    if slot:
+        counts[FREE] = ids.offset[slot]
+    else:
+        slot = counts[TOP] + 1
+        counts[TOP] = slot
+    counts[LIVE] += 1
+    _write(ids, slot, stream, text, start, stop)
+    ids.entries[at] = part << 32 | slot
+    return -slot
+
+
+@inner
+def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> None:
+    """Fill a slot's row, and lay its text down."""
+    length = stop - start
+    blocks = (length + 7) >> 3
+    block = ids.counts[RUNS + blocks]
+    if block:
+        ids.counts[RUNS + blocks] = np.int64(ids.arena[block])
+    else:
+        block = ids.counts[END]
+        ids.counts[END] = block + blocks
+    ids.stream[slot] = stream
+    ids.size[slot] = length + 1
+    ids.offset[slot] = block
+    for at in range(start, stop, 8):
+        ids.arena[block] = _word(text, at, stop)
+        block += 1
+
+
+@inner
+def remove(ids: Ids, slot: int) -> None:
+    """Take an id out; its slot and its blocks are free then. Nothing happens if the slot is free, or 0."""
+    if ids.size[slot] == 0:
+        return
+    entries, mask = ids.entries, len(ids.entries) - 1
+    hole = _hash_again(ids, slot) & mask
+    while entries[hole] & LOW != slot:
+        hole = (hole + 1) & mask
+    # What follows moves up, unless it would then lie before the place where a look for it begins.
+    at = (hole + 1) & mask
+    while entries[at]:
+        entry = entries[at]
+        if (at - (entry >> 32)) & mask >= (at - hole) & mask:
+            entries[hole] = entry
+            hole = at
+        at = (at + 1) & mask
+    entries[hole] = 0
+    counts, block = ids.counts, np.int64(ids.offset[slot])
+    blocks = (np.int64(ids.size[slot]) + 6) >> 3
+    if blocks:
+        ids.arena[block] = np.uint64(counts[RUNS + blocks])
+        counts[RUNS + blocks] = block
+    ids.size[slot] = 0
+    ids.offset[slot] = counts[FREE]
+    counts[FREE] = slot
+    counts[LIVE] -= 1
+
+
+@inner
+def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: int, parts: Ints) -> int:
+    """Fill `parts` with hashes of the ids in rows first to last - 1, and read what looking them up will.
+
+    One look-up waits for several reads of memory, each for the one before. Here the reads of many rows are
+    on the way at once; soon after it, look-ups find everything in the cache. So call it for some `AHEAD`
+    rows. The number that is returned means nothing, but that the reads are needed.
+    """
+    mask = len(ids.entries) - 1
+    read = np.int64(0)
+    for i in range(first, last):
+        parts[i] = hash_of(ids, stream[i], text, starts[i], starts[i + 1])
+    for i in range(first, last):  # short loops, for a processor sees some 200 instructions ahead
+        read ^= ids.entries[parts[i] & mask]
+    for i in range(first, last):
+        slot = ids.entries[parts[i] & mask] & LOW
+        read ^= np.int64(ids.stream[slot]) ^ np.int64(ids.offset[slot]) ^ np.int64(ids.size[slot])
+    for i in range(first, last):
+        slot = ids.entries[parts[i] & mask] & LOW
+        if ids.size[slot]:
+            read ^= np.int64(ids.arena[ids.offset[slot]])
+    return read
+
+
+# Snapshots.
+
+
+class Dump(NamedTuple):
+    """Ids that have a slot, ordered by slot; one text follows the other."""
+
+    slots: Ints32
+    streams: Ints32
+    lengths: npt.NDArray[np.int16]
+    text: Bytes
+
+
+def used(ids: Ids) -> Ids:
+    """What `dump` needs; without the table, nobody can be found in it."""
+    slots = int(ids.counts[TOP]) + 1
+    return ids._replace(
+        stream=ids.stream[:slots], offset=ids.offset[:slots], size=ids.size[:slots], entries=ids.entries[:0],
+        arena=ids.arena[: int(ids.counts[END])],
+    )
+
+
+def dump(ids: Ids) -> Dump:
+    """All ids, for a snapshot; without the key, which is a secret."""
+    slots = np.flatnonzero(ids.size[: int(ids.counts[TOP]) + 1]).astype(np.int32)
+    lengths = ids.size[slots] - np.int16(1)
+    text = np.empty(int(lengths.sum(dtype=np.int64)), dtype=np.uint8)
+    _read(ids, slots, text)
+    return Dump(slots, ids.stream[slots], lengths, text)
+
+
+def load(dumped: Dump, key: Words | None = None) -> Ids:
+    """The ids with the slots that they had, under another key."""
+    live, top = len(dumped.slots), int(dumped.slots.max(initial=0))
+    ids = ensure(new_ids(key), live, len(dumped.text))
+    if top >= len(ids.stream):
+        rows = capacity_for(top + 1)
+        ids = ids._replace(
+            stream=grown(ids.stream, rows), offset=grown(ids.offset, rows), size=grown(ids.size, rows)
+        )
+    _fill(ids, dumped.slots, dumped.streams, dumped.lengths, dumped.text)
+    ids.counts[LIVE], ids.counts[TOP] = live, top
+    return ids
+
+
+@kernel
+def _read(ids: Ids, slots: Ints32, text: Bytes) -> None:
+    """Put the texts of slots one behind the other."""
+    end = 0
+    for slot in slots:
+        length, block = np.int64(ids.size[slot]) - 1, np.int64(ids.offset[slot])
+        word = np.uint64(0)
+        for k in range(length):
+            if k & 7 == 0:
+                word = ids.arena[block + (k >> 3)]
+            text[end + k] = word & _LAST
+            word >>= _B8
+        end += length
+
+
+@kernel
+def _fill(ids: Ids, slots: Ints32, streams: Ints32, lengths: npt.NDArray[np.int16], text: Bytes) -> None:
+    """Fill rows, enter them in the empty table, and link the slots between them, the lowest first."""
+    mask = len(ids.entries) - 1
+    start, top = 0, 0
+    for row in range(len(slots)):
+        slot, stop = np.int64(slots[row]), start + np.int64(lengths[row])
+        top = max(top, slot)
+        _write(ids, slot, streams[row], text, start, stop)
+        part = hash_of(ids, streams[row], text, start, stop)
+        at = part & mask
+        while ids.entries[at]:
+            at = (at + 1) & mask
+        ids.entries[at] = part << 32 | slot
+        start = stop
+    for slot in range(top, 0, -1):
+        if ids.size[slot] == 0:
+            ids.offset[slot] = ids.counts[FREE]
+            ids.counts[FREE] = slot

@@ -1,0 +1,310 @@
+"""Compiled loops: how they are compiled, and how the tables that they work on grow.
+
+State is held in *tables*, NamedTuples of arrays of equal length; what is done to it, in loops over rows that
+are compiled by numba. With `NUMBA_DISABLE_JIT=1` the same functions run as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, TypeVar, Union, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+from prequential.core.compiled.bounds import with_bounds
+from prequential.core.compiled.loopcache import keep
+
+Ints = npt.NDArray[np.int64]
+Ints32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint64]
+Shorts = npt.NDArray[np.int16]
+
+#: Without its types, which don't know all that it takes.
+_jit: Any = njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Table = TypeVar("Table", bound=tuple[Any, ...])
+Growing = TypeVar("Growing", bound=Union[tuple[Any, ...], npt.NDArray[Any]])
+
+
+def _once(compiled: Any) -> Any:
+    """Let calls from other loops be compiled once, not for each width of integer and each constant anew."""
+    template = compiled.get_call_template
+
+    def widened(args: Any, kws: Any) -> Any:
+        return template(tuple(map(_wide, args)), {name: _wide(kind) for name, kind in kws.items()})
+
+    compiled.get_call_template = widened
+    return compiled
+
+
+def _wide(kind: Any) -> Any:
+    """The type that an argument is passed as: of integers with a sign or few bits, one of 64."""
+    kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    narrow = isinstance(kind, types.Integer) and kind != types.uint64
+    return types.int64 if narrow else kind
+
+
+def kernel(function: Function) -> Function:
+    """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
+
+    Without `fastmath`: results are those of the same loop in Python, to the last bit. It lets go of the
+    interpreter's lock, so others may work meanwhile. Division by zero is never left to it: callers look
+    first.
+
+    Without numba's reference counts: every call between loops would count each array of each table up and
+    down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
+    says it.
+    """
+    return _from_python(_compiled(function, _nrt=False))
+
+
+def inner(function: Function) -> Function:
+    """Compile a loop that only other loops call, without what Python needs to call it: a third of the work.
+
+    Called from Python it is the plain Python function, as tests and debuggers want it.
+    """
+    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True))
+
+
+def inlined(function: Function) -> Function:
+    """The same, for what every record goes through: it becomes part of the loops that call it.
+
+    A call of a loop with many tables costs some 50 ns. What is rare isn't worth the compilation.
+    """
+    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True, forceinline=True))
+
+
+def allocating(function: Function) -> Function:
+    """Compile a loop that makes arrays for its own use; called from Python."""
+    return _from_python(_compiled(function))
+
+
+def inner_allocating(function: Function) -> Function:
+    """The same where only other loops call it."""
+    return _from_loops(_compiled(function, no_cpython_wrapper=True))
+
+
+def _compiled(function: Function, **flags: bool) -> Function:
+    compiled = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
+    if compiled is not function:
+        keep(compiled)
+    return cast(Function, function if compiled is function else _once(compiled))
+
+
+def _from_python(compiled: Any) -> Any:
+    """Without the compiler, let indices outside of tables fail, as compiled loops mustn't have them."""
+    return compiled if hasattr(compiled, "py_func") else with_bounds(compiled, Records)
+
+
+def _from_loops(compiled: Any) -> Any:
+    """Let calls from Python, for which there is no wrapper, be calls of the plain function."""
+    if hasattr(compiled, "py_func"):
+        compiled.__class__ = _plain_in_python(cast("Any", type(compiled)))
+    return compiled
+
+
+@cache
+def _plain_in_python(dispatcher: Any) -> Any:
+    def call(self: Any, *args: Any) -> Any:
+        return _plain(self.py_func(*args))
+
+    return type("Inner", (dispatcher,), {"__call__": call})
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers, as compiled loops return them, instead of numpy's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(map(_plain, value)) if type(value) is tuple else value
+
+
+def capacity_for(rows: int, present: int = 0) -> int:
+    """Rows to make, so that `rows` fit and growing row by row costs little: a power of two.
+
+    >>> capacity_for(3), capacity_for(1000), capacity_for(5, 64)
+    (16, 1024, 64)
+    """
+    return max(present, 16, 1 << max(0, rows - 1).bit_length())
+
+
+#: Element types by the names of the array types above.
+_ELEMENTS = {
+    "Ints": "<i8", "Ints32": "<i4", "Shorts": "<i2", "Words": "<u8", "Codes": "<u2", "Bytes": "u1",
+    "Floats": "<f8",
+}  # fmt: skip
+
+
+class Records(np.ndarray):
+    """A table that is one array; its columns are attributes, as those of `numpy.recarray`.
+
+    Which looks at each attribute in Python before it is one of the array's own: three times the cost.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.dtype.fields
+        if fields is None or name not in fields:
+            raise AttributeError(f"{type(self).__name__} has no column {name!r}")
+        return self.view(np.ndarray)[name]
+
+
+def as_records(rows: Any) -> Any:
+    """Structured rows as a table."""
+    return rows.view(Records)
+
+
+def records(schema: type[Table], rows: int, packed: bool = False) -> Table:
+    """A table of zeros with the schema's columns as fields of records, row by row in memory.
+
+    It is used like a NamedTuple of columns, `table.column[row]`, but is one array: a loop that is handed
+    many tables is called at a small fraction of the cost, and what belongs to a row lies together.
+    `packed` leaves no gaps between fields or records: for tables of millions of rows that loops alone use,
+    as numpy copies such columns before it computes with them.
+
+    >>> from typing import NamedTuple
+    >>> class Points(NamedTuple):
+    ...     x: Ints
+    ...     kind: Bytes
+    >>> points = records(Points, 3)
+    >>> points.x[1] = 7
+    >>> points.x, len(points)
+    (array([0, 7, 0]), 3)
+    >>> points.itemsize, records(Points, 3, packed=True).itemsize
+    (16, 9)
+    """
+    fields = [(name, _ELEMENTS[_name(kind)]) for name, kind in schema.__annotations__.items()]
+    dtype = np.dtype((np.record, np.dtype(fields, align=not packed)))
+    return cast(Table, as_records(np.zeros(rows, dtype=dtype)))
+
+
+def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
+    """A table of zeros with the schema's columns as arrays; `widths`: columns that have so many in a row.
+
+    >>> from typing import NamedTuple
+    >>> class Lists(NamedTuple):
+    ...     of: Floats
+    ...     count: Ints
+    >>> zeros(Lists, 1, of=3)
+    Lists(of=array([[0., 0., 0.]]), count=array([0]))
+    """
+    elements = {name: _ELEMENTS[_name(kind)] for name, kind in schema.__annotations__.items()}
+    shapes = {name: (rows, widths[name]) if name in widths else (rows,) for name in elements}
+    return schema(*(np.zeros(shapes[name], elements[name]) for name in elements))
+
+
+def _name(annotation: Any) -> str:
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def columns_of(table: Any) -> dict[str, Any]:
+    """A table's columns by name."""
+    if isinstance(table, np.ndarray):
+        rows = table.view(np.ndarray)
+        return {name: rows[name] for name in table.dtype.names or ()}
+    return dict(zip(table._fields, table))
+
+
+def as_columns(schema: type[Table], table: Table) -> Table:
+    """A table as a NamedTuple of its columns, which are views of it."""
+    return schema(*columns_of(table).values())
+
+
+def grown(table: Growing, rows: int) -> Growing:
+    """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
+
+    >>> from typing import NamedTuple
+    >>> class Points(NamedTuple):
+    ...     x: Ints
+    >>> grown(Points(np.array([7])), 2).x[:3]
+    array([7, 0, 0])
+    """
+    if isinstance(table, np.ndarray):
+        return cast(Growing, _wider(table, rows))
+    lengths = lengths_of(table)
+    if min(lengths) != max(lengths):
+        raise RuntimeError(f"columns of {type(table).__name__} have {lengths} rows: expected one length")
+    if rows <= lengths[0]:
+        return table
+    return type(table)(*(_wider(column, rows) for column in table))
+
+
+def lengths_of(tables: Iterable[Any]) -> list[int]:
+    """Lengths of tables and of the columns of those that are NamedTuples."""
+    found: list[int] = []
+    for table in tables:
+        found += [len(table)] if isinstance(table, np.ndarray) else map(len, table)
+    return found
+
+
+def of_one_length(rows: int, *tables: Any) -> list[Any]:
+    """Tables that share an index, all with the length of the longest, and at least `rows`; new rows are zero.
+
+    >>> short, long = of_one_length(2, np.array([7]), np.arange(20))
+    >>> len(short), len(long), short[:2]
+    (32, 32, array([7, 0]))
+    """
+    lengths = lengths_of(tables)
+    if rows > max(lengths) or min(lengths) < max(lengths):
+        rows = capacity_for(max(rows, *lengths))
+    return [
+        _wider(table, rows) if isinstance(table, np.ndarray)
+        else type(table)(*(_wider(column, rows) for column in table))
+        for table in tables
+    ]  # fmt: skip
+
+
+def _wider(column: Any, rows: int) -> Any:
+    present = len(column)
+    if rows <= present:
+        return column
+    wide = np.zeros((capacity_for(rows, present), *column.shape[1:]), dtype=column.dtype)
+    wide[:present] = column
+    return wide.view(type(column))
+
+
+def taken(table: Table, rows: Ints | slice) -> Table:
+    """A copy of these rows alone, in this order."""
+    if isinstance(table, np.ndarray):
+        return cast(Table, table[rows].copy())
+    if isinstance(rows, slice):
+        return type(table)(*(column[rows].copy() for column in table))
+    return type(table)(*(np.take(column, rows, axis=0) for column in table))
+
+
+def of_rows(table: Table, rows: Ints) -> Table:
+    """A copy of these rows where they are; the others are zero, and take next to no time or memory."""
+    if isinstance(table, np.ndarray):
+        some = np.zeros(table.shape, table.dtype)
+        some[rows] = table[rows]
+        return cast(Table, as_records(some))
+    columns = []
+    for column in table:
+        some = np.zeros(column.shape, column.dtype)
+        some[rows] = column[rows]
+        columns.append(some)
+    return type(table)(*columns)
+
+
+def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
+    """All arrays of NamedTuples within NamedTuples, by names such as `pool.key`: what snapshots write."""
+    found: dict[str, npt.NDArray[Any]] = {}
+    for name, value in zip(tables._fields, tables):  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            found |= tables_of(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str = "") -> Table:
+    """The same NamedTuples with these arrays instead, by the names of `tables_of`."""
+    values = [
+        with_tables(value, arrays, f"{prefix}{name}.") if isinstance(value, tuple) else arrays[prefix + name]
+        for name, value in zip(tables._fields, tables)  # type: ignore[attr-defined]
+    ]
+    return type(tables)(*values)

@@ -1,0 +1,173 @@
+"""Rows that are found by (owner, key), in lists by owner: cohorts of models, periods, cells of periods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Ints, Ints32, capacity_for, inner, kernel
+
+#: Counters of a pool: the first row that was never used, and the first free one of the others (0: none).
+_NEXT, _FREE = range(2)
+
+#: Odd factors below 2^31: products of 31 bits with them stay within 63.
+_LOW, _HIGH, _OWNER = 0x5851F42D, 0x2545F491, 0x4F1BBCDD
+_31_BITS = 0x7FFFFFFF
+
+
+class Pool(NamedTuple):
+    """Rows that owners have, each under keys of its own, with a hash table of them (linear probing).
+
+    Row 0 is never used: its number stands for none. The order in which rows are given out depends on what was
+    asked for, not on the capacity.
+    """
+
+    owner: Ints32  # -1: free
+    key: Ints
+    next: Ints32  # the owner's next row, or the next free one; 0: none
+    slots: Ints32  # row or 0; a power of two of them, at least twice as many as rows
+    counters: Ints
+
+
+def new_pool(rows: int = 16) -> Pool:
+    """A pool for so many rows, a power of two."""
+    return Pool(
+        np.full(rows, -1, dtype=np.int32), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int32),
+        np.zeros(2 * rows, dtype=np.int32), np.array([1, 0], dtype=np.int64),
+    )  # fmt: skip
+
+
+def grown_pool(pool: Pool, rows: int) -> Pool:
+    """The pool with at least so many rows; they stay where they are."""
+    present = len(pool.owner)
+    if rows <= present:
+        return pool
+    wide = new_pool(capacity_for(rows, present))
+    wide.owner[:present], wide.key[:present], wide.next[:present] = pool.owner, pool.key, pool.next
+    wide.counters[:] = pool.counters
+    _put_all(wide)
+    return wide
+
+
+def with_free_row(pool: Pool) -> Pool:
+    """The pool, grown if no row is free."""
+    return grown_pool(pool, 0 if pool.counters[_FREE] else int(pool.counters[_NEXT]) + 1)
+
+
+def pool_of(owner: Ints, key: Ints, following: Ints32) -> Pool:
+    """A pool of these rows, from 0 on, which is none."""
+    rows = len(key)
+    pool = new_pool(capacity_for(rows))
+    pool.owner[1:rows] = owner[1:]
+    pool.key[:rows], pool.next[:rows] = key, following
+    pool.counters[_NEXT] = rows
+    _put_all(pool)
+    return pool
+
+
+@inner
+def _home(owner: int, key: int, mask: int) -> int:
+    """The slot at which the search for a key begins. No product overflows, in Python as when compiled."""
+    mixed = ((key & _31_BITS) * _LOW) ^ (((key >> 31) & _31_BITS) * _HIGH) ^ (owner * _OWNER)
+    return (mixed ^ (mixed >> 32)) & mask
+
+
+@inner
+def _put(slots: Ints32, owner: int, key: int, row: int) -> None:
+    mask = len(slots) - 1
+    slot = _home(owner, key, mask)
+    while slots[slot]:
+        slot = (slot + 1) & mask
+    slots[slot] = row
+
+
+@kernel
+def _put_all(pool: Pool) -> None:
+    """Put all rows that owners have into the hash table, which is empty."""
+    for row in range(1, pool.counters[_NEXT]):
+        if pool.owner[row] >= 0:
+            _put(pool.slots, np.int64(pool.owner[row]), pool.key[row], row)
+
+
+@kernel
+def find(pool: Pool, owner: int, key: int) -> int:
+    """The row under an owner's key, 0 if there is none."""
+    mask = len(pool.slots) - 1
+    slot = _home(owner, key, mask)
+    row = np.int64(pool.slots[slot])
+    while row and (pool.key[row] != key or pool.owner[row] != owner):
+        slot = (slot + 1) & mask
+        row = np.int64(pool.slots[slot])
+    return row
+
+
+@inner
+def is_full(pool: Pool) -> bool:
+    """Whether no row is free."""
+    return pool.counters[_FREE] == 0 and pool.counters[_NEXT] == len(pool.owner)
+
+
+@inner
+def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
+    """A row for a key that its owner hasn't yet, before the owner's `first` one; 0 if none is free."""
+    counters = pool.counters
+    row = counters[_FREE]
+    if row:
+        counters[_FREE] = pool.next[row]
+    elif counters[_NEXT] < len(pool.owner):
+        row = counters[_NEXT]
+        counters[_NEXT] = row + 1
+    else:
+        return 0
+    pool.owner[row] = owner
+    pool.key[row] = key
+    pool.next[row] = first[owner]
+    first[owner] = row
+    _put(pool.slots, owner, key, row)
+    return row
+
+
+@inner
+def _vacate(pool: Pool, row: int) -> None:
+    """Take a row out of the hash table. What was put behind it for want of a slot moves up."""
+    mask = len(pool.slots) - 1
+    slot = _home(np.int64(pool.owner[row]), pool.key[row], mask)
+    while pool.slots[slot] != row:
+        slot = (slot + 1) & mask
+    after = (slot + 1) & mask
+    while pool.slots[after]:
+        other = pool.slots[after]
+        home = _home(np.int64(pool.owner[other]), pool.key[other], mask)
+        if (after - home) & mask >= (after - slot) & mask:
+            pool.slots[slot] = other
+            slot = after
+        after = (after + 1) & mask
+    pool.slots[slot] = 0
+    pool.owner[row] = -1
+
+
+@inner
+def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> int:
+    """Free a row of an owner's list, `previous` (0: none) being the one before it; returns the next one."""
+    after = np.int64(pool.next[row])
+    if previous:
+        pool.next[previous] = after
+    else:
+        first[owner] = after
+    _vacate(pool, row)
+    pool.next[row] = pool.counters[_FREE]
+    pool.counters[_FREE] = row
+    return after
+
+
+@kernel
+def remove_all(pool: Pool, row: int) -> None:
+    """Free a whole list from its first row on. Its links stay, so it can be read until rows are inserted."""
+    head, last = row, row
+    while row:
+        _vacate(pool, row)
+        last = row
+        row = np.int64(pool.next[row])
+    if last:
+        pool.next[last] = pool.counters[_FREE]
+        pool.counters[_FREE] = head

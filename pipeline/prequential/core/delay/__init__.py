@@ -1,0 +1,1 @@
+"""What became of predictions, and when: readers of the log of events."""

@@ -1,0 +1,398 @@
+"""The account of models' predictions: what waits, since when, and what share gets a label by which age.
+
+Predictions of a model are put together by their `ts` in *cohorts*, steps of 1/128 of the label horizon (at
+least 1 ms). The age of a prediction is counted from its `ts`; it meets its label at the age t1 - ts. All
+models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows
+from prequential.core.compiled.pool import (
+    Pool,
+    find,
+    insert,
+    new_pool,
+    pool_of,
+    remove,
+    remove_all,
+    with_free_row,
+)
+from prequential.core.delay.latency import AGES, BOUNDS_MS, position
+from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
+
+#: Cohorts within one horizon, at most about this many.
+_COHORTS = 128
+
+#: Steps after which shares are made anew: each time all cohorts are looked at.
+_STEPS = 2
+
+#: With more cohorts than these, clocks have been very wrong.
+_MOST = 8 * _COHORTS
+
+#: Columns of a cohort: predictions that wait, all that were made, and from here on those that met their
+#: label, by age (see `BOUNDS_MS`).
+_WAITING, _MADE, _MET = range(3)
+
+_SIZE = _MET + len(BOUNDS_MS) + 1
+
+#: Names of the shares: ages, and the horizon.
+SHARES = (*AGES, "horizon")
+
+#: Which of the shares is that of the horizon.
+HORIZON = len(AGES)
+
+#: The step of a clock that nothing was asked at, and the number of no cohort.
+_NO_STEP, _NONE = -(1 << 62), 1 << 62
+
+
+class Models(NamedTuple):
+    """By model (row)."""
+
+    waiting: Ints  # predictions that wait
+    horizon: Ints  # ms; 0: no such model
+    width: Ints  # of a cohort, ms; 0 likewise
+    step: Ints  # that the clock was in when `shares` were made
+    cohorts: Ints  # how many there are
+    first: Ints32  # row of its newest cohort, 0: none
+    added: Ints32  # row of the cohort that a prediction was added to last: usually the next one's, too
+    met: Ints32  # row of the cohort whose prediction met a label last
+    folded: Ints  # (models, _SIZE): the sum of cohorts that nothing will happen to any more
+    shares: Floats  # (models, len(SHARES)): NaN where there is none
+
+
+class Cohorts(NamedTuple):
+    """By cohort: rows of the pool, whose owners are models and whose keys are ts // width."""
+
+    counts: Ints  # (cohorts, _SIZE)
+
+
+class Coverage(NamedTuple):
+    """The tables of a shard."""
+
+    models: Models
+    pool: Pool
+    cohorts: Cohorts
+
+
+def new_coverage() -> Coverage:
+    """Empty tables."""
+    pool = new_pool()
+    types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
+    models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
+    return Coverage(Models(**models), pool, Cohorts(np.zeros((len(pool.owner), _SIZE), dtype=np.int64)))
+
+
+def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
+    """The tables with a model (row) of this label horizon (ms).
+
+    Where it had another one, its cohorts go to the new steps as a whole.
+    """
+    models = grown(coverage.models, model + 1)
+    coverage = coverage._replace(models=models)
+    width = max(1, horizon // _COHORTS)
+    if not models.horizon[model]:
+        models.step[model], models.shares[model] = _NO_STEP, np.nan
+    before = int(models.width[model])
+    models.horizon[model], models.width[model] = horizon, width
+    if before not in (0, width):
+        models.step[model] = _NO_STEP
+        rows = np.flatnonzero(coverage.pool.owner == model)
+        rows = rows[np.argsort(coverage.pool.key[rows])]
+        numbers, counts = coverage.pool.key[rows] * before // width, coverage.cohorts.counts[rows]
+        remove_all(coverage.pool, int(models.first[model]))
+        models.first[model] = models.cohorts[model] = 0
+        for number, count in zip(numbers.tolist(), counts):  # never more of them than before
+            row = find(coverage.pool, model, number)
+            row = row or _add(models, coverage.pool, coverage.cohorts.counts, model, number)
+            coverage.cohorts.counts[row] += count
+    return coverage
+
+
+def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverage:
+    """Follow what became of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe wider.
+
+    >>> from prequential.core.tables.events import new_events
+    >>> events = new_events(5)
+    >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET, MET], [0, 1, 2, 0, 1], 50
+    >>> events.t1[4] = 1_001
+    >>> coverage = update(with_model(new_coverage(), 0, 10_000), events, 0, 5)
+    >>> models, clocks = np.array([0]), np.array([5_000])
+    >>> int(coverage.models.waiting[0]), oldest(coverage, models, clocks)
+    (1, [5000])
+    >>> labelled(coverage, models, clocks)
+    [{'100ms': 0.3333333333333333, '1s': 0.6666666666666666}]
+    """
+    while True:
+        start = _update(
+            coverage.models, coverage.pool, coverage.cohorts.counts, events.kind, events.model, events.ts,
+            events.t1, start, stop,
+        )  # fmt: skip
+        if start == stop:
+            return coverage
+        pool = with_free_row(coverage.pool)
+        coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
+
+
+def take_out(coverage: Coverage, events: Events, stop: int) -> None:
+    """Predictions that wait, as if they hadn't been made: the first rows of a log, up to `stop`."""
+    _take_out(coverage.models, coverage.pool, coverage.cohorts.counts, events.model, events.ts, stop)
+
+
+def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
+    """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
+
+    Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as `horizon`.
+    Made anew whenever the clock (ms) of the model's stream has moved by 1/64 of the horizon, which is state.
+    """
+    table = coverage.models
+    steps = clocks // (_STEPS * table.width[models])
+    moved = np.flatnonzero(steps != table.step[models])
+    if len(moved):
+        table.step[models[moved]] = steps[moved]
+        _make_anew(table, coverage.pool, coverage.cohorts.counts, models[moved], clocks[moved], _new_sums())
+    return [_named(shares) for shares in table.shares[models].tolist()]
+
+
+def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
+    """The curve as it is now, for those who look on: what they ask for and when changes nothing."""
+    return _named(_shares(coverage, model, clock).tolist())
+
+
+def _named(shares: list[float]) -> dict[str, float]:
+    """Shares by their names; those that are NaN aren't there."""
+    return {name: share for name, share in zip(SHARES, shares) if share == share}
+
+
+def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
+    """Age of each model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
+    ages, pool = np.zeros(len(models), dtype=np.int64), coverage.pool
+    _oldest(
+        pool.key, pool.next, coverage.cohorts.counts, coverage.models.first, coverage.models.width, models,
+        clocks, ages,
+    )  # fmt: skip
+    return ages.tolist()
+
+
+def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
+    """The shares at this time: (len(SHARES),), NaN where there is none."""
+    shares = np.empty(len(SHARES))
+    _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, _new_sums(), shares)
+    return shares
+
+
+def _new_sums() -> Ints:
+    """Room for what `_curve` adds up: by share, predictions made, and those of them that met their label."""
+    return np.empty((len(SHARES), 2), dtype=np.int64)
+
+
+def part(coverage: Coverage, models: Ints) -> Coverage:
+    """A copy of what is known of these models, for `curve` and `oldest`; nothing can be added to it."""
+    own = of_rows(coverage.models, models)
+    rows = int(own.cohorts.sum()) + 1
+    pool = coverage.pool._replace(
+        owner=np.zeros(0, dtype=np.int32),
+        key=np.zeros(rows, dtype=np.int64),
+        next=np.zeros(rows, dtype=np.int32),
+        slots=np.zeros(0, dtype=np.int32),
+    )
+    cohorts = Cohorts(np.empty((rows, _SIZE), dtype=np.int64))
+    counts = coverage.cohorts.counts
+    _copy_lists(coverage.pool, counts, models, own.first, pool.key, pool.next, cohorts.counts)
+    return Coverage(own, pool, cohorts)
+
+
+def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
+    """The tables, with all rows of these models free; what becomes of their predictions is passed over."""
+    for model in models:
+        remove_all(coverage.pool, int(coverage.models.first[model]))
+        for column in coverage.models:
+            column[model] = 0
+    return coverage
+
+
+def without(coverage: Coverage, models: Ints) -> Coverage:
+    """The tables without these models; the cohorts of the others lie one behind the other."""
+    kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
+    own, lists, cohorts = part(coverage, kept)
+    own.added[:] = own.met[:] = 0
+    rows = len(lists.key)
+    owner = np.zeros(rows, dtype=np.int64)
+    owner[1:] = np.repeat(kept, own.cohorts[kept])
+    pool = pool_of(owner, lists.key, lists.next)
+    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
+
+
+@kernel
+def _copy_lists(
+    pool: Pool, counts: Ints, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Ints
+) -> None:
+    """Copy the cohorts of models, one model's after the other's; `first` of each becomes the copy's."""
+    free = 1
+    for model in models:
+        row = np.int64(first[model])
+        first[model] = free if row else 0
+        while row:
+            key[free] = pool.key[row]
+            for column in range(_SIZE):
+                copied[free, column] = counts[row, column]
+            row = np.int64(pool.next[row])
+            following[free] = free + 1 if row else 0
+            free += 1
+
+
+@kernel
+def _oldest(
+    key: Ints, following: Ints32, counts: Ints, first: Ints32, width: Ints, models: Ints, clocks: Ints,
+    ages: Ints,
+) -> None:  # fmt: skip
+    """From the least number of each model's cohorts in which something waits."""
+    for i in range(len(models)):
+        least, row = _NONE, np.int64(first[models[i]])
+        while row:
+            if counts[row, _WAITING] > 0:
+                least = min(least, key[row])
+            row = np.int64(following[row])
+        if least != _NONE:
+            ages[i] = max(0, clocks[i] - least * width[models[i]])
+
+
+@kernel
+def _update(
+    models: Models, pool: Pool, counts: Ints, kinds: Bytes, of: Ints32, times: Ints, t1: Ints, start: int,
+    stop: int,
+) -> int:  # fmt: skip
+    """Follow columns of the log; returns the row before which the pool must grow, or `stop`."""
+    for i in range(start, stop):
+        kind = kinds[i]
+        if kind > EXPIRED:
+            continue
+        model, ts = np.int64(of[i]), times[i]
+        if models.width[model] == 0:
+            continue
+        number = ts // models.width[model]
+        row = np.int64(models.added[model] if kind == WAITS else models.met[model])
+        if pool.owner[row] != model or pool.key[row] != number:
+            row = find(pool, model, number)
+            if row == 0:
+                row = _add(models, pool, counts, model, number)
+            if row == 0:
+                return i
+            if kind == WAITS:
+                models.added[model] = row
+            else:
+                models.met[model] = row
+        if kind == WAITS:
+            models.waiting[model] += 1
+            counts[row, _WAITING] += 1
+            counts[row, _MADE] += 1
+            continue
+        models.waiting[model] -= 1
+        counts[row, _WAITING] -= 1
+        if kind == MET:
+            counts[row, _MET + position(BOUNDS_MS, t1[i] - ts)] += 1
+        elif kind == LATE:  # made after its label: it isn't of those that may get one
+            counts[row, _MADE] -= 1
+    return stop
+
+
+@kernel
+def _take_out(models: Models, pool: Pool, counts: Ints, of: Ints32, times: Ints, stop: int) -> None:
+    """Undo what `_update` does of a prediction that waits."""
+    for i in range(stop):
+        model = np.int64(of[i])
+        row = find(pool, model, times[i] // models.width[model])
+        if row:
+            models.waiting[model] -= 1
+            counts[row, _WAITING] -= 1
+            counts[row, _MADE] -= 1
+
+
+@kernel
+def _add(models: Models, pool: Pool, counts: Ints, model: int, number: int) -> int:
+    """An empty cohort of a model; 0 if the pool is full."""
+    if models.cohorts[model] > 4 * _COHORTS and models.cohorts[model] % _COHORTS == 0:
+        # Nobody has asked for a long time.
+        _fold(models, pool, counts, model, number * models.width[model] - models.horizon[model])
+    row = insert(pool, models.first, model, number)
+    if row:
+        models.cohorts[model] += 1
+        for column in range(_SIZE):
+            counts[row, column] = 0
+    return row
+
+
+@inner
+def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> None:
+    """Add up cohorts in which nothing happens any more, so that their number is bounded.
+
+    That is those older than the horizon, and, if there are very many, those of times to come.
+    """
+    first = (clock - models.horizon[model]) // models.width[model] - 1
+    last = clock // models.width[model]
+    many = models.cohorts[model] > _MOST
+    row, previous = np.int64(models.first[model]), np.int64(0)
+    while row:
+        number = pool.key[row]
+        if (number < first or (many and number > last)) and counts[row, _WAITING] == 0:
+            for column in range(_SIZE):
+                models.folded[model, column] += counts[row, column]
+            models.cohorts[model] -= 1
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous = row
+            row = np.int64(pool.next[row])
+
+
+@kernel
+def _make_anew(
+    models: Models, pool: Pool, counts: Ints, which: Ints, clocks: Ints, sums: Ints
+) -> None:
+    """Fold the cohorts of these models, and make their shares anew, at these clocks."""
+    for i in range(len(which)):
+        model = which[i]
+        _fold(models, pool, counts, model, clocks[i])
+        _curve(models, pool, counts, model, clocks[i], sums, models.shares[model])
+
+
+@kernel
+def _curve(
+    models: Models, pool: Pool, counts: Ints, model: int, clock: int, sums: Ints, shares: Floats
+) -> None:
+    """Put a model's shares at this time into `shares`, NaN where there is none. (`sums`: see `_new_sums`.)"""
+    width, horizon = models.width[model], models.horizon[model]
+    for age in range(len(shares)):
+        shares[age] = np.nan
+        sums[age, 0] = 0
+        sums[age, 1] = 0
+    _count(sums, models.folded[model], horizon, _NONE)
+    row = np.int64(models.first[model])
+    while row:
+        _count(sums, counts[row], horizon, clock - (pool.key[row] + 1) * width)
+        row = np.int64(pool.next[row])
+    for age in range(len(shares)):
+        if sums[age, 0]:
+            shares[age] = sums[age, 1] / sums[age, 0]
+
+
+@inner
+def _count(sums: Ints, cohort: Ints, horizon: int, least: int) -> None:
+    """Count a cohort, all of it at least so many ms old, for the ages that it has and for the horizon."""
+    met = np.int64(0)
+    for age in range(HORIZON):
+        if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:
+            break
+        met += cohort[_MET + age]
+        sums[age, 0] += cohort[_MADE]
+        sums[age, 1] += met
+    if horizon <= least:
+        sums[HORIZON, 0] += cohort[_MADE]
+        for column in range(_MET, _SIZE):
+            sums[HORIZON, 1] += cohort[column]

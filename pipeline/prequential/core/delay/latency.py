@@ -1,0 +1,330 @@
+"""Label latencies by stream, how long after its instance a label came: a histogram, and bins for quantiles.
+
+The bins are those of a DDSketch of 1 % accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135): of
+equal relative width, so they can be added up, in any order the same. Streams differ in which of 1,501 bins
+they need, so bins lie in blocks that are allocated when a latency first falls into one.
+
+Quantiles over a stream's whole life hardly move when labels become slower. So there are others beside them,
+of the latest labels: of two *generations* the older is emptied and goes on as the newer one when that is old
+and large enough, by the stream's clock and its labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from ddsketch.mapping import LogarithmicMapping
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+
+#: Upper bounds in seconds: from immediate labels to those that take a month.
+BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
+
+BOUNDS_MS: Ints = np.array([round(bound * 1000) for bound in BOUNDS], dtype=np.int64)
+
+#: The bounds' names in messages.
+AGES = ("100ms", "1s", "10s", "1m", "5m", "15m", "1h", "6h", "1d", "3d", "7d", "30d")
+
+#: Published quantiles, by their names.
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+_SHARES = np.array(list(QUANTILES.values()))
+
+#: Quantiles are right to 1 %.
+_MAPPING = LogarithmicMapping(0.01)
+
+#: By key from 0 on, the largest whole number of ms in the bin (up to 300 years).
+_ENDS: Ints = np.array([int(_MAPPING.gamma**key) for key in range(1500)], dtype=np.int64)
+
+#: By key, the latency in ms that stands for those in its bin; the last bin is beyond all ends.
+_VALUES: Ints = np.array([round(_MAPPING.value(key)) for key in range(len(_ENDS) + 1)], dtype=np.int64)
+
+#: Bins by which latencies differ by a factor of e.
+_PER_E = 1 / math.log(_MAPPING.gamma)
+
+#: Bins in a block, 2^5: some 350 bins, that is 11 blocks, hold latencies that differ by a factor of 1,000.
+_BITS = 5
+_BLOCK = 1 << _BITS
+_BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
+
+#: A generation ends when it is as old (ms of the stream's clock) and has as many labels as this: so the
+#: latest labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
+RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
+
+#: Bins of generations are four of the others each: to 4 %, since what is asked is whether labels take
+#: several times as long, at a quarter of the memory.
+_MERGED_BITS = 2
+_RECENT_BLOCKS = (len(_VALUES) - 1 >> _MERGED_BITS) // _BLOCK + 1
+
+#: By bin of a generation, the latency in ms that stands for those in it: as far from either end, relatively.
+_RECENT_VALUES: Ints = np.array(
+    [
+        max(1, round(2 * _MAPPING.gamma ** ((key << _MERGED_BITS) + 3) / (1 + _MAPPING.gamma**4)))
+        for key in range(len(_ENDS) // 4 + 1)
+    ],
+    dtype=np.int64,
+)
+
+#: Counters: blocks in use; the first one is never used, its number stands for none.
+_USED = 0
+
+
+class Streams(NamedTuple):
+    """By stream."""
+
+    counts: Ints  # (streams, bounds + 1): labels by latency, the last beyond all bounds
+    total: Ints  # sum of the latencies, ms
+    zeros: Ints  # latencies of 0 ms, for which there is no bin
+    block: Ints32  # (streams, _BLOCKS): row in `Bins` of each block of keys, 0: none yet
+    # Of the two generations of the latest labels, (streams, 2) each:
+    recent: Ints  # labels
+    recent_zeros: Ints  # of them, those that took 0 ms
+    recent_block: Ints32  # (streams, 2, _RECENT_BLOCKS): as `block`
+    newer: Bytes  # which of the two is the newer one
+    began: Ints  # the stream's clock at the first label of the newer one
+
+
+class Bins(NamedTuple):
+    """Blocks of bins; rows 1 … `counters[0]` - 1 are in use."""
+
+    counts: Ints  # (blocks, _BLOCK)
+
+
+class Latencies(NamedTuple):
+    """The tables of a shard."""
+
+    streams: Streams
+    bins: Bins
+    counters: Ints
+
+
+def new_latencies() -> Latencies:
+    """Empty tables."""
+    counters = np.zeros(1, dtype=np.int64)
+    counters[_USED] = 1
+    streams = Streams(
+        np.zeros((0, len(BOUNDS) + 1), dtype=np.int64), np.zeros(0, dtype=np.int64),
+        np.zeros(0, dtype=np.int64), np.zeros((0, _BLOCKS), dtype=np.int32),
+        np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64),
+        np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32), np.zeros(0, dtype=np.uint8),
+        np.zeros(0, dtype=np.int64),
+    )  # fmt: skip
+    return Latencies(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
+
+
+def with_streams(latencies: Latencies, streams: int) -> Latencies:
+    """The tables with at least so many streams."""
+    return latencies._replace(streams=grown(latencies.streams, streams))
+
+
+def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) -> Latencies:
+    """Count latencies (ms) of streams (rows) at clocks (ms), arrays of equal length.
+
+    Negative latencies stand for nothing.
+
+    >>> latencies = with_streams(new_latencies(), 1)
+    >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
+    >>> latencies = update(latencies, streams, np.array([50, 2000, -1]), clocks)
+    >>> latencies.streams.counts[0, :4].tolist(), int(latencies.streams.total[0])
+    ([1, 0, 1, 0], 2050)
+    >>> quantiles(latencies, np.zeros(1, np.int64))
+    [{'p50': 50, 'p90': 50, 'p99': 50}]
+    """
+    start = 0
+    while (start := _update(latencies, streams, values, clocks, start)) < len(values):
+        latencies = latencies._replace(bins=grown(latencies.bins, len(latencies.bins.counts) + 1))
+    return latencies
+
+
+def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+    """The latency in ms that a share of `QUANTILES` of labels had at most, to 1 %; {} without labels.
+
+    Of each of these streams (rows).
+    """
+    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    labels = np.zeros(len(streams), dtype=np.int64)
+    _quantiles(latencies, streams, _SHARES, found, labels)
+    return _named(found, labels)
+
+
+def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+    """The same of the streams' latest labels, to 4 %; {} without labels.
+
+    >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
+    >>> now = 1_000 * np.arange(len(slower))
+    >>> latencies = update(with_streams(new_latencies(), 1), np.zeros(len(now), np.int32), slower, now)
+    >>> first = np.zeros(1, np.int64)
+    >>> quantiles(latencies, first)[0]["p50"], recent_quantiles(latencies, first)[0]["p50"]
+    (4965, 30932)
+    """
+    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    labels = np.zeros(len(streams), dtype=np.int64)
+    _recent_quantiles(latencies, streams, _SHARES, found, labels)
+    return _named(found, labels)
+
+
+def _named(found: Ints, labels: Ints) -> list[dict[str, int]]:
+    return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(found.tolist(), labels.tolist())]
+
+
+def part(latencies: Latencies, streams: Ints) -> Latencies:
+    """A copy of what is known of these streams, to be read only."""
+    own = of_rows(latencies.streams, streams)
+    return latencies._replace(streams=own, bins=_bins_of(latencies, own, streams))
+
+
+def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
+    """What is known of these streams, in rows from 0 on."""
+    own = taken(latencies.streams, np.array(streams, dtype=np.int64))
+    bins = _bins_of(latencies, own, slice(None))
+    return Latencies(own, bins, np.array([len(bins.counts)], dtype=np.int64))
+
+
+def _bins_of(latencies: Latencies, own: Streams, rows: Ints | slice) -> Bins:
+    """The blocks that these rows have, alone; the rows are told their places."""
+    blocks = own.block[rows], own.recent_block[rows]
+    # None is none of the copy's, too.
+    used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
+    own.block[rows], own.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
+    return taken(latencies.bins, used)
+
+
+@inner
+def position(bounds: Ints, value: int) -> int:
+    """How many of the ascending bounds are below a value."""
+    below = 0
+    for bound in bounds:
+        below += bound < value
+    return below
+
+
+@inner
+def _key(value: int) -> int:
+    """The bin of a latency above 0: the first one whose end isn't below it.
+
+    The logarithm is where the search begins only, so its digits decide nothing.
+    """
+    key = min(int(math.log(value) * _PER_E), len(_ENDS))
+    while key > 0 and _ENDS[key - 1] >= value:
+        key -= 1
+    while key < len(_ENDS) and _ENDS[key] < value:
+        key += 1
+    return key
+
+
+@inner
+def _begin_generation(latencies: Latencies, stream: int) -> None:
+    """The older generation is emptied and becomes the newer one."""
+    table, bins = latencies.streams, latencies.bins.counts
+    newer = 1 - table.newer[stream]
+    table.newer[stream] = newer
+    table.recent[stream, newer] = table.recent_zeros[stream, newer] = 0
+    for number in range(_RECENT_BLOCKS):
+        block = table.recent_block[stream, newer, number]
+        if block:
+            for column in range(_BLOCK):
+                bins[block, column] = 0
+
+
+@kernel
+def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, start: int) -> int:
+    """Count from row `start` on; returns the row before which blocks must be made, or the end."""
+    table, bins, counters = latencies.streams, latencies.bins.counts, latencies.counters
+    for i in range(start, len(values)):
+        value = values[i]
+        if value < 0:
+            continue
+        stream = streams[i]
+        newer = table.newer[stream]
+        if table.recent[stream, newer] >= RECENT_LABELS and clocks[i] - table.began[stream] >= RECENT_MS:
+            _begin_generation(latencies, stream)
+            newer = table.newer[stream]
+        if table.recent[stream, newer] == 0:
+            table.began[stream] = clocks[i]
+        if value:
+            key = _key(value)
+            merged = key >> _MERGED_BITS
+            block = table.block[stream, key >> _BITS]
+            recent = table.recent_block[stream, newer, merged >> _BITS]
+            if counters[_USED] + (block == 0) + (recent == 0) > len(bins):
+                return i
+            if block == 0:
+                block = counters[_USED]
+                counters[_USED] += 1
+                table.block[stream, key >> _BITS] = block
+            if recent == 0:
+                recent = counters[_USED]
+                counters[_USED] += 1
+                table.recent_block[stream, newer, merged >> _BITS] = recent
+            bins[block, key & (_BLOCK - 1)] += 1
+            bins[recent, merged & (_BLOCK - 1)] += 1
+        else:
+            table.zeros[stream] += 1
+            table.recent_zeros[stream, newer] += 1
+        table.recent[stream, newer] += 1
+        table.counts[stream, position(BOUNDS_MS, value)] += 1
+        table.total[stream] += value
+    return len(values)
+
+
+@kernel
+def _quantiles(latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints) -> None:
+    for i in range(len(streams)):
+        labels[i] = _of_life(latencies, streams[i], shares, found[i])
+
+
+@kernel
+def _recent_quantiles(
+    latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints
+) -> None:
+    for i in range(len(streams)):
+        labels[i] = _of_late(latencies, streams[i], shares, found[i])
+
+
+@inner
+def _of_life(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
+    """Put the quantile of each share, ascending, into `found`; returns the number of labels."""
+    table, bins = latencies.streams, latencies.bins.counts
+    labels = 0
+    for bound in range(table.counts.shape[1]):
+        labels += table.counts[stream, bound]
+    zeros = table.zeros[stream]
+    quantile, running = 0, 0
+    while quantile < len(shares) and shares[quantile] * (labels - 1) < zeros:
+        found[quantile] = 0
+        quantile += 1
+    for number in range(_BLOCKS):
+        block = table.block[stream, number]
+        if block == 0:
+            continue
+        for i in range(_BLOCK):
+            running += bins[block, i]
+            while quantile < len(shares) and running > shares[quantile] * (labels - 1) - zeros:
+                found[quantile] = _VALUES[(number << _BITS) + i]
+                quantile += 1
+    return labels
+
+
+@inner
+def _of_late(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
+    """The same of both generations together."""
+    table, bins = latencies.streams, latencies.bins.counts
+    labels = table.recent[stream, 0] + table.recent[stream, 1]
+    running = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]
+    quantile = 0
+    while quantile < len(shares) and running > shares[quantile] * (labels - 1):
+        found[quantile] = 0
+        quantile += 1
+    for number in range(_RECENT_BLOCKS):
+        one, other = table.recent_block[stream, 0, number], table.recent_block[stream, 1, number]
+        if one == 0 and other == 0:
+            continue
+        for i in range(_BLOCK):
+            running += bins[one, i] if one else 0
+            running += bins[other, i] if other else 0
+            while quantile < len(shares) and running > shares[quantile] * (labels - 1):
+                found[quantile] = _RECENT_VALUES[(number << _BITS) + i]
+                quantile += 1
+    return labels

@@ -1,0 +1,533 @@
+"""Performance by the time of prediction: how good was what the model said in a certain hour?
+
+Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, `width` ms
+from the epoch on, and is judged when its label comes. A period's message is provisional until as large a
+share of its predictions has a label as ever will; what comes later corrects it.
+
+A period is a row of a pool and is found by hashing (model, number); its joint cells are rows of another,
+found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
+from prequential.core.compiled.pool import (
+    Pool,
+    find,
+    insert,
+    is_full,
+    new_pool,
+    remove,
+    remove_all,
+    with_free_row,
+)
+from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.core.tables.outcomes import SCORED as HAS_SCORE
+from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.core.tables.outcomes import cell_of
+from prequential.core.tables.scores import (
+    ABSOLUTE,
+    BIAS,
+    BRIER,
+    CONFIDENCE,
+    IN_BIN,
+    LOG_LOSS,
+    RIGHT,
+    SCORED,
+    SIZE,
+    SQUARED,
+    WEIGHT,
+    WEIGHT_RIGHT,
+    WEIGHT_SQUARED,
+    bin_of,
+)  # fmt: skip
+
+#: With so many times as many periods as the horizon has, clocks have been very wrong.
+_MANY = 8
+
+#: A provisional message says so again when labels have come for this share more of the predictions.
+_NEWS = 0.05
+
+#: No time is below, or above it.
+_NEVER = 1 << 62
+
+#: A spread of this share of the sum of squares is what rounding leaves of 0.
+_NOISE = 1e-30
+
+#: Columns of a spread: weight, mean, Σ(y - ȳ)², and what the mean has no digits for.
+_N, _MEAN, _TOTAL, _REST = range(4)
+
+#: Columns of what was reported: what changes when there is something to report; never the same again.
+_PREDICTIONS, _LABELLED, _REVISIONS, _CORRECTIONS, _FINAL = range(5)
+_COLUMNS = 5
+
+
+class Models(NamedTuple):
+    """By model (row)."""
+
+    width: Ints  # of a period, ms; 0: it has no periods
+    final_at: Floats  # a period is final when its labelled share is this much of the expected one
+    horizon: Ints  # of labels, ms
+    settle: Ints  # how long revisions are recognised, ms
+    numbers: Bytes  # whether it predicts numbers
+    first: Ints32  # row of its newest period, 0: none
+    periods: Ints  # how many there are, without those that are dropped
+    begin: Ints  # number of the first one that isn't forgotten
+    changed: Bytes  # whether one of them changed since `due` was asked
+    next: Ints  # the clock from which on time alone makes a look at all periods necessary
+    expected: Floats  # the expected share when they were all looked at, NaN: none
+
+
+class Periods(NamedTuple):
+    """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
+
+    state: Ints  # (periods, 5): predictions, labelled, revisions, corrections, 1 if final
+    reported: Ints  # (periods, 5): the state that was reported last
+    is_reported: Bytes
+    newest_ts: Ints  # latest label time, ms
+    changed: Bytes  # since `due` was asked
+    dropped: Bytes  # it was of times to come and is forgotten, as there were too many
+    first_cell: Ints32  # 0: none
+    cells: Ints32  # how many
+    sums: Ints32  # row in `Sums`, 0: none
+    known: Bytes  # whether baselines had a label to predict by at any of its outcomes
+
+
+class Cells(NamedTuple):
+    """By joint cell: rows of a pool, whose owners are periods and whose keys are cells, packed."""
+
+    counts: Ints
+
+
+class Sums(NamedTuple):
+    """Of scores (see `prequential.core.tables.scores`), and the spread of labels that are numbers."""
+
+    sums: Floats  # (rows, SIZE)
+    spread: Floats  # (rows, 4)
+    next: Ints32  # the next free row
+
+
+class PeriodTables(NamedTuple):
+    """The tables of a shard.
+
+    `sums_used`: the first row of `sums` that was never used, and the first free one of the others (0: none).
+    """
+
+    models: Models
+    pool: Pool
+    periods: Periods
+    cell_pool: Pool
+    cells: Cells
+    sums: Sums
+    sums_used: Ints
+
+
+class PeriodState(NamedTuple):
+    """What a message says of a period. Times in ms; shares of the period's predictions."""
+
+    row: int
+    start: int
+    end: int
+    predictions: int
+    labelled: int
+    labelled_share: float
+    expected_share: float | None
+    status: str
+    corrections: int
+    newest_ts: int
+    revisions: int
+
+    @property
+    def name(self) -> str:
+        """In place of an estimator's name."""
+        return f"period:{np.datetime64(self.start, 'ms')}Z"
+
+
+def new_periods() -> PeriodTables:
+    """Empty tables."""
+    pool, cell_pool = new_pool(), new_pool()
+    rows = len(pool.owner)
+    types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
+    types |= dict.fromkeys(("numbers", "changed", "dropped", "is_reported", "known"), np.uint8)
+    types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
+    models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
+    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, _COLUMNS))
+    periods = Periods(
+        **{
+            name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
+            for name in Periods._fields
+        }
+    )
+    sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
+    cells = Cells(np.zeros(rows, dtype=np.int64))
+    return PeriodTables(models, pool, periods, cell_pool, cells, sums, np.array([1, 0], dtype=np.int64))
+
+
+def with_model(
+    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int, numbers: bool
+) -> tuple[PeriodTables, bool]:
+    """The tables with a model (row) that has periods of `width` ms; and whether its former ones were kept.
+
+    They are unless they had another width.
+    """
+    tables = tables._replace(models=grown(tables.models, model + 1))
+    models = tables.models
+    kept = int(models.width[model]) == width
+    if not kept:
+        _forget_all(tables, model)
+        models.begin[model] = -_NEVER
+    models.width[model], models.final_at[model] = width, final_at
+    models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
+    models.next[model], models.expected[model] = -_NEVER, np.nan
+    return tables, kept
+
+
+def with_models(tables: PeriodTables, models: int) -> PeriodTables:
+    """The tables with at least so many models; new ones have no periods."""
+    return tables._replace(models=grown(tables.models, models))
+
+
+def update(tables: PeriodTables, events: Events, start: int, stop: int) -> PeriodTables:
+    """Follow what became of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe wider.
+
+    >>> from prequential.core.tables.events import new_events
+    >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
+    >>> events = new_events(4)
+    >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
+    >>> tables = update(tables, events, 0, 4)
+    >>> [(one.name, one.labelled, one.status) for one in due(tables, 0, 600, None)]
+    [('period:1970-01-01T00:00:00.000Z', 1, 'provisional')]
+    >>> [(one.labelled_share, one.status) for one in due(tables, 0, 1_600, 0.5)]
+    [(0.5, 'final')]
+    """
+    while (start := _update(tables, events, start, stop)) < stop:
+        pool, cell_pool = with_free_row(tables.pool), with_free_row(tables.cell_pool)
+        sums_used = tables.sums_used.tolist()
+        tables = tables._replace(
+            pool=pool, periods=grown(tables.periods, len(pool.owner)),
+            cell_pool=cell_pool, cells=grown(tables.cells, len(cell_pool.owner)),
+            sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
+        )  # fmt: skip
+    return tables
+
+
+def due(
+    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
+) -> list[PeriodState]:
+    """The model's periods about which there is something to report, in order of time.
+
+    Then they count as reported. `expected` is the share of predictions that get a label at all, as far as it
+    is known. With `all_news` the least change is enough. Their rows may be read until the next `update`,
+    even of periods that are forgotten now.
+    """
+    models = tables.models
+    width, horizon = int(models.width[model]), int(models.horizon[model])
+    # No label of a prediction before it can be in time, or be revised.
+    forgotten = (clock - 2 * horizon - int(models.settle[model])) // width
+    begin = max(int(models.begin[model]), forgotten)
+    models.begin[model] = begin
+    many = int(models.periods[model]) > _MANY * (2 + horizon // width)
+    share, before = np.nan if expected is None else expected, float(models.expected[model])
+    same = share == before or (np.isnan(share) and np.isnan(before))
+    everything = bool(all_news or many or clock >= models.next[model] or not same)
+    if not (everything or models.changed[model]):
+        return []
+    if everything:
+        models.next[model], models.expected[model] = _NEVER, share
+    models.changed[model] = 0
+    found = np.empty(int(models.periods[model]), dtype=np.int32)
+    count = _due(
+        models, tables.pool, tables.periods, tables.cell_pool, tables.sums.next, tables.sums_used,
+        (model, clock, forgotten, begin), share, (everything, all_news, many), found,
+    )  # fmt: skip
+    return [_state_of(tables, row, width, expected) for row in found[:count].tolist()]
+
+
+def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None) -> PeriodState:
+    predictions, labelled, revisions, corrections, final = tables.periods.state[row].tolist()
+    start = int(tables.pool.key[row]) * width
+    return PeriodState(
+        row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
+        expected, "final" if final else "provisional", corrections,
+        int(tables.periods.newest_ts[row]) if labelled else start + width, revisions,
+    )  # fmt: skip
+
+
+def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
+    """Joint counts of a period (row) with capacity for k classes: (4·k²,), see `cell_of`."""
+    counts = np.zeros(4 * capacity * capacity)
+    pool, periods = tables.cell_pool, tables.periods
+    first, cells = int(periods.first_cell[period]), int(periods.cells[period])
+    _cells_of(pool.key, pool.next, tables.cells.counts, first, cells, capacity, counts)
+    return counts
+
+
+def sums_of(tables: PeriodTables, period: int) -> Floats | None:
+    """Sums of the scores of a period (row): (SIZE,); None if there are none."""
+    row = int(tables.periods.sums[period])
+    return tables.sums.sums[row].copy() if row else None
+
+
+def spread_of(tables: PeriodTables, period: int) -> float:
+    """Σ(y - ȳ)² of the labels of a period (row); 0 where all are the same as far as digits tell."""
+    n, mean, total, _ = tables.sums.spread[int(tables.periods.sums[period])].tolist()
+    return float(total) if total > _NOISE * n * mean * mean else 0.0
+
+
+def _forget_all(tables: PeriodTables, model: int) -> None:
+    """Free all of a model's periods."""
+    models, periods = tables.models, tables.periods
+    for row in np.flatnonzero(tables.pool.owner == model).tolist():
+        if not periods.dropped[row]:
+            remove_all(tables.cell_pool, int(periods.first_cell[row]))
+            if periods.sums[row]:
+                tables.sums.next[periods.sums[row]] = tables.sums_used[1]
+                tables.sums_used[1] = periods.sums[row]
+    remove_all(tables.pool, int(models.first[model]))
+    models.first[model] = models.periods[model] = models.changed[model] = 0
+
+
+def without(tables: PeriodTables, models: Ints) -> PeriodTables:
+    """The tables without the periods of these models."""
+    for model in models[models < len(tables.models.first)].tolist():
+        if tables.models.width[model]:
+            _forget_all(tables, model)
+            tables.models.width[model] = 0
+    return tables
+
+
+# ---- events
+
+
+@kernel
+def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which a table must grow, or `stop`."""
+    models, pool, periods, cell_pool, cells, sums, used = tables
+    for i in range(start, stop):
+        model, kind = np.int64(events.model[i]), events.kind[i]
+        width = models.width[model]
+        if width == 0 or kind == EXPIRED:
+            continue
+        number = events.ts[i] // width
+        if number < models.begin[model]:
+            continue
+        if is_full(cell_pool):
+            return i
+        if used[1] == 0 and used[0] == len(sums.next):
+            return i
+        row = find(pool, model, number)
+        if row == 0:
+            row = insert(pool, models.first, model, number)
+            if row == 0:
+                return i
+            models.periods[model] += 1
+            for column in range(_COLUMNS):
+                periods.state[row, column] = 0
+            periods.newest_ts[row] = -_NEVER
+            periods.is_reported[row] = 0
+            periods.dropped[row] = 0
+            periods.first_cell[row] = 0
+            periods.cells[row] = 0
+            periods.sums[row] = 0
+            periods.known[row] = 0
+        elif periods.dropped[row]:
+            continue
+        periods.changed[row] = 1
+        models.changed[model] = 1
+        final = periods.state[row, _FINAL]
+        if kind == WAITS or kind == LATE:  # noqa: SIM109 - compiles faster
+            periods.state[row, _PREDICTIONS] += 1 if kind == WAITS else -1
+            periods.state[row, _CORRECTIONS] += final
+            continue
+        label = np.int64(events.label[i])
+        # What comes with label and prediction: see `_cells_of`.
+        rest = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+        cell = find(cell_pool, row, label << 18 | rest)
+        if kind == REVISED:
+            if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
+                continue
+            cells.counts[cell] -= 1
+            label = np.int64(events.revised[i])
+            cell = find(cell_pool, row, label << 18 | rest)
+            periods.state[row, _REVISIONS] += 1
+        else:
+            periods.state[row, _LABELLED] += 1
+            periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
+            periods.known[row] |= events.known[i]
+        periods.state[row, _CORRECTIONS] += final
+        if cell == 0:
+            cell = insert(cell_pool, periods.first_cell, row, label << 18 | rest)
+            periods.cells[row] += 1
+            cells.counts[cell] = 0
+        cells.counts[cell] += 1
+        if kind == MET and events.scored[i]:
+            own = np.int64(periods.sums[row])
+            if own == 0:
+                own = used[1]
+                if own:
+                    used[1] = sums.next[own]
+                else:
+                    own = used[0]
+                    used[0] = own + 1
+                periods.sums[row] = own
+                for column in range(SIZE):
+                    sums.sums[own, column] = 0.0
+                for column in range(4):
+                    sums.spread[own, column] = 0.0
+            right = 1.0 if label == events.prediction[i] else 0.0
+            if events.scored[i] & HAS_SCORE:
+                if models.numbers[model]:
+                    _add_number(sums.sums, sums.spread, own, events.error[i], events.value[i])
+                else:
+                    _add_probabilities(
+                        sums.sums, own, events.log_loss[i], events.brier[i], events.confidence[i], right
+                    )
+            if events.scored[i] & HAS_WEIGHT:
+                weight = events.weight[i]
+                sums.sums[own, WEIGHT] += weight
+                sums.sums[own, WEIGHT_RIGHT] += weight * right
+                sums.sums[own, WEIGHT_SQUARED] += weight * weight
+    return stop
+
+
+@inner
+def _add_probabilities(
+    sums: Floats, row: int, log_loss: float, brier: float, confidence: float, right: float
+) -> None:
+    """Add the score of an outcome's probabilities to a row of sums."""
+    number = bin_of(confidence)
+    sums[row, SCORED] += 1.0
+    sums[row, LOG_LOSS] += log_loss
+    sums[row, BRIER] += brier
+    sums[row, IN_BIN + number] += 1.0
+    sums[row, CONFIDENCE + number] += confidence
+    sums[row, RIGHT + number] += right
+
+
+@inner
+def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
+    """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
+
+    The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be far
+    from 0.
+    """
+    sums[row, SCORED] += 1.0
+    sums[row, ABSOLUTE] += abs(error)
+    sums[row, SQUARED] += error * error
+    sums[row, BIAS] += error
+    spread[row, _N] += 1.0
+    apart = y - spread[row, _MEAN] - spread[row, _REST]
+    rest = spread[row, _REST] + apart / spread[row, _N]
+    mean = spread[row, _MEAN] + rest
+    spread[row, _REST] = rest - (mean - spread[row, _MEAN])
+    spread[row, _MEAN] = mean
+    spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
+
+
+# ---- what is due
+
+
+@kernel
+def _due(
+    models: Models, pool: Pool, periods: Periods, cell_pool: Pool, next_sums: Ints32, sums_used: Ints,
+    about: tuple[int, int, int, int], expected: float, which: tuple[bool, bool, bool], found: Ints32,
+) -> int:  # fmt: skip
+    """Put the rows of the periods to report into `found`, in order of time; returns how many there are."""
+    model, clock, forgotten, begin = about
+    everything, all_news, many = which
+    width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
+    state, reported = periods.state, periods.reported
+    count = 0
+    row, previous = np.int64(models.first[model]), np.int64(0)
+    while row:
+        number = pool.key[row]
+        leaves = False
+        if periods.dropped[row]:
+            leaves = everything and number < begin
+        elif everything or periods.changed[row]:
+            periods.changed[row] = 0
+            end = (number + 1) * width
+            if state[row, _FINAL] == 0 and clock >= end:
+                share = state[row, _LABELLED] / state[row, _PREDICTIONS] if state[row, _PREDICTIONS] else 0.0
+                # With NaN, no expectation, it is false.
+                if share >= models.final_at[model] * expected or clock > end + horizon:
+                    state[row, _FINAL] = 1
+            if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
+                for column in range(_COLUMNS):
+                    reported[row, column] = state[row, column]
+                periods.is_reported[row] = 1
+                found[count] = row
+                count += 1
+            if number < forgotten or (many and number * width > clock):
+                models.periods[model] -= 1
+                remove_all(cell_pool, np.int64(periods.first_cell[row]))
+                own = periods.sums[row]
+                if own:
+                    next_sums[own] = sums_used[1]
+                    sums_used[1] = own
+                leaves = number < begin
+                periods.dropped[row] = 1
+            elif clock < end:
+                models.next[model] = min(models.next[model], end)
+            elif state[row, _FINAL] == 0:
+                models.next[model] = min(models.next[model], end + horizon + 1)
+            else:
+                models.next[model] = min(models.next[model], end + 2 * horizon + settle)
+        if leaves:
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous = row
+            row = np.int64(pool.next[row])
+    _sort(pool.key, found, count)
+    return count
+
+
+@inner
+def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
+    """Whether there is something to report about a period; with `all_news` the least change is enough."""
+    labelled, final = state[row, _LABELLED], state[row, _FINAL] != 0
+    if not is_reported:
+        return state[row, _PREDICTIONS] > 0 and (all_news or labelled > 0 or final)
+    same = True
+    for column in range(_COLUMNS):
+        same &= state[row, column] == reported[row, column]
+    if same or all_news or final:
+        return not same
+    more = labelled - reported[row, _LABELLED] + state[row, _REVISIONS] - reported[row, _REVISIONS]
+    return more >= max(1.0, _NEWS * state[row, _PREDICTIONS])
+
+
+@inner
+def _sort(keys: Ints, rows: Ints32, count: int) -> None:
+    """Sort rows by their keys (Shell 1959): they come nearly in the opposite order."""
+    for i in range(count // 2):
+        swapped = rows[i]
+        rows[i] = rows[count - 1 - i]
+        rows[count - 1 - i] = swapped
+    gap = 1
+    while gap < count:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, count):
+            row, j = rows[i], i
+            while j >= gap and keys[rows[j - gap]] > keys[row]:
+                rows[j] = rows[j - gap]
+                j -= gap
+            rows[j] = row
+        gap //= 3
+
+
+@kernel
+def _cells_of(
+    key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
+) -> None:
+    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
+    for _ in range(cells):
+        cell = key[row]
+        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
+        row = np.int64(following[row])

@@ -1,0 +1,1 @@
+"""What messages say of an estimator beyond its measures."""

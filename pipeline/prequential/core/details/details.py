@@ -1,0 +1,140 @@
+"""Details of an estimator beyond its measures; each is put out where the configuration asks for it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.gradients import class_ratio_gradients, moves_with_class_ratio
+from prequential.core.details.intervals import (
+    autocorrelation,
+    effective,
+    error_worth,
+    less_one,
+    precision_worth,
+    shrunk,
+    wilson,
+)
+from prequential.core.details.normalisation import RATIOS, normalised
+from prequential.core.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
+from prequential.core.measures import NO_POSITIVE, REASONS
+from prequential.core.measures.agreement import Totals
+from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
+from prequential.core.measures.table import sum_up
+
+#: The signs of pairs that intervals are made of (see `prequential.core.estimators.pairs`).
+_SIGNS = (WRONG, PERSISTENT, MAJORITY)
+
+#: Outcomes up to which values are normalised: two measures take time in proportion to them, so that a
+#: message about so many costs 1 ms more, and one about ten times as many 9 ms.
+_MOST_NORMALISED = 100_000
+
+
+def details_of(
+    names: tuple[str, ...],
+    cells: Floats,
+    capacity: int,
+    factor: float | None,
+    pairs: list[Floats],
+    positive: int,
+    class_names: list[str],
+    known: bool,
+) -> dict[str, Any]:
+    """The details of these names (see `DETAILS` in `prequential.settings.model`) that an estimator has.
+
+    Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there
+    are any; `known`: whether baselines had a label to predict by at any of the outcomes.
+    """
+    matrix = new_classes(capacity)
+    totals = sum_up(cells, matrix)
+    if not totals.n:
+        return {}
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
+    found: dict[str, Any] = {}
+    if "per_class" in names:
+        found["per_class"] = _by_class(totals, matrix, class_names)
+    if "normalised" in names and one is not None and factor is None:
+        found["normalised"] = _normalised(one)
+    if "class_ratio" in names and one is not None:
+        found["class_ratio"] = _class_ratio(one, totals.n)
+    if pairs:
+        correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
+        if "intervals" in names:
+            size = effective(totals.n, factor)
+            worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
+            of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
+            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
+            found["intervals"] = _intervals(totals, one, worth, of_errors, known)
+        if "dependence" in names:
+            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
+    return found
+
+
+def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:
+    """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
+    found = {}
+    for code, name in enumerate(names):
+        if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
+            continue
+        one = binary(totals.n, matrix, code)
+        values = {"support": float(matrix.labels[code])}
+        for measure in (precision, recall, f1):
+            value, reason = measure(one)
+            if not REASONS[reason]:
+                values[measure.__name__] = value
+        found[name] = values
+    return found
+
+
+def _normalised(one: Binary) -> dict[str, float]:
+    """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
+    tp, fn, fp, tn = map(int, one)
+    if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
+        return {}
+    return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
+
+
+def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
+    """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
+    return {
+        "positives": (one.tp + one.fn) / n,
+        "gradients": class_ratio_gradients(*one),
+        "moving": moves_with_class_ratio(*one),
+    }
+
+
+def _intervals(
+    totals: Totals, one: Binary | None, worth: dict[int, float], of_errors: float, known: bool
+) -> dict[str, tuple[float, float]]:
+    """95 % intervals of shares: what an outcome is worth by sign, and `of_errors` for the error rate."""
+    n = totals.n
+    shares = {
+        "error": (totals.wrong, n, of_errors),
+        "accuracy": (totals.right, n, of_errors),
+    }
+    if known:
+        shares["p_per"] = totals.persistent, n, worth[PERSISTENT]
+        shares["p_maj"] = totals.majority, n, worth[MAJORITY]
+    if one is not None:
+        shares["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
+        shares["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
+    found = {
+        name: wilson(min(1.0, part / whole), whole * each)
+        for name, (part, whole, each) in shares.items()
+        if whole
+    }
+    if one is not None and one.tp + one.fp:
+        predicted = one.tp + one.fp
+        share = min(1.0, one.tp / predicted)
+        found["precision"] = wilson(share, less_one(predicted * worth[CELL]))
+    return found
+
+
+def _error_dependence(correlation: float | None, pairs: Floats, factor: float | None) -> dict[str, float]:
+    """Whether the errors themselves depend on each other (2015 paper, proposition 8)."""
+    if correlation is None:
+        return {}
+    size = effective(float(np.sum(pairs)), factor)
+    return {"error_autocorrelation": correlation, "error_autocorrelation_se": 1 / math.sqrt(size)}

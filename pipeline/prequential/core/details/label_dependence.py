@@ -1,0 +1,61 @@
+"""How the labels of a sequence of outcomes depend on each other (2015 paper, sections 2, 6.8 and 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prequential.core.compiled.kernel import Ints
+from prequential.core.details.dependence import RecentDependence
+from prequential.core.details.increments import Increments
+from prequential.core.join.transitions import Transitions
+
+
+class LabelDependence:
+    """Transitions, increments up to `order`, and the test on recent labels, of one sequence of labels.
+
+    >>> import numpy as np
+    >>> dependence = LabelDependence(order=1)
+    >>> dependence.update_many(np.array([0, 0, 0, 1, 1]))
+    >>> found = dependence.report(["UP", "DOWN"])
+    >>> found["majority_share"], found["persistence"], found["repeat"], found["increments"]["UP"]
+    (0.6, 0.75, {'UP': 0.666..., 'DOWN': 1.0}, [0.0666...])
+    """
+
+    def __init__(self, order: int) -> None:
+        self._transitions = Transitions()
+        self._increments = Increments(order)
+        self._recent = RecentDependence()
+
+    def update_many(self, labels: Ints) -> None:
+        """The next labels, as class codes."""
+        self._transitions.update_many(labels)
+        self._increments.update_many(labels)
+        self._recent.update_many(labels)
+
+    def report(self, names: list[str]) -> dict[str, Any]:
+        """What is known, by class name where it is about a class; what isn't defined yet is left out."""
+        found: dict[str, Any] = {
+            "majority_share": self._transitions.majority_share,
+            "persistence": self._transitions.persistence,
+        }
+        repeats = {name: self._transitions.repeat(code) for code, name in enumerate(names)}
+        found["repeat"] = {name: value for name, value in repeats.items() if value is not None}
+        known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
+        increments = {name: self._increments.of(code) for code, name in known}
+        # What isn't defined yet are the highest orders: of the class, so many in a row haven't been seen.
+        defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
+        found["increments"] = {name: some for name, some in defined.items() if some}
+        test = self._recent.test()
+        if test is not None:
+            found["recent"] = test._asdict()
+        return {name: value for name, value in found.items() if value is not None}
+
+    def snapshot(self) -> list[object]:
+        return [self._transitions.snapshot(), self._increments.snapshot(), self._recent.snapshot()]
+
+    def restore(self, state: Any) -> None:
+        """From a snapshot with the same order."""
+        transitions, increments, recent = state
+        self._transitions.restore(transitions)
+        self._increments.restore(increments)
+        self._recent.restore(recent)

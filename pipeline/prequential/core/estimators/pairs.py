@@ -1,0 +1,144 @@
+"""Neighbouring outcomes: whether being wrong, or a baseline's being right, comes in runs; and cells.
+
+A *sign* is what is looked at in each outcome. A pair of neighbours has the code kinds·(the one before) + this
+one. Pairs are remembered as outcomes are: an estimator has, for each sign, a table of its own kind whose
+cells are codes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, allocating, inner, kernel
+from prequential.core.estimators import all_history, fading, window
+from prequential.core.estimators.all_history import AllHistory
+from prequential.core.estimators.fading import Fading
+from prequential.core.estimators.window import Window
+from prequential.core.measures.positive import Positives, may_be_positive
+from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.outcomes import OUTCOME, Log
+
+Codes = npt.NDArray[np.int8]
+
+#: The signs: wrong; the persistent, the majority baseline right; the cell of the binary matrix, which is
+#: 2·(positive label) + (positive prediction).
+WRONG, PERSISTENT, MAJORITY, CELL = range(4)
+
+#: Codes of pairs by sign: the tables of an estimator have so many cells.
+CODES = (4, 4, 4, 16)
+
+#: What is no pair: a first outcome, a revision.
+NO_PAIR = -1
+
+
+class LastSigns(NamedTuple):
+    """By sequence: the signs of the last outcome."""
+
+    signs: Bytes  # 0: none yet, else 32 + 16·wrong + 8·persistent + 4·majority + cell
+
+
+def new_last_signs(rows: int) -> LastSigns:
+    """Sequences without outcomes."""
+    return LastSigns(np.zeros(rows, np.uint8))
+
+
+@kernel
+def codes_of(last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: Codes) -> None:
+    """Write the code of the pair that each of `rows` of the log ends into codes[sign, i]."""
+    for i in range(len(rows)):
+        row = rows[i]
+        for sign in range(len(CODES)):
+            codes[sign, i] = NO_PAIR
+        if log.kind[row] != OUTCOME:
+            continue
+        q, label, prediction = log.sequence[row], log.label[row], log.prediction[row]
+        bits = np.int64(log.bits[row])
+        wrong = 1 if label != prediction else 0
+        cell = 2 * may_be_positive(positives, q, label) + may_be_positive(positives, q, prediction)
+        before = np.int64(last.signs[q])
+        if before:
+            codes[WRONG, i] = 2 * (before >> 4 & 1) + wrong
+            codes[PERSISTENT, i] = 2 * (before >> 3 & 1) + (bits >> 1)
+            codes[MAJORITY, i] = 2 * (before >> 2 & 1) + (bits & 1)
+            codes[CELL, i] = 4 * (before & 3) + cell
+        last.signs[q] = 32 + 16 * wrong + 4 * bits + cell
+
+
+@kernel
+def update_all(table: AllHistory, log: Log, rows: Ints32, codes: Codes) -> None:
+    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
+    for i in range(len(rows)):
+        if codes[i] != NO_PAIR:
+            all_history.add(table, log.sequence[rows[i]], codes[i])
+
+
+@kernel
+def update_window(table: Window, log: Log, rows: Ints32, codes: Codes) -> None:
+    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
+    for i in range(len(rows)):
+        if codes[i] != NO_PAIR:
+            window.add(table, log.sequence[rows[i]], codes[i])
+
+
+@kernel
+def update_fading(table: Fading, log: Log, rows: Ints32, codes: Codes, factor: float) -> None:
+    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
+    for i in range(len(rows)):
+        if codes[i] != NO_PAIR:
+            fading.add(table, log.sequence[rows[i]], codes[i], factor)
+
+
+class ErrorPairs(NamedTuple):
+    """By sequence, of all its outcomes: pairs of consecutive errors."""
+
+    counts: Ints  # (sequences, 4): right and right, then wrong; wrong and right, then wrong
+    last: Bytes  # 0: no outcome yet, 1: it was right, 2: wrong
+
+
+def new_error_pairs(rows: int) -> ErrorPairs:
+    """Sequences without outcomes."""
+    return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
+
+
+@inner
+def autocorrelation(both_right: float, worse: float, better: float, both_wrong: float) -> float:
+    """Correlation of neighbours from the counts (or weights) of 00, 01, 10, 11; NaN if one never varies."""
+    first, second = better + both_wrong, worse + both_wrong
+    n = both_right + worse + better + both_wrong
+    spread = first * (n - first) * second * (n - second)
+    if spread <= 0:
+        return np.nan
+    return (n * both_wrong - first * second) / math.sqrt(spread)
+
+
+@allocating
+def follow(table: ErrorPairs, log: Log, rows: Ints32, alarms: Alarms) -> None:
+    """Take over the errors of `rows` of the log, and tell the alarms among them how errors are correlated.
+
+    The autocorrelation of lag 1 is from the sequence's first outcome to the alarm's: a test for drift assumes
+    that it is 0 (2015 paper, proposition 8).
+    """
+    known = np.empty(len(rows))
+    raised = np.zeros(len(rows), np.uint8)
+    for alarm in range(alarms.raised[0]):
+        raised[alarms.place[alarm]] = 1
+    for i in range(len(rows)):
+        row = rows[i]
+        if log.kind[row] != OUTCOME:
+            continue
+        q = log.sequence[row]
+        wrong = 1 if log.label[row] != log.prediction[row] else 0
+        before = np.int64(table.last[q])
+        if before:
+            table.counts[q, 2 * (before - 1) + wrong] += 1
+        table.last[q] = 1 + wrong
+        if raised[i]:
+            counts = table.counts[q]
+            known[i] = autocorrelation(
+                float(counts[0]), float(counts[1]), float(counts[2]), float(counts[3])
+            )
+    for alarm in range(alarms.raised[0]):
+        alarms.autocorrelation[alarm] = known[alarms.place[alarm]]

@@ -1,0 +1,1 @@
+"""Records in order of time, as rows."""

@@ -1,0 +1,466 @@
+"""A round's messages as rows: names become codes, and what can't be used is found.
+
+A name that isn't known is registered when its record's turn comes, so that codes are a function of the log;
+and only if the record is taken, or else strangers could fill the tables with names that a limit refuses.
+Mostly that is sure (see `prequential.core.input.admission`). Where it isn't, the record asks the join, and
+nothing behind it is registered in this round; one that would be taken stops the join, and begins the next
+round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.compiled.kernel import Bytes, Ints
+from prequential.core.input.admission import Admission, reason_of
+from prequential.core.input.plain import PlainRecords
+from prequential.core.input.plain_rows import PlainEncoder
+from prequential.core.input.versions import family_of
+from prequential.core.join.join import TOO_MANY_INSTANCES
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.streams import OTHER_FORM, name_hash
+from prequential.topics.messages import Instance
+
+#: Numbers beyond it would overflow when they are squared and added up.
+_LARGEST = 1e100
+
+#: Records that are looked at one by one from one with a new name on: other new ones follow, as a rule.
+_NEW_AT_ONCE = 1_000
+
+#: In place of the class of a prediction that asks with a new one: it repeats no other.
+_NO_LABEL = -1
+
+#: Names in `y_proba` whose hashes are kept: they come from strangers.
+_MOST_HASHES = 100_000
+
+
+class Unused(NamedTuple):
+    """A record that can't be used."""
+
+    position: int
+    reason: str
+
+
+class Round(NamedTuple):
+    """Rows, and what they are of."""
+
+    rows: Rows
+    positions: Ints  # of each row among the records that were given
+    unused: list[Unused]
+    stop: int  # how many of these records it has; the next one has to begin a round
+
+
+class _News(NamedTuple):
+    """Names of a record that aren't known yet, and what else is made for it."""
+
+    stream: bool
+    model: bool
+    retires: bool  # whether its model is a version that takes another one's place
+    target: str | None  # a class
+    correction: bool  # of its model
+    version: str | None
+    values: list[tuple[int, str]]  # of segments, by key
+
+
+def class_name(value: Any) -> str:
+    """A class as output shows it; raises Unusable for a fraction.
+
+    >>> class_name(True), class_name(3), class_name("3")
+    ('true', '3', '3')
+    """
+    if type(value) is str:
+        return value
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
+
+
+def number_of(value: Any, field: str) -> float:
+    """A number as it is evaluated; raises Unusable for anything else, and for what is too large."""
+    if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
+        return float(value)
+    raise Unusable(f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)")
+
+
+class Encoder:
+    """Makes rows of messages, with the names of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._streams: dict[str, int] = {}
+        #: By the stream's name.
+        self._models: dict[str, dict[str, int]] = {}
+        self._classes: dict[str, dict[str, int]] = {}
+        self._hashes: dict[str, int] = {}
+        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
+        #: Subjects that were taken out of the catalog since this was last emptied.
+        self.retired: list[Subject] = []
+        #: Whether any stream has segments, probabilities, propensities, numbers.
+        self._keys = 0
+        self._scores = self._weights = self._numbers = False
+
+    def know(self, stream: Stream) -> None:
+        """A stream is in the catalog, with its models and classes."""
+        self._streams[stream.name] = stream.code
+        stream.unseen_keys -= {key for key, values in zip(stream.config.segments, stream.values) if values}
+        self._models[stream.name] = dict(stream.models)
+        self._classes[stream.name] = dict(stream.classes)
+        s = self._catalog.columns.streams
+        self._keys = max(self._keys, len(stream.config.segments))
+        self._scores |= bool(s.probabilities[stream.code])
+        self._weights |= bool(s.weights[stream.code])
+        self._numbers |= bool(s.regression[stream.code])
+
+    # ---- a round
+
+    def encode(
+        self, records: Sequence[Any], times: Ints, kinds: Bytes, admission: Admission | None = None
+    ) -> Round:
+        """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds.
+
+        Without `admission` no limit of the join's is near.
+        """
+        count = len(records)
+        if isinstance(records, PlainRecords) and not self._numbers:
+            learn = partial(self._learn, records, admission)
+            rows = self._plain.rows(records, times, kinds, self._keys, learn)
+            known = len(rows.kind)
+            if known:
+                return Round(rows, np.arange(known), [], known)
+            count = min(count, _NEW_AT_ONCE)
+        records, times, kinds = list(records[:count]), times[:count], kinds[:count]
+        try:
+            return Round(self._known(records, times, kinds), np.arange(count), [], count)
+        except (KeyError, Unusable):
+            return self._one_by_one(records, times, kinds, admission)
+
+    def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
+        """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
+        count = len(records)
+        streams = np.fromiter(
+            map(self._streams.__getitem__, [record.stream for record in records]), np.int32, count
+        )
+        model, label = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+        number = np.zeros(count)
+        at = np.flatnonzero(kinds == PREDICTION)
+        predictions = list(map(records.__getitem__, at.tolist()))
+        of = [record.stream for record in predictions]
+        models = self._models
+        model[at] = [models[name][record.model] for name, record in zip(of, predictions)]
+        self._targets(label, number, at, of, [record.y_pred for record in predictions], streams, "y_pred")
+        if self._catalog.columns.streams.correction.any():
+            self._check_corrections(predictions, model[at])
+        at_labels = np.flatnonzero(kinds == LABEL)
+        labels = list(map(records.__getitem__, at_labels.tolist()))
+        of = [record.stream for record in labels]
+        self._targets(label, number, at_labels, of, [record.y_true for record in labels], streams, "y_true")
+        return self._rows(records, times, kinds, streams, model, label, number, at, predictions)
+
+    def _targets(
+        self, label: Any, number: Any, at: Any, of: list[str], values: list[Any], streams: Any, field: str
+    ) -> None:
+        """Codes of classes, or numbers, of predictions or of labels."""
+        classes = self._classes
+        if not self._numbers:
+            label[at] = [
+                classes[name][value if type(value) is str else class_name(value)]
+                for name, value in zip(of, values)
+            ]
+            return
+        numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
+        for i, name, value, is_number in zip(at.tolist(), of, values, numbers):
+            if is_number:
+                number[i] = number_of(value, field)
+            else:
+                label[i] = classes[name][class_name(value)]
+
+    def _check_corrections(self, predictions: list[Any], models: Any) -> None:
+        """A model that has given probabilities has a correction, if it is wanted."""
+        registry = self._catalog.columns
+        for record, model in zip(predictions, models.tolist()):
+            if (
+                record.y_proba
+                and not registry.subjects.corrected[model]
+                and registry.streams.correction[registry.subjects.stream[model]]
+            ):
+                raise KeyError(model)
+
+    def _rows(
+        self, records: Sequence[Any], times: Ints, kinds: Any, streams: Any, model: Any, label: Any,
+        number: Any, at: Any, predictions: list[Any],
+    ) -> Rows:  # fmt: skip
+        count = len(records)
+        ids = [record.instance_id for record in records]
+        joined = "".join(ids)
+        if joined.isascii():
+            text, sizes = joined.encode(), list(map(len, ids))
+        else:
+            encoded = [one.encode() for one in ids]
+            text, sizes = b"".join(encoded), list(map(len, encoded))
+        starts = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(np.array(sizes, dtype=np.int64), out=starts[1:])
+        ts = [record.ts for record in records]
+        try:
+            event_times = np.array(ts, dtype=np.int64)
+        except TypeError:  # a record without a time of its own has its record's
+            event_times = np.array([time if own is None else own for own, time in zip(ts, times.tolist())])
+        instances = np.flatnonzero(kinds == INSTANCE).tolist()
+        version = np.zeros(count, dtype=np.int64)
+        versions = [records[i].version for i in instances]
+        if any(versions):
+            version[instances] = [one or 0 for one in versions]
+        told = [record.model_version for record in predictions]
+        if any(one is not None for one in told):
+            by_code = self._catalog.streams
+            for i, code, name in zip(at.tolist(), streams[at].tolist(), told):
+                if name is not None:
+                    version[i] = by_code[code].version(str(name))
+        propensity = np.zeros(count)
+        if self._weights and instances:
+            propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]
+        starts_of_p = np.zeros(count + 1, dtype=np.int64)
+        names: Any = np.zeros(0, dtype=np.uint64)
+        p: Any = np.zeros(0)
+        if self._scores:
+            given = [record.y_proba or {} for record in predictions]
+            if any(given):
+                starts_of_p[at + 1] = list(map(len, given))
+                np.cumsum(starts_of_p, out=starts_of_p)
+                names = np.array(self._hashed(chain.from_iterable(given)), dtype=np.uint64)
+                p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
+        segments = np.zeros((count, self._keys), dtype=np.uint16)
+        if self._keys:
+            self._fill_segments(segments, records, streams.tolist())
+        return Rows(
+            kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
+            number, version, propensity, segments, starts_of_p, names, p,
+            self._catalog.columns.streams.class_count[streams],
+            np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
+        )  # fmt: skip
+
+    def _hashed(self, names: Iterable[str]) -> list[int]:
+        known = self._hashes
+        found = []
+        for name in names:
+            value = known.get(name)
+            if value is None:
+                if len(known) >= _MOST_HASHES:
+                    known.clear()
+                value = known[name] = name_hash(name)
+            found.append(value)
+        return found
+
+    def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
+        by_code = self._catalog.streams
+        for i, (record, code) in enumerate(zip(records, streams)):
+            given = getattr(record, "segments", None)
+            if given:
+                stream = by_code[code]
+                if stream.unseen_keys:
+                    stream.note_keys(given)
+                for key, name in enumerate(stream.config.segments):
+                    if name in given:
+                        segments[i, key] = stream.position(key, given[name])
+
+    # ---- with names that are new
+
+    def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
+        """Register what is new of a record in the plain form, if that changes nothing for those before it."""
+        record = records[row]
+        stream = self._stream(record)
+        config = stream.config
+        try:
+            news = self._news(stream, record)
+        except Unusable:
+            return False
+        if news is None or len(config.segments) > self._keys or config.task == "regression":
+            return False
+        if row >= _slack(admission, record, stream, row):
+            return False
+        self._register(record, news)
+        return True
+
+    def _one_by_one(
+        self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
+    ) -> Round:
+        """Register what is new, in the order of the records; those that can't be used are left out."""
+        catalog, limits = self._catalog, self._catalog.config.limits
+        kept: list[int] = []
+        unused: list[Unused] = []
+        classes: list[int] = []
+        asking: list[int] = []
+        stop = len(records)
+        for position, record in enumerate(records):
+            row = len(kept)
+            stream = self._stream(record)
+            try:
+                news = self._news(stream, record)
+            except Unusable as reason:
+                unused.append(Unused(position, str(reason)))
+                continue
+            if news is not None:
+                slack = 0 if asking else _slack(admission, record, stream, row)
+                sure = row < slack
+                if row and (news.retires if sure else news.stream or slack):
+                    # The rows before it need what it takes away; or it isn't sure because of them.
+                    stop = position
+                    break
+                if not sure and news.stream:  # no time passes in it that could make room
+                    unused.append(Unused(position, reason_of(TOO_MANY_INSTANCES, record, limits)))
+                    continue
+                if sure:
+                    self._register(record, news)
+                else:
+                    asking.append(row)
+            kept.append(position)
+            classes.append(len(catalog.by_name[record.stream].class_names))
+        places = np.array(kept, dtype=np.int64)
+        rows = self._with_asking([records[i] for i in kept], times[places], kinds[places], asking)
+        rows.classes[:] = classes
+        return Round(rows, places, unused, stop)
+
+    def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
+        """Rows of records; of those that ask there is what the join decides by, and no name that is new."""
+        own = [records[row] for row in asking]
+        of_kind = kinds[asking]
+        for row, record in zip(asking, own):
+            records[row] = Instance(record.stream, record.instance_id, record.ts)
+        kinds[asking] = INSTANCE
+        rows = self._known(records, times, kinds)
+        kinds[asking] = of_kind
+        rows.asks[asking] = 1
+        for row, record in zip(asking, own):
+            if record.KIND == PREDICTION:
+                rows.model[row] = self._models[record.stream].get(record.model, 0)
+                if self._catalog.columns.streams.regression[rows.stream[row]]:
+                    rows.number[row] = number_of(record.y_pred, "y_pred")
+                else:
+                    rows.label[row] = self._classes[record.stream].get(class_name(record.y_pred), _NO_LABEL)
+        return rows
+
+    def _stream(self, record: Any) -> Stream:
+        """A record's stream; one that isn't known has no code."""
+        name = record.stream
+        return self._catalog.by_name.get(name) or Stream(-1, name, self._catalog.config.stream(name))
+
+    def _news(self, stream: Stream, record: Any) -> _News | None:
+        """What of a record isn't known, if anything; raises Unusable for one that can't be used."""
+        catalog, kind = self._catalog, record.KIND
+        is_new = stream.code < 0
+        if is_new:
+            catalog.check_stream(stream.name)
+        model = retires = correction = False
+        target = version = None
+        if kind == PREDICTION:
+            model = record.model not in stream.models
+            if model:
+                retires = self._retires(stream, record)
+                catalog.check_model(stream, record.model, retires=retires)
+        if kind != INSTANCE:
+            target = self._target(stream, record, kind)
+        if kind == PREDICTION:
+            correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
+            if record.model_version is not None:
+                version = _unknown_version(stream, str(record.model_version))
+        values = _unknown_values(stream, record)
+        named = target is not None or version is not None  # an empty name is one, too
+        if not (is_new or model or correction or named or values):
+            return None
+        return _News(is_new, model, retires, target, correction, version, values)
+
+    def _target(self, stream: Stream, record: Any, kind: int) -> str | None:
+        """The class that a record names, if it isn't known."""
+        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+        if stream.config.task == "regression":
+            number_of(value, field)
+            return None
+        target = class_name(value)
+        self._catalog.check_class(stream, target)
+        return None if target in stream.classes else target
+
+    def _lacks_correction(self, stream: Stream, model: str) -> bool:
+        """Whether the temporal correction of a model is wanted, and isn't there."""
+        if not stream.config.temporal_correction or stream.config.task == "regression":
+            return False
+        row = stream.models.get(model)
+        return row is None or not self._catalog.columns.subjects.corrected[row]
+
+    def _register(self, record: Any, news: _News) -> None:
+        """Make known what is new of a record that is taken; all has been checked."""
+        catalog, name = self._catalog, record.stream
+        if news.stream:
+            self.know(catalog.add_stream(name))
+        stream = catalog.by_name[name]
+        if news.retires:
+            versions = stream.families[family_of(record)]
+            for oldest in versions[: max(1, len(versions) + 1 - catalog.config.limits.versions_per_model)]:
+                self._retire(stream, oldest)
+        if news.model:
+            self._models[name][record.model] = catalog.add_model(stream, record.model)
+            if stream.config.versions == "separate" and record.model_version is not None:
+                stream.families.setdefault(family_of(record), []).append(record.model)
+        if news.correction:
+            catalog.add_correction(stream, stream.models[record.model])
+        if news.target is not None:
+            code = catalog.add_class(stream, news.target)
+            for form in (news.target, OTHER_FORM.get(news.target, news.target)):
+                self._classes[name][form] = code
+        if news.version is not None:
+            stream.add_version(news.version)
+            catalog.registry.streams.versions[stream.code] = 1
+        for key, value in news.values:
+            stream.add_value(key, value)
+
+    def _retires(self, stream: Stream, record: Any) -> bool:
+        """Whether a prediction of a model that isn't known is of a version that takes another one's place.
+
+        It does where its model has as many as there may be, or the stream has as many models.
+        """
+        if stream.config.versions != "separate" or record.model_version is None:
+            return False
+        limits, versions = self._catalog.config.limits, stream.families.get(family_of(record), ())
+        is_full = len(versions) >= limits.versions_per_model or len(stream.models) >= limits.models_per_stream
+        return bool(versions) and is_full
+
+    def _retire(self, stream: Stream, name: str) -> None:
+        """A version isn't evaluated any more, whatever still waits of it."""
+        self._plain.forget()
+        del self._models[stream.name][name]
+        self.retired += self._catalog.remove_model(stream, name)
+        stream.retired[name] = None
+
+
+def _slack(admission: Admission | None, record: Any, stream: Stream, row: int) -> int:
+    return row + 1 if admission is None else admission.slack(record, stream.code, row)
+
+
+def _unknown_version(stream: Stream, name: str) -> str | None:
+    """A model's version, if it isn't known."""
+    try:
+        stream.version(name)
+    except KeyError:
+        return name
+    return None
+
+
+def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
+    """Values of a record's segments that aren't known, by the places of their keys."""
+    given = getattr(record, "segments", None)
+    found: list[tuple[int, str]] = []
+    if not given:
+        return found
+    for key, name in enumerate(stream.config.segments):
+        if name in given:
+            try:
+                stream.position(key, given[name])
+            except KeyError:
+                found.append((key, given[name]))
+    return found

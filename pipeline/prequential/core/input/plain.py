@@ -1,0 +1,599 @@
+"""Records in the plain form, as columns found in their text: no object is made of a record.
+
+Most records are JSON objects of names, integers and times without escapes, in ASCII. A compiled loop finds
+their fields, and each name is a number that it has from its first record on. A batch in which any record is
+otherwise (scores, segments, fractions, something unusable) is decoded by `prequential.topics.decoding`; what
+is found here is what is decoded there, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from prequential.core.compiled.ids import new_key, siphash
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
+from prequential.topics.decoding import Decoded, Decoder, decode
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
+
+#: No `ts` of its own. (Less than any that is allowed.)
+NO_TIME = -(1 << 62)
+
+#: The latest time that is allowed, and minus that the earliest, in ms (see `prequential.topics.messages`).
+_LAST_TIME = 8_640_000_000_000_000
+
+#: Names that a parser knows at most: they come from strangers. With more it begins anew.
+_MOST_NAMES = 100_000
+
+#: Of a field, by its position in `Fields`: what is found there.
+STREAM, MODEL, TARGET = range(3)
+
+#: Fields: their names, and what is to be done with their values.
+_NAME, _ID, _TIME, _VERSION, _ABSENT = range(5)
+_FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what it is, column, of which kinds
+    (b"stream", _NAME, STREAM, (0, 1, 2)),
+    (b"instance_id", _ID, 0, (0, 1, 2)),
+    (b"ts", _TIME, 0, (0, 1, 2)),
+    (b"model", _NAME, MODEL, (1,)),
+    (b"y_pred", _NAME, TARGET, (1,)),
+    (b"y_true", _NAME, TARGET, (2,)),
+    (b"version", _VERSION, 0, (0,)),
+    (b"segments", _ABSENT, 0, (0, 1)),
+    (b"label_propensity", _ABSENT, 0, (0,)),
+    (b"y_proba", _ABSENT, 0, (1,)),
+    (b"model_version", _ABSENT, 0, (1,)),
+)
+
+#: By kind, which of the fields a record must have, a bit each.
+_NEEDED = tuple(
+    sum(
+        1 << i
+        for i, (name, _, _, kinds) in enumerate(_FIELDS)
+        if kind in kinds and name in (b"stream", b"instance_id", b"model", b"y_pred", b"y_true")
+    )
+    for kind in range(3)
+)
+
+#: Values within values that are passed over, at most so deep.
+_DEEPEST = 60
+
+
+class Fields(NamedTuple):
+    """The fields of one kind of records."""
+
+    text: Bytes  # their names, one after the other
+    bounds: Ints
+    what: Ints
+    column: Ints
+    bit: Ints
+
+
+def _fields(kind: int) -> Fields:
+    of = [(i, *field) for i, field in enumerate(_FIELDS) if kind in field[3]]
+    bounds = np.cumsum([0] + [len(name) for _, name, *_ in of])
+    text = np.frombuffer(b"".join(name for _, name, *_ in of), dtype=np.uint8)
+    what, column = (np.array([field[k] for field in of], dtype=np.int64) for k in (2, 3))
+    return Fields(text, bounds.astype(np.int64), what, column, np.array([1 << i for i, *_ in of], np.int64))
+
+
+_OF_KINDS = tuple(map(_fields, range(3)))
+
+
+class Names(NamedTuple):
+    """Names and their numbers, with a hash table of them (linear probing)."""
+
+    entries: Ints  # 31 bits of the hash, then 32 of the number + 1; 0: empty. A power of two of them
+    text: Bytes
+    bounds: Ints
+    key: Words
+
+
+class Columns(NamedTuple):
+    """By record."""
+
+    names: Ints32  # (records, 3): the stream's, the model's and the class's; -1 where there is none
+    ts: Ints  # ms; NO_TIME: none
+    version: Ints  # 0: none
+    id_bounds: Ints  # (records + 1,): where each id begins
+    ids: Bytes  # all ids, one after the other
+
+
+class Plain:
+    """Records of a batch, or of some batches of one parser, in the plain form."""
+
+    __slots__ = ("columns", "known", "sources")
+
+    def __init__(
+        self, columns: Columns, known: list[str], sources: list[tuple[int, Sequence[bytes]]]
+    ) -> None:
+        self.columns = columns
+        #: The parser's names, by number; its identity says whose numbers these are.
+        self.known = known
+        #: Kinds and values, in order.
+        self.sources = sources
+
+    def __len__(self) -> int:
+        return len(self.columns.ts)
+
+    def part(self, start: int, stop: int) -> Plain:
+        """Some of these records; there is one source."""
+        c = self.columns
+        first, last = int(c.id_bounds[start]), int(c.id_bounds[stop])
+        ((kind, values),) = self.sources
+        columns = Columns(
+            c.names[start:stop], c.ts[start:stop], c.version[start:stop],
+            c.id_bounds[start : stop + 1] - first, c.ids[first:last],
+        )  # fmt: skip
+        return Plain(columns, self.known, [(kind, values[start:stop])])
+
+    def instance_ids(self, places: Ints) -> list[str]:
+        """The instances of these records."""
+        bounds, ids = self.columns.id_bounds, self.columns.ids.data
+        spans = zip(bounds[places].tolist(), bounds[places + 1].tolist())
+        return [str(ids[start:stop], "ascii") for start, stop in spans]
+
+    def record(self, place: int) -> Any:
+        """A record as an object."""
+        for kind, values in self.sources:
+            if place < len(values):
+                (record,), _ = decode(kind, [values[place]])
+                return record
+            place -= len(values)
+        raise IndexError(place)
+
+    def records(self) -> list[Any]:
+        """All of them as objects."""
+        return [record for kind, values in self.sources for record in decode(kind, values).records]
+
+
+def together(parts: Sequence[Plain]) -> Plain | None:
+    """Records one after the other; None if the numbers of their names aren't the same."""
+    if len(parts) == 1:
+        return parts[0]
+    known = parts[0].known
+    if any(part.known is not known for part in parts):
+        return None
+    of = [part.columns for part in parts]
+    ends = np.cumsum([0] + [len(one.ids) for one in of])
+    columns = Columns(
+        np.concatenate([one.names for one in of]),
+        np.concatenate([one.ts for one in of]),
+        np.concatenate([one.version for one in of]),
+        np.concatenate([*(one.id_bounds[:-1] + end for one, end in zip(of, ends)), ends[-1:]]),
+        np.concatenate([one.ids for one in of]),
+    )  # fmt: skip
+    return Plain(columns, known, [source for part in parts for source in part.sources])
+
+
+class PlainRecords(Sequence[Any]):
+    """Records of a round in the plain form, in an order of their own. Objects are made of those asked for."""
+
+    def __init__(self, plain: Plain, places: Ints) -> None:
+        self.plain, self.places = plain, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, which: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> PlainRecords: ...
+
+    def __getitem__(self, which: int | slice) -> Any:
+        if isinstance(which, slice):
+            return PlainRecords(self.plain, self.places[which])
+        return self.plain.record(int(self.places[which]))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.plain.record, self.places.tolist())
+
+
+def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
+    """The instances of some of a round's records, of which no objects are made."""
+    if isinstance(records, PlainRecords):
+        return records.plain.instance_ids(records.places[which])
+    return [records[one].instance_id for one in which.tolist()]
+
+
+class Parser:
+    """Parses or decodes batches of one shard's records."""
+
+    def __init__(self) -> None:
+        self._decoder = Decoder()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._known: list[str] = []
+        self._names = Names(
+            np.zeros(16, np.int64), np.zeros(256, np.uint8), np.zeros(16, np.int64), new_key()
+        )
+
+    def parse(self, kind: int, values: Sequence[bytes | None]) -> Decoded | Plain:
+        """The values of one topic's records."""
+        return self._plain(kind, values) or self._decoder.decode(kind, values)
+
+    def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
+        """None if one of the records isn't in the plain form."""
+        try:
+            joined = b"\n".join(values)  # type: ignore[arg-type]
+        except TypeError:  # a record without a value
+            return None
+        if not values or not joined.isascii() or b"\\" in joined:
+            return None
+        if len(self._known) > _MOST_NAMES:
+            self._begin()
+        count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
+        columns = Columns(
+            np.full((count, 3), -1, np.int32), np.full(count, NO_TIME), np.zeros(count, np.int64),
+            np.zeros(count + 1, np.int64), np.empty(len(text), np.uint8),
+        )  # fmt: skip
+        at = np.zeros(_STATE, np.int64)
+        while not _parse(text, kind, _NEEDED[kind], _OF_KINDS[kind], self._names, columns, at):
+            if at[_NEW_STOP] == 0:
+                return None
+            self._add(joined[at[_NEW_START] : at[_NEW_STOP]])
+        ids = columns.ids[: int(columns.id_bounds[count])].copy()
+        return Plain(columns._replace(ids=ids), self._known, [(kind, values)])  # type: ignore[list-item]
+
+    def _add(self, name: bytes) -> None:
+        """A name that is new."""
+        names, number = self._names, len(self._known)
+        end = int(names.bounds[number]) + len(name)
+        if end > len(names.text):
+            names = names._replace(text=np.resize(names.text, capacity_for(end)))
+        if number + 2 > len(names.bounds):
+            names = names._replace(bounds=np.resize(names.bounds, 2 * len(names.bounds)))
+        if 2 * (number + 1) > len(names.entries):
+            names = names._replace(entries=np.zeros(2 * len(names.entries), np.int64))
+            for old in range(number):
+                _enter(names, old)
+        names.text[end - len(name) : end] = np.frombuffer(name, dtype=np.uint8)
+        names.bounds[number + 1] = end
+        _enter(names, number)
+        self._names = names
+        self._known.append(name.decode("ascii"))
+
+
+# ---- the loop
+
+#: What `_parse` goes on from: record, its first byte, the end of the ids so far; and a name that is new.
+_RECORD, _AT, _IDS, _NEW_START, _NEW_STOP, _STATE = range(6)
+
+_QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LINE = (ord(one) for one in '",:{}\n')
+_MINUS, _PLUS, _DOT, _ZERO, _NINE, _UPPER_E, _LOWER_E = (ord(one) for one in "-+.09Ee")
+_LIST, _LIST_END, _SPACE, _TAB, _RETURN = (ord(one) for one in "[] \t\r")
+_TRUE, _FALSE, _NULL = (np.frombuffer(one, dtype=np.uint8) for one in (b"true", b"false", b"null"))
+
+#: Digits of an integer that surely fits in 64 bits.
+_DIGITS = 18
+
+
+@inner
+def _hash(names: Names, text: Bytes, start: int, stop: int) -> int:
+    return np.int64(siphash(names.key, 0, text, start, stop) >> np.uint64(33))
+
+
+@kernel
+def _enter(names: Names, number: int) -> None:
+    """Put a name that has its text into the table."""
+    mask = len(names.entries) - 1
+    part = _hash(names, names.text, names.bounds[number], names.bounds[number + 1])
+    at = part & mask
+    while names.entries[at]:
+        at = (at + 1) & mask
+    names.entries[at] = part << 32 | (number + 1)
+
+
+@inlined
+def _equals(names: Names, number: int, text: Bytes, start: int, stop: int) -> bool:
+    first = names.bounds[number]
+    if names.bounds[number + 1] - first != stop - start:
+        return False
+    same = 0
+    while same < stop - start and names.text[first + same] == text[start + same]:
+        same += 1
+    return same == stop - start
+
+
+@inner
+def _find(names: Names, text: Bytes, start: int, stop: int) -> int:
+    """The number of a name; -1 if it is new."""
+    mask = len(names.entries) - 1
+    part = _hash(names, text, start, stop)
+    at = part & mask
+    while names.entries[at]:
+        entry = names.entries[at]
+        if entry >> 32 == part and _equals(names, (entry & 0xFFFFFFFF) - 1, text, start, stop):
+            return (entry & 0xFFFFFFFF) - 1
+        at = (at + 1) & mask
+    return -1
+
+
+@inlined
+def _blank(text: Bytes, at: int) -> int:
+    """Behind spaces. (A line's end is a record's.)"""
+    while at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
+        at += 1
+    return at
+
+
+@inlined
+def _string(text: Bytes, at: int) -> int:
+    """Behind a string that begins at `at`; -1 if there is none."""
+    if at >= len(text) or text[at] != _QUOTE:
+        return -1
+    at += 1
+    while at < len(text) and text[at] != _QUOTE:
+        if text[at] < _SPACE:
+            return -1
+        at += 1
+    return at + 1 if at < len(text) else -1
+
+
+@inner
+def _literal(text: Bytes, at: int, word: Bytes) -> int:
+    """Behind this word; -1 if it isn't there."""
+    if at + len(word) > len(text):
+        return -1
+    for k in range(len(word)):
+        if text[at + k] != word[k]:
+            return -1
+    return at + len(word)
+
+
+@inlined
+def _integer(text: Bytes, at: int) -> int:
+    """Behind an integer as Python writes it, that fits; -1 if there is none."""
+    start = at
+    if at < len(text) and text[at] == _MINUS:
+        at += 1
+    first = at
+    while at < len(text) and _ZERO <= text[at] <= _NINE:
+        at += 1
+    digits = at - first
+    if digits == 0 or digits > _DIGITS or (text[first] == _ZERO and (digits > 1 or first > start)):
+        return -1
+    if at < len(text) and (text[at] == _DOT or text[at] == _UPPER_E or text[at] == _LOWER_E):
+        return -1
+    return at
+
+
+@inlined
+def _value_of(text: Bytes, start: int, stop: int) -> int:
+    """The integer that stands there."""
+    value = np.int64(0)
+    minus = text[start] == _MINUS
+    for k in range(start + minus, stop):
+        value = value * 10 + (np.int64(text[k]) - _ZERO)
+    return -value if minus else value
+
+
+@inner
+def _number(text: Bytes, at: int) -> int:
+    """Behind a number that is surely finite; -1 if there is none."""
+    if at < len(text) and text[at] == _MINUS:
+        at += 1
+    first = at
+    while at < len(text) and _ZERO <= text[at] <= _NINE:
+        at += 1
+    if at == first or at - first > _DIGITS or (text[first] == _ZERO and at - first > 1):
+        return -1
+    if at < len(text) and text[at] == _DOT:
+        first = at + 1
+        at = first
+        while at < len(text) and _ZERO <= text[at] <= _NINE:
+            at += 1
+        if at == first or at - first > _DIGITS:
+            return -1
+    if at < len(text) and (text[at] == _UPPER_E or text[at] == _LOWER_E):
+        at += 1
+        if at < len(text) and (text[at] == _MINUS or text[at] == _PLUS):
+            at += 1
+        first = at
+        while at < len(text) and _ZERO <= text[at] <= _NINE:
+            at += 1
+        if at == first or at - first > 2:
+            return -1
+    return at
+
+
+@inner
+def _scalar(text: Bytes, at: int) -> int:
+    """Behind a string, a number, true, false or null; -1 if there is none."""
+    if at >= len(text):
+        return -1
+    if text[at] == _QUOTE:
+        return _string(text, at)
+    if text[at] == _TRUE[0]:
+        return _literal(text, at, _TRUE)
+    if text[at] == _FALSE[0]:
+        return _literal(text, at, _FALSE)
+    if text[at] == _NULL[0]:
+        return _literal(text, at, _NULL)
+    return _number(text, at)
+
+
+@inner
+def _skip(text: Bytes, at: int) -> int:
+    """Behind any value; -1 if there is none, or none that is plain."""
+    depth, objects = 0, np.int64(0)  # `objects`: a bit for each level, whether it is an object
+    while True:
+        # A value begins here.
+        at = _blank(text, at)
+        if at >= len(text):
+            return -1
+        if text[at] == _OPEN or text[at] == _LIST:
+            is_object = text[at] == _OPEN
+            closing = _CLOSE if is_object else _LIST_END
+            at = _blank(text, at + 1)
+            if at < len(text) and text[at] == closing:
+                at += 1
+            else:
+                if depth == _DEEPEST:
+                    return -1
+                depth += 1
+                objects = objects << 1 | np.int64(is_object)
+                if is_object:
+                    at = _key(text, at)
+                    if at < 0:
+                        return -1
+                continue
+        else:
+            at = _scalar(text, at)
+            if at < 0:
+                return -1
+        # A value ended here: levels may, too.
+        while True:
+            if depth == 0:
+                return at
+            at = _blank(text, at)
+            if at >= len(text):
+                return -1
+            if text[at] == _COMMA:
+                at = _blank(text, at + 1)
+                if objects & 1:
+                    at = _key(text, at)
+                    if at < 0:
+                        return -1
+                break
+            if text[at] != (_CLOSE if objects & 1 else _LIST_END):
+                return -1
+            depth -= 1
+            objects >>= 1
+            at += 1
+
+
+@inner
+def _key(text: Bytes, at: int) -> int:
+    """Behind a key and its colon; -1 if there is none."""
+    at = _string(text, at)
+    if at < 0:
+        return -1
+    at = _blank(text, at)
+    if at >= len(text) or text[at] != _COLON:
+        return -1
+    return at + 1
+
+
+@inlined
+def _field(fields: Fields, text: Bytes, start: int, stop: int) -> int:
+    """Which field has this name; -1: none."""
+    for field in range(len(fields.what)):
+        first = fields.bounds[field]
+        if fields.bounds[field + 1] - first == stop - start and fields.text[first] == text[start]:
+            same = 1
+            while same < stop - start and fields.text[first + same] == text[start + same]:
+                same += 1
+            if same == stop - start:
+                return field
+    return -1
+
+
+@kernel
+def _parse(
+    text: Bytes, kind: int, needed: int, fields: Fields, names: Names, columns: Columns, at_: Ints
+) -> bool:
+    """Parse records, one a line, from where `at_` says; whether all could be.
+
+    If not, `at_` says where a name stands that is new; if there is none, a record isn't in the plain form.
+    """
+    count = len(columns.ts)
+    at_[_NEW_STOP] = 0
+    record, at, end = at_[_RECORD], at_[_AT], at_[_IDS]
+    while record < count:
+        first, seen = at, np.int64(0)
+        id_start, id_stop = 0, -1
+        at = _blank(text, at)
+        if at >= len(text) or text[at] != _OPEN:
+            return False
+        while True:
+            at = _blank(text, at + 1)
+            start = at + 1
+            at = _string(text, at)
+            if at < 0:
+                return False
+            field = _field(fields, text, start, at - 1) if at - 1 > start else -1
+            at = _blank(text, at)
+            if at >= len(text) or text[at] != _COLON:
+                return False
+            at = _blank(text, at + 1)
+            if at >= len(text):
+                return False
+            start = at
+            if field < 0:
+                at = _skip(text, at)
+                if at < 0:
+                    return False
+            else:
+                if seen & fields.bit[field]:
+                    return False  # twice
+                seen |= fields.bit[field]
+                what, column = fields.what[field], fields.column[field]
+                if what == _NAME:
+                    if text[at] == _QUOTE:
+                        at = _string(text, at)
+                        start, stop = start + 1, at - 1
+                    elif column != TARGET:
+                        return False
+                    else:
+                        if text[at] == _TRUE[0]:
+                            at = _literal(text, at, _TRUE)
+                        elif text[at] == _FALSE[0]:
+                            at = _literal(text, at, _FALSE)
+                        else:
+                            at = _integer(text, at)
+                        stop = at
+                    if at < 0 or stop - start > MAX_NAME_BYTES:
+                        return False
+                    # Mostly the same as before.
+                    number = columns.names[record - 1, column] if record else -1
+                    if number < 0 or not _equals(names, number, text, start, stop):
+                        number = _find(names, text, start, stop)
+                        if number < 0:
+                            at_[_RECORD], at_[_AT], at_[_IDS] = record, first, end
+                            at_[_NEW_START], at_[_NEW_STOP] = start, stop
+                            return False
+                    columns.names[record, column] = number
+                elif what == _ID:
+                    at = _string(text, at)
+                    id_start, id_stop = start + 1, at - 1
+                    if at < 0 or id_stop - id_start > MAX_NAME_BYTES:
+                        return False
+                elif text[at] == _NULL[0]:
+                    at = _literal(text, at, _NULL)
+                    if at < 0:
+                        return False
+                elif what == _ABSENT:
+                    return False
+                else:
+                    at = _integer(text, at)
+                    if at < 0:
+                        return False
+                    value = _value_of(text, start, at)
+                    if what == _VERSION:
+                        columns.version[record] = value
+                    elif -_LAST_TIME <= value <= _LAST_TIME:
+                        columns.ts[record] = value
+                    else:
+                        return False
+            at = _blank(text, at)
+            if at >= len(text):
+                return False
+            if text[at] == _CLOSE:
+                break
+            if text[at] != _COMMA:
+                return False
+        at = _blank(text, at + 1)
+        if seen & needed != needed or at - first > MAX_VALUE_BYTES:
+            return False
+        for k in range(id_start, id_stop):
+            columns.ids[end] = text[k]
+            end += 1
+        record += 1
+        columns.id_bounds[record] = end
+        if record < count and (at >= len(text) or text[at] != _LINE):
+            return False
+        at += 1
+    return at > len(text)

@@ -1,0 +1,150 @@
+"""Ids that come again, and how long labels take: what became of a sample of all ids.
+
+Where an id stands for several instances (a customer, though there is a row for each day) predictions meet
+labels of others, and nothing else shows it: the state store forgets an id when its label has come. So some
+ids are followed beyond that. Like `prequential.core.input.seen` it is no part of the state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records
+from prequential.core.tables.records import INSTANCE, LABEL, Rows
+from prequential.core.tables.streams import Streams
+
+#: Places for ids. Two ids of one place: the later one isn't followed while the first may still get labels.
+_PLACES = 2048
+
+#: An id gives its place away when it has had no prediction for so many horizons of its stream.
+_HORIZONS = 8
+
+_PRIME, _OTHER_PRIME, _BASIS, _WORD = 0x01000193, 0x010001A3, 0x811C9DC5, 0xFFFFFFFF
+
+#: No label has come.
+NONE = -(1 << 62)
+
+
+class Followed(NamedTuple):
+    """By place: an id, and what its first model's predictions and its labels were."""
+
+    key: Ints  # hash of its text; 0: the place is free
+    stream: Ints32
+    model: Ints32
+    waiting: Ints32  # predictions that no label has come for
+    predictions: Ints32
+    repeated: Ints32  # … made while another one waited
+    labels: Ints32  # that came while a prediction waited
+    ts: Ints  # of the latest prediction
+    value: Floats  # what it said: a class's code, or a number
+    label_ts: Ints  # of the latest label
+    label: Floats
+    first: Ints  # ts of the first prediction
+    latency: Ints  # from there to the first label; NONE: it hasn't come
+
+
+class Gone(NamedTuple):
+    """By stream, of ids that aren't followed any more."""
+
+    predictions: Ints
+    reused: Ints
+
+
+class Recurrence(NamedTuple):
+    """All of it."""
+
+    followed: Followed
+    gone: Gone
+
+
+def new_recurrence() -> Recurrence:
+    """No ids."""
+    return Recurrence(records(Followed, _PLACES), Gone(*(np.zeros(0, dtype=np.int64) for _ in Gone._fields)))
+
+
+def update(found: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
+    """Follow the rows before `stop` that weren't refused, of `count` streams; returns the tables."""
+    found = found._replace(gone=grown(found.gone, count))
+    _update(found.followed, found.gone, rows, stop, streams)
+    return found
+
+
+def reused_of(found: Recurrence, stream: int) -> tuple[int, int]:
+    """Of a stream's ids that are or were followed: predictions, and those with the id of another instance."""
+    followed = found.followed
+    own = (followed.key != 0) & (followed.stream == stream)
+    reused = np.minimum(followed.repeated[own], np.maximum(followed.labels[own] - 1, 0))
+    predictions, former = int(followed.predictions[own].sum()), (0, 0)
+    if stream < len(found.gone.predictions):
+        former = int(found.gone.predictions[stream]), int(found.gone.reused[stream])
+    return predictions + former[0], int(reused.sum()) + former[1]
+
+
+def latency_of(found: Recurrence, stream: int) -> int | None:
+    """The median time (ms) from predictions to labels of ids that are followed; None without any."""
+    followed = found.followed
+    own = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
+    return int(np.sort(followed.latency[own])[int(own.sum()) // 2]) if own.any() else None
+
+
+@inlined
+def _hash(rows: Rows, i: int) -> int:
+    """62 bits of an id and its stream, not 0: the same in every process."""
+    one = other = _BASIS ^ int(rows.stream[i])
+    for k in range(int(rows.starts[i]), int(rows.starts[i + 1])):
+        byte = int(rows.text[k])
+        one = ((one ^ byte) * _PRIME) & _WORD
+        other = ((other ^ byte) * _OTHER_PRIME) & _WORD
+    return ((one >> 1) << 31) ^ (other >> 1) ^ (one << 3) | 1
+
+
+@kernel
+def _update(followed: Followed, gone: Gone, rows: Rows, stop: int, streams: Streams) -> None:
+    for i in range(stop):
+        kind, stream, ts = rows.kind[i], int(rows.stream[i]), int(rows.ts[i])
+        if kind == INSTANCE or rows.refused[i]:
+            continue
+        key = _hash(rows, i)
+        at = (key >> 20) % _PLACES
+        value = rows.number[i] if streams.regression[stream] else float(rows.label[i])
+        if kind == LABEL:
+            if followed.key[at] == key and followed.stream[at] == stream:
+                _label(followed, at, ts, value, streams.settle[stream])
+            continue
+        if followed.key[at] != key or followed.stream[at] != stream:
+            if followed.key[at]:
+                owner = followed.stream[at]
+                if ts - followed.ts[at] <= _HORIZONS * streams.horizon[owner]:
+                    continue
+                gone.predictions[owner] += followed.predictions[at]
+                gone.reused[owner] += min(followed.repeated[at], max(followed.labels[at] - 1, 0))
+            followed.key[at], followed.stream[at], followed.model[at] = key, stream, rows.model[i]
+            followed.waiting[at] = followed.predictions[at] = 1
+            followed.repeated[at] = followed.labels[at] = 0
+            followed.ts[at] = followed.first[at] = ts
+            followed.value[at], followed.latency[at] = value, NONE
+        elif followed.model[at] == rows.model[i]:
+            before = followed.ts[at]
+            if ts > before or (ts == before and value != followed.value[at]):
+                if ts - before > streams.horizon[stream]:
+                    followed.waiting[at] = 0  # their label's time is over
+                followed.repeated[at] += int(followed.waiting[at] > 0)
+                followed.waiting[at] += 1
+                followed.predictions[at] += 1
+                followed.ts[at], followed.value[at] = ts, value
+
+
+@inlined
+def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> None:
+    """A label of an id; within `settle` another class is a revision, and what is said again is no other."""
+    if followed.latency[at] == NONE:
+        followed.latency[at] = ts - followed.first[at]
+    else:
+        since = ts - followed.label_ts[at]
+        if since <= 0 or (since <= settle and value != followed.label[at]):
+            return
+    followed.label_ts[at], followed.label[at] = ts, value
+    if followed.waiting[at]:
+        followed.waiting[at] -= 1
+        followed.labels[at] += 1

@@ -1,0 +1,50 @@
+"""Why records couldn't be used, counted by kinds of reasons; with the first record for each.
+
+It is no part of the state: it says what came in the present life of a process (see
+`prequential.diagnosis.findings`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.topics.reasons import kind_of
+
+#: Reasons that are told apart: they have names from strangers in them.
+_MOST = 100
+
+
+class Refusal(NamedTuple):
+    """Records of a kind that can't be used for one reason; sentence and offset are the first one's."""
+
+    kind: int
+    sentence: str
+    offset: int
+    records: int
+
+
+class Refusals:
+    """All of a shard's.
+
+    >>> refusals = Refusals()
+    >>> for offset, name in enumerate("ab"):
+    ...     refusals.add(2, f"y_true '{name}': expected a number", offset)
+    >>> refusals.known()
+    [Refusal(kind=2, sentence="y_true 'a': expected a number", offset=0, records=2)]
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[int, str], tuple[str, int]] = {}
+        self._counts: dict[tuple[int, str], int] = {}
+
+    def add(self, kind: int, reason: str, offset: int) -> None:
+        """Count a record that can't be used."""
+        key = kind, kind_of(reason)
+        if key not in self._counts and len(self._counts) >= _MOST:
+            key = kind, ""  # all others together
+        self._first.setdefault(key, (reason, offset))
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def known(self) -> list[Refusal]:
+        """The reasons, in the order in which they came first."""
+        return [Refusal(key[0], *self._first[key], count) for key, count in self._counts.items()]

@@ -1,0 +1,468 @@
+"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them.
+
+Which of a model's predictions counts in which stage (Grzenda et al. 2020, section III): `initial` is the
+earliest, `final` the latest; bin b of an instance that arrived at t0 and whose label is of t1 has the last
+one made by t0 + (t1 - t0)·b/B, or else the initial one; a stage at the age D the last one made by t0 + D.
+Ties of time: the earliest is the one delivered first, else the one delivered last counts.
+"""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inlined, inner
+from prequential.core.detectors.budgets import due
+from prequential.core.join.scoring import score
+from prequential.core.tables.events import MET
+from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.store import NO_CLASS, Predictions, Store
+from prequential.core.tables.streams import Registry
+
+#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
+OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
+
+#: No bound of time.
+_EVER = 1 << 62
+
+#: The bits of an outcome's number that are kept of it.
+LOW = 0xFFFFFFFF
+
+
+# ---- which prediction counts
+
+
+@inner
+def earliest_of(predictions: Predictions, first: int, model: int) -> int:
+    """A model's earliest prediction in a list; ties: the one delivered first."""
+    found, row = 0, first
+    while row:
+        if predictions.model[row] == model and (not found or predictions.ts[row] < predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
+
+
+@inner
+def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
+    """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
+    found, row = 0, first
+    while row:
+        ts = predictions.ts[row]
+        if predictions.model[row] == model and ts <= end and (not found or ts >= predictions.ts[found]):
+            found = row
+        row = predictions.next[row]
+    return found
+
+
+@inner
+def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
+    """t0 + (t1 - t0)·b/B, rounded down; the product itself could be too large for 64 bits."""
+    span = t1 - t0
+    return t0 + (span // bins) * b + ((span % bins) * b) // bins
+
+
+@inner
+def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
+    """Whether no prediction of the same model stands before it in its list."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction]:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@inner
+def reference_of(predictions: Predictions, first: int) -> int:
+    """The model that baselines predict at the times of.
+
+    Its prediction is the earliest, ties the one known longest; only of the predictions that the label met at
+    once.
+    """
+    found, row = 0, first
+    while row:
+        if not predictions.judged[row]:
+            ts, model = predictions.ts[row], predictions.model[row]
+            if (
+                not found
+                or ts < predictions.ts[found]
+                or (ts == predictions.ts[found] and model < predictions.model[found])
+            ):
+                found = row
+        row = predictions.next[row]
+    return predictions.model[found]
+
+
+# ---- rows of the log
+
+
+@inner
+def _class_of(
+    registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
+) -> int:
+    """The class that an outcome has of a prediction; baselines predict when it was made."""
+    if whose == OWN:
+        return predictions.label[prediction]
+    if whose == CORRECTED:
+        return predictions.corrected[prediction] - 1
+    if whose == PERSISTENT:
+        code = predictions.persistent[prediction]
+    else:
+        code = predictions.majority[prediction]
+    return registry.streams.nothing[stream] if code == NO_CLASS else code
+
+
+@inner
+def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
+    """Which baselines were right, by the label as it was when it met the prediction."""
+    persistent, majority = predictions.persistent[prediction], predictions.majority[prediction]
+    return 2 * (persistent == judged) + (majority == judged)
+
+
+@inner
+def knows(predictions: Predictions, prediction: int) -> bool:
+    """Whether there was a label that baselines could predict by when a prediction was made."""
+    return predictions.persistent[prediction] != NO_CLASS
+
+
+@inlined
+def put(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """One row: an outcome of a subject's stage at `position`, or its revision from the label `old`."""
+    log, labels = logs.outcomes, store.labels
+    label = store.instances.label[slot]
+    row = logs.used[OUTCOMES]
+    logs.used[OUTCOMES] = row + 1
+    log.kind[row] = kind
+    log.plan[row] = registry.subjects.plan[subject]
+    log.subject[row] = subject
+    log.sequence[row] = registry.subjects.first[subject] + position
+    log.number[row] = number
+    log.label[row] = old
+    log.revised[row] = labels.label[label]
+    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
+    log.bits[row] = bits_of(store.predictions, prediction, judged)
+    log.known[row] = knows(store.predictions, prediction)
+    log.record[row] = record
+    log.t1[row] = labels.t1[label]
+    log.ts[row] = store.predictions.ts[prediction]
+    log.clock[row] = registry.streams.clock[stream]
+    log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
+    log.version[row] = store.predictions.version[prediction]
+    log.scored[row] = 0
+    log.gap[row] = 0.0
+    if kind == OUTCOME:
+        streams = registry.streams
+        if streams.sequence_outcomes[stream] == 0:
+            streams.first_outcome[stream] = streams.clock[stream]
+        streams.sequence_outcomes[stream] += 1
+        if due(number):
+            passed = streams.clock[stream] - streams.first_outcome[stream]
+            log.gap[row] = passed / streams.sequence_outcomes[stream]
+    if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
+        score(log, row, registry, store, stream, slot, prediction, labels.label[label])
+
+
+@inlined
+def put_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """A subject's rows for all stages but those at an age, from a model's predictions in a list."""
+    streams, predictions, labels = registry.streams, store.predictions, store.labels
+    initial = earliest_of(predictions, first, model)
+    position = 0
+    if streams.initial[stream]:
+        put(
+            registry, store, logs, record, stream, slot, subject, position, number, initial, whose, old,
+            judged, kind,
+        )  # fmt: skip
+        position += 1
+    if streams.final[stream]:
+        latest = latest_of(predictions, first, model, _EVER)
+        put(
+            registry, store, logs, record, stream, slot, subject, position, number, latest, whose, old,
+            judged, kind,
+        )  # fmt: skip
+        position += 1
+    label = store.instances.label[slot]
+    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
+    for b in range(1, bins + 1):
+        chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
+        put(
+            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial,
+            whose, old, judged, kind,
+        )  # fmt: skip
+        position += 1
+
+
+@inner
+def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -> int:
+    """A subject has one more outcome; returns its number."""
+    subjects = registry.subjects
+    number = subjects.outcomes[subject] + 1
+    subjects.outcomes[subject] = number
+    subjects.newest_ts[subject] = t1
+    subjects.changed[subject] = 1
+    emit = registry.streams.emit_outcomes[stream]
+    if emit and number % emit == 0:
+        logs.due[logs.used[DUE]] = subject
+        logs.used[DUE] += 1
+    return number
+
+
+# ---- outcomes
+
+
+@inner
+def segment_row(
+    registry: Registry, store: Store, stream: int, slot: int, model: int, own: int, key: int
+) -> int:
+    """Row in `SegmentRows` of a model's outcome for a key; -1: it is in no segment of the key.
+
+    By the prediction `own` that carries segments (0: none), or else by its instance.
+    """
+    value = 0
+    if own:
+        value = store.values.segments[own, key]
+    if not value:
+        value = store.marks.segments[slot, key]
+    if not value:
+        return -1
+    return registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+
+
+@inner
+def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
+    """The first prediction of a model in a list that carries segments; 0: none does."""
+    row = first
+    while row:
+        if store.predictions.model[row] == model:
+            for key in range(keys):
+                if store.values.segments[row, key]:
+                    return row
+        row = store.predictions.next[row]
+    return 0
+
+
+@inner
+def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
+    """A model's version is that of its newest prediction that has met its label.
+
+    By the predictions' time: labels of a former version's predictions may still come after it.
+    """
+    subjects, predictions = registry.subjects, store.predictions
+    latest = latest_of(predictions, first, model, _EVER)
+    version, ts = predictions.version[latest], predictions.ts[latest]
+    if version and (not subjects.version[model] or ts >= subjects.version_ts[model]):
+        subjects.version_ts[model] = ts
+        if version != subjects.version[model]:
+            subjects.version[model], subjects.version_since[model] = version, number
+
+
+@inlined
+def _complete_model(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
+) -> None:
+    """A model's outcome in all stages, then those of its correction and in its segments."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    y, t1 = store.labels.label[label], store.labels.t1[label]
+    judged = y
+    number = _count(registry, logs, stream, model, t1)
+    if streams.versions[stream]:
+        _note_version(registry, store, model, number, first)
+    put_stages(
+        registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
+    )
+    if subjects.corrected[model] and all_corrected(registry, store, stream, slot, model, first):
+        shadow = subjects.corrected[model]
+        its = _count(registry, logs, stream, shadow, t1)
+        put_stages(
+            registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged,
+            OUTCOME,
+        )  # fmt: skip
+    keys = streams.keys[stream]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    if keys:
+        own = first_with_segments(store, first, model, keys)
+        for key in range(keys):
+            store.values.segment_numbers[head, key] = 0
+            row = segment_row(registry, store, stream, slot, model, own, key)
+            if row >= 0:
+                add_segment_event(logs, model, row, 1)
+                subject = registry.segment_rows.subject[row]
+                its = _count(registry, logs, stream, subject, t1)
+                store.values.segment_numbers[head, key] = its
+                put_stages(
+                    registry, store, logs, record, stream, slot, subject, its, model, first, OWN, y, judged,
+                    OUTCOME,
+                )  # fmt: skip
+
+
+@inner
+def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+    """Whether all predictions that count in a stage carry probabilities of a known class."""
+    streams, predictions = registry.streams, store.predictions
+    label = store.instances.label[slot]
+    initial = earliest_of(predictions, first, model)
+    if not predictions.corrected[initial]:
+        return False
+    if not predictions.corrected[latest_of(predictions, first, model, _EVER)]:
+        return False
+    bins = streams.bins[stream]
+    for b in range(1, bins + 1):
+        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
+        chosen = latest_of(predictions, first, model, end)
+        if chosen and not predictions.corrected[chosen]:
+            return False
+    return True
+
+
+@inner
+def _complete_ages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int,
+    first: int,
+) -> None:  # fmt: skip
+    """A model's outcomes at an age; none where the label came sooner, or it had said nothing by then."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    for stage in range(streams.age_count[stream]):
+        store.values.after_numbers[head, stage] = 0
+        age = registry.ages.age[streams.ages[stream] + stage]
+        chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
+        if chosen:
+            subject = subjects.after[model] + stage
+            number = _count(registry, logs, stream, subject, t1)
+            store.values.after_numbers[head, stage] = number
+            put(
+                registry, store, logs, record, stream, slot, subject, 0, number, chosen, OWN, y, y, OUTCOME,
+            )  # fmt: skip
+
+
+@inner
+def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
+    """Number of a baseline's outcome at an age; 0 or less where it had none, as it began later.
+
+    Kept is that of the baseline which began first; from then on both have the same outcomes.
+    """
+    number = store.label_values.after_numbers[label, stage]
+    if not number:
+        return 0
+    streams, subjects, most = registry.streams, registry.subjects, 0
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if subject:
+            most = max(most, subjects.outcomes[subjects.after[subject] + stage])
+    return number - (most - subjects.outcomes[aged])
+
+
+@inner
+def _complete_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+) -> None:
+    """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    for stage in range(streams.age_count[stream]):
+        store.label_values.after_numbers[label, stage] = 0
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if subject:
+            number = _count(registry, logs, stream, subject, t1)
+            put_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                PERSISTENT + which, y, y, OUTCOME,
+            )  # fmt: skip
+            for stage in range(streams.age_count[stream]):
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
+                if chosen:
+                    aged = subjects.after[subject] + stage
+                    number = _count(registry, logs, stream, aged, t1)
+                    known = store.label_values.after_numbers[label, stage]
+                    store.label_values.after_numbers[label, stage] = max(known, number)
+                    put(
+                        registry, store, logs, record, stream, slot, aged, 0, number, chosen,
+                        PERSISTENT + which, y, y, OUTCOME,
+                    )  # fmt: skip
+
+
+@inner
+def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
+    """A prediction meets its label: the event, and what of it is scored."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    y = labels.label[label]
+    row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
+    logs.events.t1[row] = labels.t1[label]
+    logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.label[row] = y
+    logs.events.bits[row] = bits_of(predictions, prediction, y)
+    logs.events.known[row] = knows(predictions, prediction)
+    score(logs.events, row, registry, store, stream, slot, prediction, y)
+
+
+@inlined
+def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
+    """All outcomes of an instance whose label has just met its predictions.
+
+    They are in the order of the models' first ones.
+    """
+    predictions = store.predictions
+    label = store.instances.label[slot]
+    clock = registry.streams.clock[stream]
+    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
+    registry.streams.completed[stream] += 1
+    store.labels.completed[label] = registry.streams.completed[stream]
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        meet(registry, store, logs, stream, slot, row)
+        row = predictions.next[row]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+            _complete_model(registry, store, logs, record, stream, slot, model, first)
+        row = predictions.next[row]
+    _complete_baselines(registry, store, logs, record, stream, slot, first)
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+            _complete_ages(registry, store, logs, record, stream, slot, model, first)
+        row = predictions.next[row]
+
+
+@inner
+def complete_late(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, prediction: int
+) -> None:
+    """The outcomes of a model whose prediction, the last in its list, comes after others met the label."""
+    model = store.predictions.model[prediction]
+    label = store.instances.label[slot]
+    store.predictions.judged[prediction] = store.labels.label[label] + 1
+    meet(registry, store, logs, stream, slot, prediction)
+    _complete_model(registry, store, logs, record, stream, slot, model, prediction)
+    _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
+
+
+@inlined
+def remember_numbers(registry: Registry, store: Store, first: int) -> None:
+    """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
+    predictions = store.predictions
+    row = first
+    while row:
+        number = registry.subjects.outcomes[predictions.model[row]] & LOW
+        predictions.extra[row] = number - (LOW + 1) if number > LOW >> 1 else number
+        row = predictions.next[row]

@@ -1,0 +1,129 @@
+"""What runs out when a stream's clock moves.
+
+Predictions expire, labels stay unmatched, instances are forgotten.
+"""
+
+from __future__ import annotations
+
+from prequential.core.compiled.ids import remove
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import first_with_segments, is_first_of_model, segment_row
+from prequential.core.tables.calendar import advance, earliest, schedule
+from prequential.core.tables.events import EXPIRED as PREDICTION_EXPIRED
+from prequential.core.tables.logs import REMEMBERED, REST, Logs, add_event, add_segment_event, has_capacity
+from prequential.core.tables.store import (
+    EXPIRED,
+    LABELLED,
+    LABELS,
+    NO_VERSION,
+    SETTLED,
+    UNKNOWN,
+    WAITING,
+    Store,
+    count_of,
+    drop_predictions,
+    give_row,
+)
+from prequential.core.tables.streams import Registry
+
+#: A message's time may be ahead of its record's by this much (ms) in moving the stream's clock: one
+#: producer with a wrong clock must not let everything expire.
+CLOCK_TOLERANCE = 3_600_000
+
+
+@inner
+def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
+    """What is overdue at the stream's clock runs out.
+
+    Returns whether all of it did: if the logs have no more capacity it is to be called again, with empty
+    ones, before anything else touches the store: what is left is in no wheel meanwhile.
+    """
+    streams, links, wheels = registry.streams, store.links, store.wheels
+    clock = streams.clock[stream]
+    instance = logs.used[REST]
+    if not instance:
+        instance = advance(wheels, links, stream, streams.wheel[stream], clock)
+        streams.wheel[stream] = clock
+    logs.used[REST] = 0
+    while instance:
+        following = links.next[instance]
+        due = links.deadline[instance] < clock
+        if due and store.instances.state[instance] == WAITING:
+            count = count_of(store.predictions, store.instances.first[instance])
+            if not has_capacity(logs, 0, count, count * streams.keys[stream]):
+                logs.used[REST] = instance
+                return False
+        if due:
+            _end(registry, store, logs, stream, instance, clock)
+        else:
+            schedule(wheels, links, stream, instance, links.deadline[instance], clock)
+        instance = following
+    wheels.next_due[stream] = earliest(wheels, links, stream, clock)
+    return True
+
+
+@inner
+def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
+    """Nothing is known of an instance any more."""
+    store.instances.state[slot] = UNKNOWN
+    remove(store.ids, slot)
+    logs.used[REMEMBERED] -= 1
+
+
+@inner
+def drop_label(store: Store, slot: int) -> None:
+    """Free an instance's label."""
+    give_row(store.pools, LABELS, store.labels.next, store.instances.label[slot])
+    store.instances.label[slot] = 0
+
+
+@inner
+def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, clock: int) -> None:
+    """An instance's state has come to its deadline."""
+    streams, instances = registry.streams, store.instances
+    state = instances.state[slot]
+    if state == WAITING:
+        _expire(registry, store, logs, stream, slot)
+        instances.state[slot] = EXPIRED
+        instances.version[slot] = store.links.deadline[slot] - streams.horizon[stream]
+        schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
+        return
+    if state == LABELLED:
+        streams.waiting_labels[stream] -= 1
+        streams.unmatched_label[stream] += 1
+        streams.instances_without_predictions[stream] += instances.version[slot] != NO_VERSION
+        drop_label(store, slot)
+    elif state == SETTLED:
+        drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot], False)
+        drop_label(store, slot)
+    forget(registry, store, logs, slot)
+
+
+@inner
+def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    """The label's time is over: every prediction that waits counts as expired."""
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    first = store.instances.first[slot]
+    if not first:
+        streams.instances_without_predictions[stream] += 1
+    keys = streams.keys[stream]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if store.instances.version[slot] == NO_VERSION:
+            streams.predictions_without_instance[stream] += 1
+        if subjects.retired[model]:
+            row = predictions.next[row]
+            continue
+        subjects.expired[model] += 1
+        event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
+        logs.events.prediction[event] = predictions.label[row]
+        if keys and is_first_of_model(predictions, first, row):
+            own = first_with_segments(store, first, model, keys)
+            for key in range(keys):
+                segment = segment_row(registry, store, stream, slot, model, own, key)
+                if segment >= 0:
+                    add_segment_event(logs, model, segment, 0)
+        row = predictions.next[row]
+    drop_predictions(store.pools, predictions, store.probabilities, first, True)
+    store.instances.first[slot] = 0

@@ -1,0 +1,594 @@
+"""The join: labels that come late meet the predictions that wait for them, record by record.
+
+See `docs/semantics.md` for what each record does in each state of its instance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
+from prequential.core.compiled.kernel import inlined, inner, kernel
+from prequential.core.join.completing import complete, complete_late, remember_numbers
+from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
+from prequential.core.join.references import refer
+from prequential.core.join.revisions import revise
+from prequential.core.tables.calendar import schedule, unschedule
+from prequential.core.tables.events import LATE, WAITS
+from prequential.core.tables.logs import (
+    DUE,
+    DUPLICATE,
+    EXPIRED_PREDICTION,
+    LATE_LABEL,
+    LATE_PREDICTION,
+    OVERDUE,
+    READ_AHEAD,
+    REMEMBERED,
+    WANTED,
+    Logs,
+    add_event,
+    add_latency,
+    has_capacity,
+    note_dropped,
+)
+from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.store import (
+    EXPIRED,
+    LABELLED,
+    LABELS,
+    NO_VERSION,
+    PREDICTIONS,
+    PROBABILITIES,
+    SETTLED,
+    UNKNOWN,
+    WAITING,
+    Predictions,
+    Store,
+    count_of,
+    drop_probabilities,
+    give_row,
+    take_row,
+)
+from prequential.core.tables.streams import Registry, count_label, lift
+
+#: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
+#: subject yet; a record would be taken whose names aren't known yet.
+DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES = range(5)
+
+#: Why a record is refused.
+TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
+
+
+@kernel
+def join(
+    rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
+    most_predictions: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Process the rows from `start` up to `stop`; returns the next row, and why it stopped there.
+
+    `most_instances` are those that the shard may hold, `most_predictions` those that may wait for one label.
+    """
+    streams, wheels, used = registry.streams, store.wheels, logs.used
+    if used[OVERDUE]:
+        if not run_out(registry, store, logs, used[OVERDUE] - 1):
+            return start, FULL
+        used[OVERDUE] = 0
+    known = start  # rows from here on haven't been read ahead yet
+    for i in range(start, stop):
+        if i >= known:
+            known = min(i + AHEAD, stop)
+            used[READ_AHEAD] = read_ahead(rows, store, i, known)
+        stream = rows.stream[i]
+        clock = min(rows.ts[i], rows.time[i] + CLOCK_TOLERANCE)
+        if streams.started[stream]:
+            clock = max(clock, streams.clock[stream])
+        slot = find_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
+        if (
+            rows.kind[i] == PREDICTION
+            and slot
+            and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry)
+        ):
+            rows.refused[i] = TOO_MANY_PREDICTIONS
+            continue
+        if not streams.started[stream]:
+            streams.started[stream] = 1
+            streams.wheel[stream] = clock
+        streams.clock[stream] = clock
+        if wheels.next_due[stream] < clock:
+            if not run_out(registry, store, logs, stream):
+                used[OVERDUE] = stream + 1
+                return i, FULL
+            slot = find_hashed(
+                store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+            )
+        if not slot and used[REMEMBERED] >= most_instances:
+            rows.refused[i] = TOO_MANY_INSTANCES
+            continue
+        if rows.asks[i]:
+            return i, NEW_NAMES
+        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
+        keys = streams.keys[stream]
+        outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+        if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
+            return i, FULL
+        if (
+            keys
+            and slot
+            and rows.kind[i] != INSTANCE
+            and _lacks_segment(rows, i, registry, store, logs, stream, slot)
+        ):
+            return i, NEW_SEGMENT
+        if not slot:
+            slot = _remember(rows, i, store, logs, stream)
+        if rows.kind[i] == INSTANCE:
+            _instance(rows, i, registry, store, logs, stream, slot)
+        elif rows.kind[i] == PREDICTION:
+            _prediction(rows, i, registry, store, logs, stream, slot)
+        else:
+            _label(rows, i, registry, store, logs, stream, slot)
+        if wheels.next_due[stream] < clock and not run_out(registry, store, logs, stream):
+            used[OVERDUE] = stream + 1
+            return i + 1, FULL
+        if used[DUE]:
+            return i + 1, EMIT
+    return stop, DONE
+
+
+@inlined
+def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
+    """Hash the ids of these rows, and read what is known of them, so that it is in the cache when its turn
+    comes. The number that is returned means nothing, but that the reads are needed.
+    """
+    read = warm(store.ids, rows.stream, rows.text, rows.starts, first, last, rows.hashes)
+    entries, mask = store.ids.entries, len(store.ids.entries) - 1
+    instances, predictions = store.instances, store.predictions
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= np.int64(instances.first[slot])
+        read ^= store.links.deadline[slot]
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= predictions.ts[instances.first[slot]]
+    return read
+
+
+# ---- before anything changes
+
+
+@inner
+def _too_many(
+    rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
+) -> bool:
+    """Whether a prediction's instance has as many as it may, and will go on waiting."""
+    if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
+        return False
+    if count_of(store.predictions, store.instances.first[slot]) < most:
+        return False
+    return not _repeats(rows, i, registry, store, stream, slot)
+
+
+@inner
+def _lacks_segment(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> bool:
+    """Whether an outcome that the row may make is in a segment that has no subject yet; notes which."""
+    streams, predictions = registry.streams, store.predictions
+    for key in range(streams.keys[stream]):
+        if rows.kind[i] == PREDICTION:
+            value = rows.segments[i, key] or store.marks.segments[slot, key]
+            if value and _wants(registry, logs, stream, rows.model[i], key, value):
+                return True
+        row = store.instances.first[slot]
+        while row:
+            own = store.values.segments[row, key]
+            shared = store.marks.segments[slot, key]
+            if own and _wants(registry, logs, stream, predictions.model[row], key, own):
+                return True
+            if shared and _wants(registry, logs, stream, predictions.model[row], key, shared):
+                return True
+            row = predictions.next[row]
+    return False
+
+
+@inner
+def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
+    if registry.subjects.retired[model]:  # whose segments have no rows any more
+        return False
+    row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+    if registry.segment_rows.subject[row]:
+        return False
+    logs.used[WANTED] = row
+    return True
+
+
+@inlined
+def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
+    """A slot for an id that isn't known."""
+    slot = abs(
+        find_or_add_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
+    )
+    instances, marks = store.instances, store.marks
+    instances.state[slot] = UNKNOWN
+    instances.version[slot] = NO_VERSION
+    instances.first[slot] = 0
+    instances.label[slot] = 0
+    store.links.bucket[slot] = 0
+    for key in range(marks.segments.shape[1]):
+        marks.segments[slot, key] = 0
+    if marks.propensity.shape[1]:
+        marks.propensity[slot, 0] = 0.0
+    logs.used[REMEMBERED] += 1
+    return slot
+
+
+@inlined
+def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+    """The instance's present state ends once the clock is above `deadline`."""
+    if store.links.bucket[slot]:
+        unschedule(store.wheels, store.links, stream, slot)
+    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
+
+
+# ---- instances
+
+
+@inner
+def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+    """Keep what an instance says beside its time; what an earlier record said of other keys stays."""
+    for key in range(registry.streams.keys[stream]):
+        if rows.segments[i, key]:
+            store.marks.segments[slot, key] = rows.segments[i, key]
+    if registry.streams.weights[stream] and rows.propensity[i] > 0:
+        store.marks.propensity[slot, 0] = rows.propensity[i]
+
+
+@inlined
+def _instance(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
+    state, known = instances.state[slot], instances.version[slot]
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        instances.version[slot] = version
+        _note_instance(rows, i, registry, store, stream, slot)
+        _run_until(registry, store, stream, slot, ts + horizon)
+        return
+    if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
+        streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
+        return
+    if state == SETTLED:
+        instances.version[slot] = version
+        return
+    label = instances.label[slot]
+    t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
+    if known != NO_VERSION and ts >= t0 and version <= known:
+        streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
+        return
+    _note_instance(rows, i, registry, store, stream, slot)
+    t0 = ts if known == NO_VERSION else min(t0, ts)
+    instances.version[slot] = version if known == NO_VERSION else max(version, known)
+    if state == WAITING:
+        _run_until(registry, store, stream, slot, t0 + horizon)
+    elif labels.t1[label] - t0 > horizon:
+        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
+    else:
+        labels.t0[label] = t0
+
+
+@inner
+def _label_was_late(
+    registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
+) -> None:
+    """A waiting label turned out to be later than the horizon: the instance waits without it."""
+    registry.streams.late_label[stream] += 1
+    beyond = store.labels.t1[store.instances.label[slot]] - deadline
+    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+    registry.streams.waiting_labels[stream] -= 1
+    drop_label(store, slot)
+    store.instances.state[slot] = WAITING
+    _run_until(registry, store, stream, slot, deadline)
+
+
+# ---- predictions
+
+
+@inner
+def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
+    """Whether a prediction says what the model's latest one of this time says; others before may have."""
+    predictions = store.predictions
+    same, row = 0, store.instances.first[slot]
+    while row:
+        if predictions.model[row] == rows.model[i] and predictions.ts[row] == rows.ts[i]:
+            same = row
+        row = predictions.next[row]
+    if not same:
+        return False
+    if registry.streams.regression[stream]:
+        return store.values.number[same, 0] == rows.number[i]
+    return predictions.label[same] == rows.label[i]
+
+
+@inlined
+def _add_prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> int:
+    """Append a prediction to its instance's; it waits, at least for a moment."""
+    streams, predictions, values = registry.streams, store.predictions, store.values
+    row = take_row(store.pools, PREDICTIONS, predictions.next)
+    predictions.model[row] = rows.model[i]
+    predictions.ts[row] = rows.ts[i]
+    predictions.label[row] = rows.label[i]
+    predictions.persistent[row] = streams.persistent[stream]
+    predictions.majority[row] = streams.majority[stream]
+    predictions.judged[row] = 0
+    predictions.corrected[row] = 0
+    predictions.version[row] = rows.version[i]
+    predictions.extra[row] = 0
+    if streams.regression[stream]:
+        values.number[row, 0] = rows.number[i]
+    elif streams.probabilities[stream]:
+        predictions.extra[row] = _keep_probabilities(rows, i, store)
+    if streams.correction[stream]:
+        predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
+    for key in range(streams.keys[stream]):
+        values.segments[row, key] = rows.segments[i, key]
+    last = store.instances.first[slot]
+    if not last:
+        store.instances.first[slot] = row
+    else:
+        while predictions.next[last]:
+            last = predictions.next[last]
+        predictions.next[last] = row
+    event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    logs.events.prediction[event] = rows.label[i]
+    logs.events.t1[event] = streams.clock[stream]
+    return row
+
+
+@inner
+def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
+    """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
+    probabilities = store.probabilities
+    first = last = 0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        row = take_row(store.pools, PROBABILITIES, probabilities.next)
+        probabilities.name[row], probabilities.p[row] = rows.names[k], rows.p[k]
+        if last:
+            probabilities.next[last] = row
+        else:
+            first = row
+        last = row
+    return first
+
+
+@inner
+def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
+
+    Ties: the one named first. -1 if none of the classes is known, or none is named.
+    """
+    streams, classes = registry.streams, registry.classes
+    start = streams.classes[stream]
+    best, most = -1, -1.0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        for code in range(rows.classes[i]):
+            if classes.name[start + code] == rows.names[k]:
+                value = rows.p[k] * lift(streams, classes, registry.pairs, stream, code)
+                if value > most:
+                    best, most = code, value
+                break
+    return best
+
+
+@inlined
+def _prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    streams, subjects = registry.streams, registry.subjects
+    instances, predictions, labels = store.instances, store.predictions, store.labels
+    horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
+    state = instances.state[slot]
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        _add_prediction(rows, i, registry, store, logs, stream, slot)
+        _run_until(registry, store, stream, slot, ts + horizon)
+    elif state == WAITING:
+        if _repeats(rows, i, registry, store, stream, slot):
+            subjects.duplicate[model] += 1
+            note_dropped(logs, DUPLICATE + PREDICTION, i)
+            return
+        _add_prediction(rows, i, registry, store, logs, stream, slot)
+        if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
+            _run_until(registry, store, stream, slot, ts + horizon)
+    elif state == EXPIRED:
+        subjects.expired[model] += 1
+        note_dropped(logs, EXPIRED_PREDICTION, i)
+    elif ts > labels.t1[instances.label[slot]]:
+        subjects.late[model] += 1
+        note_dropped(logs, LATE_PREDICTION, i)
+    elif state == SETTLED:
+        row = instances.first[slot]
+        while row:
+            if predictions.model[row] == model:
+                subjects.duplicate[model] += 1
+                note_dropped(logs, DUPLICATE + PREDICTION, i)
+                return
+            row = predictions.next[row]
+        row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+        _take_labels_baselines(store, slot, row)
+        if instances.version[slot] == NO_VERSION:
+            streams.predictions_without_instance[stream] += 1
+        complete_late(registry, store, logs, i, stream, slot, row)
+        if streams.compared[stream]:
+            refer(registry, store, logs, i, stream, slot, row)
+        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+        remember_numbers(registry, store, row)
+    else:
+        _first_counting(rows, i, registry, store, logs, stream, slot)
+
+
+@inner
+def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
+    """A prediction that is processed after its label is compared with the baselines just before that."""
+    label = store.instances.label[slot]
+    store.predictions.persistent[prediction] = store.labels.persistent[label]
+    store.predictions.majority[prediction] = store.labels.majority[label]
+
+
+@inner
+def _first_counting(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    """A prediction that counts, where a label waits for one."""
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, label = streams.horizon[stream], instances.label[slot]
+    t0 = rows.ts[i] if instances.version[slot] == NO_VERSION else labels.t0[label]
+    late = labels.t1[label] - t0 > horizon
+    if late:
+        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
+    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+    if not late:
+        streams.waiting_labels[stream] -= 1
+        _take_labels_baselines(store, slot, row)
+        labels.t0[label] = t0
+        _settle(i, registry, store, logs, stream, slot)
+
+
+# ---- labels
+
+
+@inlined
+def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    state, y = instances.state[slot], rows.label[i]
+    if state in (UNKNOWN, WAITING):
+        _first_label(rows, i, registry, store, logs, stream, slot)
+        return
+    if state == EXPIRED:
+        streams.late_label[stream] += 1
+        deadline = instances.version[slot] + streams.horizon[stream]
+        add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
+        note_dropped(logs, LATE_LABEL, i)
+        return
+    label = instances.label[slot]
+    regression = streams.regression[stream]
+    if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
+        streams.duplicate_labels[stream] += 1
+        note_dropped(logs, DUPLICATE + LABEL, i)
+        return
+    old = labels.label[label]
+    labels.label[label], labels.number[label] = y, rows.number[i]
+    streams.revisions[stream] += 1
+    if state == SETTLED:
+        revise(registry, store, logs, i, stream, slot, old)
+
+
+@inlined
+def _first_label(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> None:
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, t1 = streams.horizon[stream], rows.ts[i]
+    waited = instances.state[slot] == WAITING
+    t0 = store.links.deadline[slot] - horizon if waited else t1
+    if t1 - t0 > horizon:
+        streams.late_label[stream] += 1
+        add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
+        note_dropped(logs, LATE_LABEL, i)
+        return
+    label = take_row(store.pools, LABELS, labels.next)
+    instances.label[slot] = label
+    labels.t1[label], labels.t0[label] = t1, t0
+    labels.label[label] = labels.first[label] = rows.label[i]
+    labels.number[label] = rows.number[i]
+    labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
+    if not streams.regression[stream]:
+        count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
+    _drop_late(registry, store, logs, stream, slot, t1)
+    if instances.first[slot]:
+        _settle(i, registry, store, logs, stream, slot)
+        return
+    instances.state[slot] = LABELLED
+    streams.waiting_labels[stream] += 1
+    _run_until(registry, store, stream, slot, t1 + horizon)
+
+
+@inlined
+def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
+    """Predictions made after the label don't count."""
+    predictions = store.predictions
+    keys = registry.streams.keys[stream]
+    if keys:
+        _keep_segments(store, slot, keys, t1)
+    before, row = 0, store.instances.first[slot]
+    while row:
+        following = predictions.next[row]
+        if predictions.ts[row] > t1:
+            model = predictions.model[row]
+            registry.subjects.late[model] += 1
+            add_event(logs, LATE, model, predictions.ts[row])
+            if before:
+                predictions.next[before] = following
+            else:
+                store.instances.first[slot] = following
+            drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+            give_row(store.pools, PREDICTIONS, predictions.next, row)
+        else:
+            before = row
+        row = following
+
+
+@inner
+def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
+    """The first prediction of a model that carries segments says them for all, also where it is late."""
+    predictions, segments = store.predictions, store.values.segments
+    row = store.instances.first[slot]
+    while row:
+        if predictions.ts[row] <= t1 and _first_in_time(predictions, store.instances.first[slot], row, t1):
+            other = store.instances.first[slot]
+            while other:
+                if predictions.model[other] == predictions.model[row]:
+                    carries = False
+                    for key in range(keys):
+                        carries |= segments[other, key] > 0
+                    if carries:
+                        for key in range(keys):
+                            segments[row, key] = segments[other, key]
+                        break
+                other = predictions.next[other]
+        row = predictions.next[row]
+
+
+@inner
+def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
+    """Whether it is the first delivered of its model's predictions that count."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction] and predictions.ts[row] <= t1:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@inlined
+def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+    """An instance's label meets all predictions that wait."""
+    streams, instances, predictions = registry.streams, store.instances, store.predictions
+    instances.state[slot] = SETTLED
+    store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
+    if instances.version[slot] == NO_VERSION:
+        streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
+    complete(registry, store, logs, i, stream, slot)
+    row = instances.first[slot]
+    while row:
+        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+        row = predictions.next[row]
+    remember_numbers(registry, store, instances.first[slot])
+    _run_until(registry, store, stream, slot, streams.clock[stream] + streams.settle[stream])

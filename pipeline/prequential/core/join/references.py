@@ -1,0 +1,101 @@
+"""References: outcomes that an instance has already, once more where another model's joins them.
+
+Models are compared on instances that both have an outcome of, and the log is read once.
+"""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import (
+    CORRECTED,
+    OWN,
+    PERSISTENT,
+    all_corrected,
+    first_with_segments,
+    is_first_of_model,
+    latest_of,
+    number_at_age,
+    put,
+    put_stages,
+    reference_of,
+    segment_row,
+)
+from prequential.core.tables.logs import Logs
+from prequential.core.tables.outcomes import REFERENCE
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import Registry
+
+
+@inner
+def refer(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, joined: int
+) -> None:
+    """Write references to all outcomes of an instance but those of the prediction `joined`, the last one.
+
+    By the label as it is now: both models are judged by the same one. Probabilities aren't known any more.
+    """
+    predictions, subjects = store.predictions, registry.subjects
+    first = store.instances.first[slot]
+    label = store.instances.label[slot]
+    y, t0 = store.labels.label[label], store.labels.t0[label]
+    row = first
+    while row != joined:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
+            put_stages(
+                registry, store, logs, record, stream, slot, model, 0, model, first, OWN, y, y, REFERENCE
+            )
+            shadow = subjects.corrected[model]
+            if shadow and all_corrected(registry, store, stream, slot, model, first):
+                put_stages(
+                    registry, store, logs, record, stream, slot, shadow, 0, model, first, CORRECTED, y, y,
+                    REFERENCE,
+                )  # fmt: skip
+            for key in range(registry.streams.keys[stream]):
+                if store.values.segment_numbers[row, key]:
+                    own = first_with_segments(store, first, model, registry.streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    subject = registry.segment_rows.subject[its]
+                    put_stages(
+                        registry, store, logs, record, stream, slot, subject, 0, model, first, OWN, y, y,
+                        REFERENCE,
+                    )  # fmt: skip
+            for stage in range(registry.streams.age_count[stream]):
+                if store.values.after_numbers[row, stage]:
+                    age = registry.ages.age[registry.streams.ages[stream] + stage]
+                    chosen = latest_of(predictions, first, model, t0 + age)
+                    put(
+                        registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0, 0,
+                        chosen, OWN, y, y, REFERENCE,
+                    )  # fmt: skip
+        row = predictions.next[row]
+    _refer_to_baselines(registry, store, logs, record, stream, slot, first)
+
+
+@inner
+def _refer_to_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+) -> None:
+    """Likewise, to those of the evaluated baselines."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    y, t0 = store.labels.label[label], store.labels.t0[label]
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if not subject:
+            continue
+        if store.labels.completed[label] > subjects.began[subject]:
+            put_stages(
+                registry, store, logs, record, stream, slot, subject, 0, reference, first,
+                PERSISTENT + which, y, y, REFERENCE,
+            )  # fmt: skip
+        for stage in range(streams.age_count[stream]):
+            aged = subjects.after[subject] + stage
+            if number_at_age(registry, store, stream, label, aged, stage) > 0:
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, t0 + age)
+                put(
+                    registry, store, logs, record, stream, slot, aged, 0, 0, chosen,
+                    PERSISTENT + which, y, y, REFERENCE,
+                )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Revisions: a label that is corrected while its outcomes may still move.
+
+They move to their new cells; baselines, and what was judged right of them, keep what they saw.
+"""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inner
+from prequential.core.join.completing import (
+    LOW,
+    OWN,
+    PERSISTENT,
+    bits_of,
+    earliest_of,
+    first_with_segments,
+    is_first_of_model,
+    latest_of,
+    number_at_age,
+    put,
+    put_stages,
+    reference_of,
+    segment_row,
+)
+from prequential.core.tables.events import REVISED
+from prequential.core.tables.logs import Logs, add_event
+from prequential.core.tables.outcomes import REVISION
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import Registry
+
+
+@inner
+def _revise_stages(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    number: int, model: int, first: int, whose: int, old: int, judged: int,
+) -> None:  # fmt: skip
+    """Move one outcome of a subject in all stages but those at an age."""
+    _touch(registry, subject)
+    if not registry.streams.regression[stream]:
+        put_stages(
+            registry, store, logs, record, stream, slot, subject, number, model, first, whose, old, judged,
+            REVISION,
+        )  # fmt: skip
+
+
+@inner
+def _touch(registry: Registry, subject: int) -> None:
+    registry.subjects.revisions[subject] += 1
+    registry.subjects.changed[subject] = 1
+
+
+@inner
+def revise(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int
+) -> None:
+    """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
+
+    Baselines and what was judged right of them keep what they saw.
+    """
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    regression = streams.regression[stream]
+    label = store.instances.label[slot]
+    first, at_first = store.instances.first[slot], store.labels.first[label]
+    row = first
+    while row:
+        if not regression:
+            judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
+            event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.label[event] = old
+            logs.events.revised[event] = store.labels.label[label]
+            logs.events.bits[event] = bits_of(predictions, row, judged)
+        row = predictions.next[row]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
+            initial = earliest_of(predictions, first, model)
+            judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
+            outcomes = subjects.outcomes[model]
+            number = outcomes - ((outcomes - predictions.extra[row]) & LOW)
+            _revise_stages(
+                registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
+            )
+            for key in range(streams.keys[stream]):
+                number = store.values.segment_numbers[row, key]
+                if number:
+                    own = first_with_segments(store, first, model, streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    subject = registry.segment_rows.subject[its]
+                    _revise_stages(
+                        registry, store, logs, record, stream, slot, subject, number, model, first, OWN,
+                        old, judged,
+                    )  # fmt: skip
+            for stage in range(streams.age_count[stream]):
+                number = store.values.after_numbers[row, stage]
+                if number:
+                    age = registry.ages.age[streams.ages[stream] + stage]
+                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
+                    judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
+                    _touch(registry, subjects.after[model] + stage)
+                    if not regression:
+                        put(
+                            registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0,
+                            number, chosen, OWN, old, judged, REVISION,
+                        )  # fmt: skip
+        row = predictions.next[row]
+    _revise_baselines(registry, store, logs, record, stream, slot, first, old)
+
+
+@inner
+def _revise_baselines(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
+) -> None:
+    """Likewise, of the evaluated baselines."""
+    streams, subjects = registry.streams, registry.subjects
+    label = store.instances.label[slot]
+    judged = store.labels.first[label]
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+        if not subject:
+            continue
+        number = store.labels.completed[label] - subjects.began[subject]
+        if number > 0:
+            _revise_stages(
+                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                PERSISTENT + which, old, judged,
+            )  # fmt: skip
+        for stage in range(streams.age_count[stream]):
+            aged = subjects.after[subject] + stage
+            number = number_at_age(registry, store, stream, label, aged, stage)
+            if number > 0:
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
+                _touch(registry, aged)
+                put(
+                    registry, store, logs, record, stream, slot, aged, 0, number, chosen,
+                    PERSISTENT + which, old, judged, REVISION,
+                )  # fmt: skip

@@ -1,0 +1,69 @@
+"""What an outcome adds beside its cell: losses of its probabilities, or the error of its number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prequential.core.compiled.kernel import inner
+from prequential.core.tables.outcomes import NO_POSITIVE, POSITIVE_IS_ONE, SCORED, WEIGHTED
+from prequential.core.tables.scores import log_loss_of
+from prequential.core.tables.store import Store
+from prequential.core.tables.streams import ONE_HASH, Registry, positive_name
+
+
+@inner
+def score(
+    columns: Any, row: int, registry: Registry, store: Store, stream: int, slot: int, prediction: int,
+    label: int,
+) -> None:  # fmt: skip
+    """Fill the score's columns of a row, of the outcome log or of the log of events.
+
+    Log loss is -ln p(label), Brier's score Σ_c (p(c) - [c = label])², where a class that isn't named has
+    p = 0. Of numbers, the error is prediction - label. The weight is 1/π, π the probability of the instance's
+    getting a label.
+    """
+    columns.scored[row] = 0
+    streams, classes = registry.streams, registry.classes
+    predictions, probabilities = store.predictions, store.probabilities
+    if streams.regression[stream]:
+        own = store.labels.number[store.instances.label[slot]]
+        columns.scored[row] = SCORED
+        columns.error[row] = store.values.number[prediction, 0] - own
+        columns.value[row] = own
+    elif predictions.extra[prediction]:
+        start = streams.classes[stream]
+        truth, answer = classes.name[start + label], classes.name[start + predictions.label[prediction]]
+        positive = positive_name(streams, classes, stream, label)
+        p_label = p_prediction = p_positive = brier = 0.0
+        named = False
+        one = predictions.extra[prediction]
+        while one:
+            named |= probabilities.name[one] == truth
+            one = probabilities.next[one]
+        if not named:
+            brier = 1.0
+        one = predictions.extra[prediction]
+        while one:
+            name, p = probabilities.name[one], probabilities.p[one]
+            off = p - 1.0 if name == truth else p
+            brier += off * off
+            if name == truth:
+                p_label = p
+            if name == answer:
+                p_prediction = p
+            if name == positive:
+                p_positive = p
+            one = probabilities.next[one]
+        columns.scored[row] = SCORED
+        if not positive:
+            columns.scored[row] |= NO_POSITIVE
+        elif positive == ONE_HASH and not streams.positive[stream]:
+            columns.scored[row] |= POSITIVE_IS_ONE
+        columns.log_loss[row] = log_loss_of(p_label)
+        columns.brier[row] = brier
+        columns.confidence[row] = p_prediction
+        columns.positive[row] = p_positive
+        columns.is_positive[row] = truth == positive
+    if streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
+        columns.scored[row] |= WEIGHTED
+        columns.weight[row] = 1.0 / store.marks.propensity[slot, 0]

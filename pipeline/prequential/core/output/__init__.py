@@ -1,0 +1,1 @@
+"""What is said, and when it is due."""

@@ -1,0 +1,205 @@
+"""What estimators say of subjects: who and what each line is about, and the values of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.compiled.mathematics import added, exp, log
+from prequential.core.estimators.measuring import Measured, measured, new_measured
+from prequential.core.estimators.naming import FADING, RANDOM_SUFFIX
+from prequential.core.measures import NAMES
+from prequential.core.output.texts import Values, Who, joined
+from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.model import StreamConfig
+
+
+class State(NamedTuple):
+    """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
+
+    n: int | float
+    values: list[float]
+    reasons: bytes
+
+
+class States(NamedTuple):
+    """Of subjects: their estimators' values in all stages."""
+
+    rows: Values
+    #: By subject: the first of its rows, and how many lie between an estimator's and the next one's.
+    places: dict[int, tuple[int, int]]
+
+
+class Line(NamedTuple):
+    """Who and what messages about a subject are about: a model, a stage, an estimator."""
+
+    model: str  # … or of random predictions with the model's distribution
+    stage: str
+    estimator: str
+    place: int  # of the estimator among those that are configured
+    chance: bool
+    block: int  # of the rows of estimators
+    positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
+
+
+class Lines(NamedTuple):
+    """What messages there are about a subject, in their order."""
+
+    all: list[Line]
+    who: Who
+    #: By line: its block and its position, -1 where it is made of several.
+    places: list[tuple[int, int]]
+
+
+class Estimates:
+    """Reads the estimators of a catalog's subjects."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        #: By subject's row, with the subject: its lines.
+        self._known: dict[int, tuple[Subject, Lines]] = {}
+
+    def forget(self, row: int) -> None:
+        """A subject isn't evaluated any more."""
+        self._known.pop(row, None)
+
+    def states(self, rows: Sequence[int]) -> States:
+        """Of these subjects."""
+        catalog, subjects = self._catalog, self._catalog.columns.subjects
+        by_plan: dict[int, list[int]] = {}
+        for row, number in zip(rows, subjects.plan[rows].tolist()):
+            by_plan.setdefault(number, []).append(row)
+        tasks = []
+        places: dict[int, tuple[int, int]] = {}
+        start = 0
+        for number, own in by_plan.items():
+            plan = catalog.plans[number]
+            stages = len(plan.stages)
+            if not stages:
+                continue
+            first = subjects.first[own].astype(np.int64)
+            sequences = (first[:, None] + np.arange(stages)).ravel()
+            places.update((row, (start + i * stages, len(sequences))) for i, row in enumerate(own))
+            positives = catalog.positives(plan)
+            for chance in _chances(plan.config):
+                for one in plan.estimators:
+                    span = slice(start, start + len(sequences))
+                    tasks.append((plan, positives, one, sequences, chance, span))
+                    start += len(sequences)
+        into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
+        for plan, positives, one, sequences, chance, span in tasks:
+            own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
+            ranked = "auc" in plan.config.measures
+            measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
+            whole[span] = one.kind != FADING
+        ending = np.zeros(start, dtype=np.int64)
+        return States(Values(into.n, whole, into.values, into.reasons, ending), places)
+
+    def lines(self, row: int, about: Subject, stream: Stream) -> Lines:
+        """What messages there are about a subject."""
+        known = self._known.get(row)
+        if known is not None and known[0] is about:
+            return known[1]
+        config = stream.config
+        stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
+        names = [about.model]
+        if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
+            names.append(about.model + RANDOM_SUFFIX)
+        found, whose = [], []
+        for chance, name in enumerate(names):
+            for stage, positions in _stages(about, stream, stages):
+                for place, estimator in enumerate(config.estimators):
+                    whose.append({
+                        "stream": stream.name, "partition": self._catalog.partition, "model": name,
+                        "segment": about.segment, "stage": stage, "estimator": estimator,
+                    })  # fmt: skip
+                    block = chance * len(config.estimators) + place
+                    found.append(Line(name, stage, estimator, place, bool(chance), block, positions))
+        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in found]
+        lines = Lines(found, Who.of(whose), places)
+        self._known[row] = about, lines
+        return lines
+
+    def with_intermediate(
+        self, rows: Sequence[int], states: States
+    ) -> tuple[States, dict[tuple[int, int], int]]:
+        """With rows of the intermediate stage, made of others: by subject and block, which."""
+        found: list[State] = []
+        at: dict[tuple[int, int], int] = {}
+        of = states.rows
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            if "intermediate" not in stream.everywhere:
+                continue
+            for line in self.lines(row, about, stream).all:
+                if len(line.positions) > 1:
+                    at[row, line.block] = len(of.n) + len(found)
+                    found.append(state_of(states, row, line, stream.config.alpha))
+        if not found:
+            return states, at
+        more = Values(
+            np.array([state.n for state in found], dtype=np.float64),
+            np.array([isinstance(state.n, int) for state in found], dtype=np.uint8),
+            np.array([state.values for state in found]),
+            np.array([list(state.reasons) for state in found], dtype=np.int64),
+            np.zeros(len(found), dtype=np.int64),
+        )
+        return states._replace(rows=joined([of, more])), at
+
+
+def _chances(config: StreamConfig) -> tuple[bool, ...]:
+    """Whether models are evaluated, and random predictions with their distribution."""
+    by_chance = "random" in config.baselines and config.task == "classification"
+    return (False, True) if by_chance else (False,)
+
+
+def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The stages of a subject's messages, each with its position among the plan's `stages`."""
+    if about.age is not None:
+        yield about.age, (0,)
+        return
+    bins = [f"bin:{b}" for b in range(1, stream.bins + 1)]
+    for stage in stream.everywhere:
+        if stage == "bins":
+            for one in bins:
+                yield one, (stages.index(one),)
+        elif stage == "intermediate":
+            yield stage, tuple(map(stages.index, ("initial", *bins)))
+        else:
+            yield stage, (stages.index(stage),)
+
+
+def state_of(states: States, row: int, line: Line, alpha: float) -> State:
+    """The state that a message about a subject is about."""
+    of = states.rows
+    first, step = states.places[row]
+    found = []
+    for position in line.positions:
+        at = first + line.block * step + position
+        n = int(of.n[at]) if of.whole[at] else float(of.n[at])
+        found.append(State(n, of.values[at].tolist(), of.reasons[at].astype(np.uint8).tobytes()))
+    return found[0] if len(found) == 1 else _intermediate(found, alpha)
+
+
+def _intermediate(states: list[State], alpha: float) -> State:
+    """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
+
+    (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's
+    reason.
+    """
+    last = len(states) - 1
+    weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
+    total = added(weights)
+    values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
+    for column in range(len(NAMES)):
+        missing = [state.reasons[column] for state in states if state.reasons[column]]
+        if missing:
+            reasons[column] = missing[0]
+        else:
+            parts = (state.values[column] * weight for state, weight in zip(states, weights))
+            values[column] = added(parts) / total
+    return State(states[0].n, values, bytes(reasons))

@@ -1,0 +1,422 @@
+"""Messages: what is said of a subject's sequences, when it is due (`docs/semantics.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.delay import coverage as coverage_of
+from prequential.core.delay import latency, periods, selection
+from prequential.core.details.details import details_of
+from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.detectors.watch import Watch
+from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
+from prequential.core.estimators.naming import FADING
+from prequential.core.measures import INDEX, NAMES, REASONS
+from prequential.core.measures.per_class import new_classes
+from prequential.core.measures.positive import positive_of
+from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
+from prequential.core.output.estimates import Estimates, Line, State, States, state_of
+from prequential.core.output.texts import Draft, Writer, vocabulary
+from prequential.core.tables.scores import SIZE
+from prequential.core.tables.streams import AGE, MODEL
+from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
+from prequential.topics.specs import METRICS
+
+#: The measures that are baselines' accuracies.
+_REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
+_ACCURACY = INDEX["accuracy"]
+
+#: Fields of a message that the configuration asks for, in their order.
+_FIELDS = Metrics.__struct_fields__
+_DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
+
+
+class Estimate(NamedTuple):
+    """What there is to say of one estimator in one stage of a subject: its state, and details."""
+
+    subject: Subject
+    model: str  # … or of random predictions with the model's distribution
+    stage: str
+    estimator: str
+    state: State
+    details: dict[str, Any]
+
+
+class Reporter:
+    """Makes the messages about what a catalog holds, and knows what was said before."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._estimates = Estimates(catalog)
+        self.coverage = coverage_of.new_coverage()
+        self.selection = selection.new_selection()
+        self.periods = periods.new_periods()
+        self.latencies = latency.new_latencies()
+        #: By how much labels were later than the horizon; no part of the state.
+        self.late_latencies = latency.new_latencies()
+        #: By subject: how the labels of its outcomes depend on each other, where a detail asks for it.
+        self.labels: dict[int, LabelDependence] = {}
+        #: By subject: `outcomes` and `revisions` at its last messages.
+        self.reported: dict[int, tuple[int, int]] = {}
+        #: By subject: since which label time (ms) it is worse, by (stage, estimator, baseline).
+        self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
+        #: By subject: what a new configuration has brought.
+        self.started_empty: dict[int, list[str]] = {}
+        self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
+        self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
+
+    def forget(self, rows: Sequence[int]) -> None:
+        """These subjects aren't evaluated any more."""
+        known: list[dict[int, Any]] = [self.labels, self.reported, self.worse, self.started_empty]
+        for row in rows:
+            self._estimates.forget(row)
+            for by_subject in known:
+                by_subject.pop(row, None)
+
+    # ---- metrics
+
+    def new_among(self, rows: Sequence[int]) -> list[int]:
+        """Those of the subjects that have outcomes or revisions which their last messages didn't know of."""
+        known = self.reported
+        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
+
+    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """`outcomes` and `revisions` of subjects."""
+        subjects = self._catalog.columns.subjects
+        return zip(subjects.outcomes[rows].tolist(), subjects.revisions[rows].tolist())
+
+    def metrics(
+        self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
+    ) -> list[Encoded]:
+        """The messages about subjects in their present state, in the order of the rows.
+
+        With `covered`, all records up to now are accounted for, and so is what became of predictions. Where
+        it is `replaying`, only what is state goes on.
+        """
+        catalog, subjects = self._catalog, self._catalog.columns.subjects
+        states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
+        coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
+        self.reported.update(zip(rows, self._present(rows)))
+        subjects.changed[rows] = 0
+        if states is None:
+            return []
+        for row in rows:
+            about = catalog.subjects[row]
+            assert about is not None
+            stream = catalog.streams[about.stream]
+            if "worse_than_baseline" in stream.config.details:
+                self._note_worse(row, about, stream, states)
+        if replaying:
+            return []
+        return self._written(rows, states, coverages)
+
+    def _compares(self, rows: Sequence[int]) -> bool:
+        streams = self._catalog.streams
+        of = (self._catalog.subjects[row] for row in rows)
+        return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
+
+    def _written(
+        self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
+    ) -> list[Encoded]:
+        """The messages about these subjects."""
+        catalog, subjects, draft = self._catalog, self._catalog.columns.subjects, Draft()
+        states, beyond = self._estimates.with_intermediate(rows, states)
+        columns_of = (subjects.outcomes, subjects.revisions, subjects.newest_ts)
+        of_rows = (column[rows].tolist() for column in columns_of)
+        for row, counts, outcomes, revisions, ts in zip(rows, self._counts(rows), *of_rows):
+            about = catalog.subjects[row]
+            assert about is not None
+            stream = catalog.streams[about.stream]
+            numbers = b"".join(b",%d" % one for one in (outcomes, revisions, *catalog.loss)) + b"]"
+            columns = self._columns_of(stream.config.measures)
+            lines = self._estimates.lines(row, about, stream)
+            first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
+            at = [
+                first + block * step + position if position >= 0 else beyond[row, block]
+                for block, position in lines.places
+            ]
+            begin = 0
+            for count, rest in self._rests(about, stream, lines.all, counts, coverages.get(row)):
+                end = begin + count
+                whose, own = lines.who.part(begin, end), at[begin:end]
+                draft.add(stream.name, whose, numbers, own, outcomes, ts, columns, rest)
+                begin = end
+        return self._writer.write(draft, states.rows)
+
+    def _rests(
+        self, about: Subject, stream: Stream, lines: list[Line], counts: dict[str, int],
+        coverage: dict[str, Any] | None,
+    ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
+        """How many of a subject's messages have what in common behind their measures, in their order."""
+        row, config, subjects = about.row, stream.config, self._catalog.columns.subjects
+        version, began_later = int(subjects.version[row]), self.started_empty.get(row)
+        shared: dict[str, Any] = {"counts": counts, "config": config.digest}
+        if self._catalog.untimed:
+            shared["untimed"] = True
+        own = dict(shared)
+        if version:
+            own["model_version"] = stream.version_name(version)
+            own["version_since"] = int(subjects.version_since[row])
+        said = 0 if coverage is None or not lines else 1  # the first message alone says it
+        if not config.details and not began_later:
+            by_chance = len(lines) // 2 if lines and lines[-1].chance else 0
+            if said:
+                yield said, fields_of(own | {"coverage": coverage})
+            if len(lines) - by_chance > said:
+                yield len(lines) - by_chance - said, fields_of(own)
+            if by_chance:
+                yield by_chance, fields_of(shared)
+            return
+        for place, line in enumerate(lines):
+            one = dict(shared if line.chance else own)
+            if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
+                one["started_empty"] = True
+            if place < said:
+                one["coverage"] = coverage
+            details = self._details(row, about, stream, line)
+            yield 1, fields_of(one | {name: details[name] for name in _DETAILS if name in details})
+
+    def _columns_of(self, measures: tuple[str, ...]) -> int:
+        number = self._columns.get(measures)
+        if number is None:
+            number = self._columns[measures] = self._writer.columns(tuple(INDEX[name] for name in measures))
+        return number
+
+    def estimates(
+        self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
+    ) -> Iterator[Estimate]:
+        """What messages about these subjects would say of their estimators now; nothing is noted of it.
+
+        Of lines that are `shown`.
+        """
+        states = self._estimates.states(rows)
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            for line in filter(shown, self._estimates.lines(row, about, stream).all):
+                state = state_of(states, row, line, stream.config.alpha)
+                details = self._details(row, about, stream, line)
+                yield Estimate(about, line.model, line.stage, line.estimator, state, details)
+
+    def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
+        names = stream.config.details
+        plan = self._catalog.plans[self._catalog.columns.subjects.plan[row]]
+        if not names or plan.numbers or line.chance:
+            return {}
+        found: dict[str, Any] = {}
+        if len(line.positions) == 1:
+            own = plan.estimators[line.place]
+            sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
+            cells = cells_of(own, sequence)
+            matrix = new_classes(own.capacity)
+            if sum_up(cells, matrix).n:
+                positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
+                factor = own.parameter if own.kind == FADING else None
+                pairs = pairs_of(own, sequence) if plan.paired else []
+                found = details_of(
+                    names, cells, own.capacity, factor, pairs, positive, stream.class_names,
+                    knows_labels(own, sequence),
+                )  # fmt: skip
+                if row in self.labels and "dependence" in found:
+                    found["dependence"] |= self.labels[row].report(stream.class_names)
+        if "worse_than_baseline" in names:
+            found["worse_than_baseline"] = {
+                baseline: since
+                for (where, which, baseline), since in self.worse.get(row, {}).items()
+                if (where, which) == (line.stage, line.estimator)
+            }
+        return found
+
+    def _note_worse(self, row: int, about: Subject, stream: Stream, states: States) -> None:
+        """Note at which estimates it is worse than a baseline, and since when; at an emission."""
+        before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
+        worse = {}
+        for line in self._estimates.lines(row, about, stream).all:
+            if line.chance:
+                continue
+            state = state_of(states, row, line, stream.config.alpha)
+            for baseline, reference in _REFERENCES.items():
+                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
+                if defined and state.values[_ACCURACY] < state.values[reference]:
+                    key = line.stage, line.estimator, baseline
+                    worse[key] = before.get(key, ts)
+        self.worse[row] = worse
+
+    @staticmethod
+    def _began_later(kept: list[str], stage: str, estimator: str, stream: Stream) -> bool:
+        """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
+        stages = [stage]
+        if stage == "intermediate":
+            stages = ["initial", *(f"bin:{b}" for b in range(1, stream.bins + 1))]
+        return any(
+            what in kept for one in stages for what in (f"stage {one}", f"{one} estimator {estimator}")
+        )
+
+    def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
+        """The `counts` of subjects' messages: their models' and their streams' (see `docs/semantics.md`)."""
+        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
+        at = subjects.stream[rows]
+        kinds = subjects.kind[rows]
+        models = np.where((kinds == MODEL) | (kinds == AGE), subjects.model[rows], 0)
+        columns = {
+            "late": subjects.late[models],
+            "expired": subjects.expired[models],
+            "duplicate": subjects.duplicate[models] + streams.duplicate_instances[at]
+            + streams.duplicate_labels[at],
+            "late_label": streams.late_label[at],
+            "unmatched_label": streams.unmatched_label[at],
+            "revisions": streams.revisions[at],
+        }  # fmt: skip
+        names = tuple(columns)
+        lost = self._catalog.lost
+        beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
+        values = zip(*(column.tolist() for column in columns.values()))
+        return [dict(zip(names, own)) | beyond for own in values]
+
+    def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """By subject, the `coverage` of its first message; what isn't predicted by anybody has none."""
+        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
+        own = self._covered(rows)
+        if not own:
+            return {}
+        models, at = subjects.model[own].astype(np.int64), subjects.stream[own].astype(np.int64)
+        clocks = streams.clock[at]
+        unique, back = np.unique(at, return_inverse=True)
+        lived = latency.quantiles(self.latencies, unique)
+        recent = latency.recent_quantiles(self.latencies, unique)
+        found: dict[int, dict[str, Any]] = {}
+        for row, code, model, of, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
+            own, at.tolist(), models.tolist(), back.tolist(),
+            self.coverage.models.waiting[models].tolist(),
+            coverage_of.oldest(self.coverage, models, clocks),
+            coverage_of.labelled(self.coverage, models, clocks),
+            streams.unmatched_label[at].tolist(),
+            streams.instances_without_predictions[at].tolist(),
+            streams.predictions_without_instance[at].tolist(),
+            selection.indices(self.selection, models),
+        ):  # fmt: skip
+            one: dict[str, Any] = {
+                "waiting": waiting,
+                "oldest_waiting_ms": oldest,
+                "labelled": labelled,
+                "label_latency_ms": lived[of],
+                "recent_label_latency_ms": recent[of],
+                "unpredicted_labels": unpredicted,
+                "instances_without_predictions": alone,
+                "predictions_without_instance": orphans,
+            }
+            stream = self._catalog.streams[code]
+            if stream.config.task == "classification":
+                one["labelled_by_class"] = selection.shares(self.selection, model, stream.class_names)
+                one["prediction_psi"] = psi
+            if stream.config.segments:
+                one["segment_psi"] = self.segment_psi(stream, model)
+            found[row] = one
+        return found
+
+    def _covered(self, rows: Sequence[int]) -> list[int]:
+        """Of these subjects the first one of each model whose messages say what became of its predictions."""
+        found: dict[int, int] = {}
+        models = self._catalog.columns.subjects.model
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+            if evaluated and stream.config.coverage:
+                found.setdefault(int(models[row]), row)
+        return list(found.values())
+
+    def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
+        """By key of segments: how a model's labelled predictions differ from those without a label."""
+        start = int(self._catalog.columns.subjects.segments[model])
+        slots = stream.config.segments_per_key + 1
+        found = {}
+        for key, name in enumerate(stream.config.segments):
+            rows = slice(start + key * slots, start + (key + 1) * slots)
+            index = selection.segment_index(self.selection, rows)
+            if index is not None:
+                found[name] = index
+        return found
+
+    # ---- periods
+
+    def of_periods(self, stream: Stream, *, all_news: bool = False) -> list[Encoded]:
+        """What there is to say of periods of prediction time."""
+        found = []
+        registry = self._catalog.columns
+        clock = int(registry.streams.clock[stream.code])
+        models = np.array(list(stream.models.values()), dtype=np.int64)
+        curves = coverage_of.labelled(self.coverage, models, np.full(len(models), clock))
+        for (name, model), curve in zip(stream.models.items(), curves):
+            expected = curve.get("horizon")
+            for state in periods.due(self.periods, model, clock, expected, all_news=all_news):
+                message = self._period(stream, name, model, state)
+                found.append(Encoded(METRICS, stream.name, encode(message)))
+        return found
+
+    def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
+        key = (stream.name, self._catalog.partition, model, None, "period", state.name)
+        selected = self._measure_period(stream, row, state.row)
+        said = {
+            "start": state.start, "end": state.end, "status": state.status,
+            "predictions": state.predictions, "labelled": state.labelled,
+            "labelled_share": state.labelled_share, "expected_share": state.expected_share,
+            "corrections": state.corrections,
+        }  # fmt: skip
+        return Metrics(
+            identity(
+                *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
+                *self._catalog.loss,
+            ),
+            *key, state.labelled, state.labelled, state.newest_ts, *selected,
+            self._counts([row])[0], stream.config.digest, period=said,
+            untimed=self._catalog.untimed or msgspec.UNSET,
+        )  # fmt: skip
+
+    def _measure_period(
+        self, stream: Stream, model: int, period: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        catalog = self._catalog
+        subjects = catalog.columns.subjects
+        plan = catalog.plans[subjects.plan[model]]
+        sums = periods.sums_of(self.periods, period)
+        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
+        given = np.zeros(SIZE) if sums is None else sums
+        if plan.numbers:
+            measure_numbers(given, sums is not None, periods.spread_of(self.periods, period), values, reasons)
+        else:
+            cells = periods.cells_of(self.periods, period, plan.capacity)
+            measure_cells(
+                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False,
+                bool(self.periods.periods.known[period]), given, sums is not None, values, reasons,
+            )  # fmt: skip
+        of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
+        return (
+            {name: float(value) for name, value, reason in of if not reason},
+            {name: REASONS[reason] for name, _, reason in of if reason},
+        )
+
+    # ---- alarms
+
+    def alarm(
+        self, about: Subject, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
+        correlation: float, instance_id: str, ts: int,
+    ) -> Alarm:  # fmt: skip
+        """An alarm's message."""
+        config = watch.config
+        stream = self._catalog.streams[about.stream]
+        key = (
+            stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
+        )  # fmt: skip
+        return Alarm(
+            identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
+            *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
+            msgspec.UNSET if correlation != correlation else correlation,
+            self._catalog.untimed or msgspec.UNSET,
+        )  # fmt: skip

@@ -1,0 +1,282 @@
+"""Messages as JSON, written by one compiled loop: what a message costs is mostly its numbers.
+
+A message is made of texts that stay the same (who it is about), of numbers from tables, and of a rest that
+isn't the loop's business:
+
+    {"id":…, HEAD "n":…,"outcomes":…,"ts":…,"measures":{…},"undefined":{…}, REST, ENDING}
+
+Messages of a *group* have outcomes, time and rest in common: those of all estimators of one model, say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inlined, kernel
+from prequential.topics.outputs import ID_BYTES, Encoded, digest_of, fields_of
+
+#: Bytes of a digest; the first ones are an id.
+_DIGEST = 32
+
+#: Bytes that are written before they are taken: they stay in the processor's cache.
+_BUFFER = 1 << 18
+
+#: More than all that stands around names, values, head and rest.
+_AROUND = 256
+
+
+def _text(text: bytes) -> Bytes:
+    return np.frombuffer(text, dtype=np.uint8)
+
+
+_HEX = _text(b"0123456789abcdef")
+_BEGIN, _N, _OUTCOMES, _TS = _text(b'{"id":"'), _text(b',"n":'), _text(b',"outcomes":'), _text(b',"ts":')
+_MEASURES, _UNDEFINED, _REST = _text(b',"measures":{'), _text(b'},"undefined":{'), _text(b"},")
+_QUOTE, _COMMA = _text(b'",'), ord(",")
+
+
+class Pool(NamedTuple):
+    """Texts one behind the other."""
+
+    text: Bytes
+    ends: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> Pool:
+        """These texts.
+
+        >>> Pool.of([b"ab", b"", b"c"]).ends
+        array([2, 2, 3])
+        """
+        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+        return cls(_text(b"".join(texts) or b" "), ends)
+
+
+class Vocabulary(NamedTuple):
+    """What values are called: by column a name, by code a reason why there is no value."""
+
+    names: Pool  # `"accuracy":`
+    reasons: Pool  # `"empty"`; nothing at all is said of a column whose reason is empty
+    counts: Bytes  # by column: whether it is a whole number wherever n is
+    longest: int  # bytes that a column takes at most
+
+
+def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[str] = ()) -> Vocabulary:
+    """Of these columns and reasons, of which the first stands for a value; `counts`: whole numbers."""
+    named = [b'"%b":' % name.encode() for name in names]
+    why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
+    whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
+    longest = max(map(len, named)) + max(LONGEST_NUMBER, *map(len, why)) + 1
+    return Vocabulary(Pool.of(named), Pool.of(why), whole, longest)
+
+
+class Values(NamedTuple):
+    """Rows of values: n, and by column a value or a reason's code (below 0: nothing is said of it)."""
+
+    n: Floats
+    whole: Bytes  # whether n is a whole number, and so are counts
+    values: Floats
+    reasons: Ints
+    ending: Ints  # which ending
+
+
+def joined(parts: Sequence[Values]) -> Values:
+    """The rows of one after those of the other."""
+    columns: Any = map(np.concatenate, zip(*parts))
+    return Values(*columns)
+
+
+class Groups(NamedTuple):
+    """Messages that have something in common."""
+
+    ends: Ints  # behind the last message
+    outcomes: Ints
+    ts: Ints
+    columns: Ints  # which columns, in their order: row of the table of these
+    rests: Pool
+
+
+class Messages(NamedTuple):
+    """Message by message: the digest that its id is of, who it is about, the row of its values."""
+
+    digests: Bytes
+    heads: Pool
+    rows: Ints
+
+
+@inlined
+def _size(pool: Pool, which: int) -> int:
+    """Bytes of one of the texts."""
+    return pool.ends[which] - (pool.ends[which - 1] if which else 0)
+
+
+@inlined
+def _put(out: Bytes, at: int, pool: Pool, which: int) -> int:
+    """Write one of the texts; returns where it ends."""
+    return put_bytes(out, at, pool.text, pool.ends[which] - _size(pool, which), pool.ends[which])
+
+
+@kernel
+def _write(
+    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, columns: Ints,
+    endings: Pool, words: Vocabulary, of: Values,
+) -> int:  # fmt: skip
+    """Write messages from `first`, which is of `group`, while there is room; returns the next one.
+
+    `ends`: by message, where it ends in `out`.
+    """
+    at, m = 0, first
+    while m < len(messages.rows):
+        while m >= groups.ends[group]:
+            group += 1
+        row, chosen = messages.rows[m], columns[groups.columns[group]]
+        size = _size(messages.heads, m) + _size(groups.rests, group)
+        if at + size + len(chosen) * words.longest + _AROUND > len(out):
+            return m
+        at = put_bytes(out, at, _BEGIN, 0, len(_BEGIN))
+        for place in range(m * _DIGEST, m * _DIGEST + ID_BYTES):
+            byte = messages.digests[place]
+            out[at], out[at + 1] = _HEX[byte >> 4], _HEX[byte & 15]
+            at += 2
+        at = put_bytes(out, at, _QUOTE, 0, len(_QUOTE))
+        at = _put(out, at, messages.heads, m)
+        at = put_bytes(out, at, _N, 0, len(_N))
+        at = put_int(out, at, int(of.n[row])) if of.whole[row] else put_float(out, at, of.n[row])
+        at = put_bytes(out, at, _OUTCOMES, 0, len(_OUTCOMES))
+        at = put_int(out, at, groups.outcomes[group])
+        at = put_bytes(out, at, _TS, 0, len(_TS))
+        at = put_int(out, at, groups.ts[group])
+        at = put_bytes(out, at, _MEASURES, 0, len(_MEASURES))
+        begun = at
+        for column in chosen:
+            if column >= 0 and of.reasons[row, column] == 0:
+                if at > begun:
+                    out[at] = _COMMA
+                    at += 1
+                at = _put(out, at, words.names, column)
+                if words.counts[column] and of.whole[row]:
+                    at = put_int(out, at, int(of.values[row, column]))
+                else:
+                    at = put_float(out, at, of.values[row, column])
+        at = put_bytes(out, at, _UNDEFINED, 0, len(_UNDEFINED))
+        begun = at
+        for column in chosen:
+            if column >= 0 and of.reasons[row, column] > 0:
+                if at > begun:
+                    out[at] = _COMMA
+                    at += 1
+                at = _put(out, at, words.names, column)
+                at = _put(out, at, words.reasons, of.reasons[row, column])
+        at = put_bytes(out, at, _REST, 0, len(_REST))
+        at = _put(out, at, groups.rests, group)
+        at = _put(out, at, endings, of.ending[row])
+        ends[m] = at
+        m += 1
+    return m
+
+
+class Who(NamedTuple):
+    """Who messages are about, message by message."""
+
+    digests: list[Any]  # the beginnings of their ids' digests
+    heads: list[bytes]
+
+    @classmethod
+    def of(cls, abouts: Iterable[dict[str, Any]]) -> Who:
+        """By what messages say of it."""
+        abouts = list(abouts)
+        return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
+
+    def part(self, start: int, stop: int) -> Who:
+        """Of some of these messages."""
+        return Who(self.digests[start:stop], self.heads[start:stop])
+
+
+class Draft:
+    """Messages that are to be written, group by group."""
+
+    def __init__(self) -> None:
+        self._digests: list[bytes] = []  # … by message
+        self._heads: list[bytes] = []
+        self._rows: list[int] = []
+        self.streams: list[str] = []
+        self._groups: list[tuple[int, int, int, int]] = []  # by group: see `Groups`
+        self._rests: list[bytes] = []
+
+    def add(
+        self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
+        columns: int, rest: bytes,
+    ) -> None:  # fmt: skip
+        """A group: who its messages are about, and the rows of their values.
+
+        `numbers` are what the digests lack.
+        """
+        digests = self._digests
+        for begun in about.digests:
+            digest = begun.copy()
+            digest.update(numbers)
+            digests.append(digest.digest())
+        self._heads += about.heads
+        self._rows += rows
+        self._groups.append((len(self._rows), outcomes, ts, columns))
+        self._rests.append(rest)
+        self.streams += [stream] * len(about.heads)
+
+    def messages(self) -> Messages:
+        """All of them."""
+        digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
+        return Messages(digests, Pool.of(self._heads), np.array(self._rows, dtype=np.int64))
+
+    def groups(self) -> Groups:
+        """All of them."""
+        ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
+        return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
+
+
+class Writer:
+    """Writes the messages of one topic."""
+
+    def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
+        self._topic = topic
+        self._words, self._endings = words, Pool.of(endings)
+        self._out = np.empty(0, dtype=np.uint8)
+        self._columns = np.full((1, 1), -1, dtype=np.int64)
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def columns(self, chosen: tuple[int, ...]) -> int:
+        """The number of this choice of columns."""
+        known = self._known.get(chosen)
+        if known is None:
+            known = self._known[chosen] = len(self._known)
+            self._columns = np.full((len(self._known), max(map(len, self._known)) or 1), -1, dtype=np.int64)
+            for row, own in enumerate(self._known):
+                self._columns[row, : len(own)] = own
+        return known
+
+    def write(self, draft: Draft, of: Values) -> list[Encoded]:
+        """The messages."""
+        if not draft.streams:
+            return []
+        written = self._written(draft.messages(), draft.groups(), of)
+        return list(map(Encoded, repeat(self._topic), draft.streams, written))
+
+    def _written(self, messages: Messages, groups: Groups, of: Values) -> list[bytes]:
+        count, first, group = len(messages.rows), 0, 0
+        ends = np.zeros(count, dtype=np.int64)
+        found: list[bytes] = []
+        while first < count:
+            stop = _write(
+                self._out, ends, first, group, messages, groups, self._columns, self._endings, self._words, of
+            )
+            if stop == first:  # the first message of all, or one larger than all that there is room for
+                self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
+                continue
+            text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()
+            found += [text[start:end] for start, end in zip([0, *behind], behind)]
+            first = stop
+            group = int(groups.ends.searchsorted(first, side="right"))
+        return found

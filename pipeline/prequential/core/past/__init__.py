@@ -1,0 +1,1 @@
+"""Outcomes that are kept for who looks back."""

@@ -1,0 +1,44 @@
+"""Outcomes that are kept: for who looks back at sequences. A worker keeps none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from prequential.core.compiled.kernel import Ints, Ints32, as_records, taken
+from prequential.core.tables.outcomes import OUTCOME, Log
+
+#: Stages of a subject, at most: rows are sorted by subject and stage in one number.
+_STAGES = 1 << 16
+
+
+class Past:
+    """Rows of the outcome log by sequence, in the order in which they came: some 130 bytes each.
+
+    Outcomes as they were when they came, which is what detectors see: revisions are left out.
+    """
+
+    def __init__(self) -> None:
+        self._keys: list[Ints] = []
+        self._rows: list[Log] = []
+
+    def add(self, log: Log, rows: Ints32, subjects: Ints32, stages: Ints32) -> None:
+        """Keep the outcomes among these rows, whose subjects and stages these are."""
+        kept = log.kind[rows] == OUTCOME
+        self._keys.append(subjects[kept].astype(np.int64) * _STAGES + stages[kept])
+        self._rows.append(taken(log, rows[kept].astype(np.int64)))
+
+    def sequences(self) -> Iterator[tuple[int, int, Log]]:
+        """Subject, stage (its place among the subject's) and rows of each sequence."""
+        if not self._keys:
+            return
+        keys = np.concatenate(self._keys)
+        order = np.argsort(keys, kind="stable")
+        rows: Any = as_records(np.concatenate(cast(Any, self._rows))[order])
+        keys = keys[order]
+        self._keys, self._rows = [keys], [rows]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(keys)]):
+            subject, stage = divmod(int(keys[start]), _STAGES)
+            yield subject, stage, rows[start:stop]

@@ -1,0 +1,1 @@
+"""State as bytes, and back, also under another configuration."""

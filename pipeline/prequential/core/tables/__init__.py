@@ -1,0 +1,1 @@
+"""Rows that the loops read and write: records, streams, outcomes, events."""

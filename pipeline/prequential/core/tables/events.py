@@ -1,0 +1,42 @@
+"""The log of what becomes of predictions: they wait, meet their label, turn out to be late, or expire.
+
+What goes by predictions reads it (coverage, selection, periods); what goes by outcomes reads the outcome log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, records
+
+WAITS, MET, LATE, EXPIRED, REVISED = range(5)
+
+
+class Events(NamedTuple):
+    """What became of predictions, in the order in which it happened; all columns have equal length."""
+
+    kind: Bytes
+    model: Ints32  # row of the model
+    ts: Ints  # of the prediction, ms
+    t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
+    prediction: Ints32  # class code
+    label: Ints32  # class code (MET); of a revision the label before
+    revised: Ints32  # of a revision: the label now
+    before: Ints32  # rows of the outcome log that were written before it
+    bits: Bytes  # which baselines were right: 2·persistent + majority, as they stood when it was made
+    known: Bytes  # whether they had a label to predict by
+    # What is scored of one that met its label, as in the outcome log:
+    scored: Bytes
+    log_loss: Floats
+    brier: Floats
+    confidence: Floats
+    positive: Floats
+    is_positive: Bytes
+    error: Floats
+    value: Floats
+    weight: Floats
+
+
+def new_events(rows: int) -> Events:
+    """A log with room for so many rows."""
+    return records(Events, rows)

@@ -1,0 +1,128 @@
+"""What the join writes: outcomes, events of predictions, and what stops it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records
+from prequential.core.tables.events import Events, new_events
+from prequential.core.tables.outcomes import Log, new_log
+
+#: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
+#: join, see `prequential.core.join.join`.
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED = range(6)
+NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
+
+
+#: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
+#: made after its label, one that comes when its instance has expired, and, by kind of record, what was there
+#: already.
+LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, DUPLICATE = range(4)
+REASONS = DUPLICATE + 3
+
+
+class SegmentEvents(NamedTuple):
+    """Predictions of a model for an instance in a segment met their label, or expired."""
+
+    model: Ints32
+    segment: Ints32  # row in `SegmentRows`
+    labelled: Bytes
+
+
+class Latencies(NamedTuple):
+    """Label latencies (ms), each of a label that met its first predictions, or came after the horizon."""
+
+    stream: Ints32
+    latency: Ints  # t1 - t0; of a late label, what of it is beyond the horizon
+    late: Bytes
+    clock: Ints  # the stream's, ms
+
+
+class Logs(NamedTuple):
+    """All that the join writes."""
+
+    outcomes: Log
+    events: Events
+    segment_events: SegmentEvents
+    latencies: Latencies
+    due: Ints32  # subjects whose messages are due by count, in order
+    used: Ints
+    dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
+
+
+def new_logs(rows: int) -> Logs:
+    """Logs with so many rows each."""
+
+    def column(dtype: type) -> Any:
+        return np.zeros(rows, dtype=dtype)
+
+    return Logs(
+        new_log(rows),
+        new_events(rows),
+        records(SegmentEvents, rows),
+        records(Latencies, rows),
+        column(np.int32),
+        np.zeros(11, dtype=np.int64),
+        np.zeros(REASONS, dtype=np.int64),
+    )
+
+
+@inlined
+def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
+    """A row in the log of events."""
+    row = logs.used[EVENTS]
+    logs.used[EVENTS] = row + 1
+    events = logs.events
+    events.kind[row], events.model[row], events.ts[row] = kind, model, ts
+    events.before[row] = logs.used[OUTCOMES]
+    events.scored[row] = 0
+    return row
+
+
+@inner
+def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> None:
+    """A row in the log of events in segments."""
+    row = logs.used[SEGMENT_EVENTS]
+    logs.used[SEGMENT_EVENTS] = row + 1
+    events = logs.segment_events
+    events.model[row], events.segment[row], events.labelled[row] = model, segment, labelled
+
+
+@inner
+def note_dropped(logs: Logs, reason: int, row: int) -> None:
+    """A record is dropped: the first one for each reason is an example."""
+    if logs.dropped[reason] == 0:
+        logs.dropped[reason] = row + 1
+
+
+@inlined
+def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) -> None:
+    """A row in the log of latencies."""
+    row = logs.used[LATENCIES]
+    logs.used[LATENCIES] = row + 1
+    latencies = logs.latencies
+    latencies.stream[row], latencies.latency[row], latencies.late[row] = stream, latency, late
+    latencies.clock[row] = clock
+
+
+@inlined
+def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) -> bool:
+    """Whether so many more rows fit; how many rows are needed at most is noted where they don't."""
+    rows = len(logs.due)
+    used = logs.used
+    if (
+        used[OUTCOMES] + outcomes <= rows
+        and used[DUE] + outcomes <= rows
+        and used[EVENTS] + events <= rows
+        and used[SEGMENT_EVENTS] + segment_events <= rows
+        and used[LATENCIES] < rows
+    ):
+        return True
+    used[NEEDED] = max(outcomes, events, segment_events)
+    return False
+
+
+def clear(logs: Logs) -> None:
+    """Everything was read."""
+    logs.used[:REMEMBERED] = 0

@@ -1,0 +1,68 @@
+"""The outcome log: what the join says, and what every consumer reads, one row for each.
+
+A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same
+settings and the same capacity for classes are rows of the same tables, a *plan* (see
+`prequential.core.catalog.plans`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, records
+
+#: Kinds of rows: an outcome came; the label of a former one was revised; a former one, of the instance that
+#: another model has an outcome of now: for comparisons alone.
+OUTCOME, REVISION, REFERENCE = 0, 1, 2
+
+#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
+SCORED, WEIGHTED = 1, 2
+
+#: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
+NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
+
+
+class Log(NamedTuple):
+    """Outcomes and revisions in the order in which they came; all columns have equal length."""
+
+    kind: Bytes
+    plan: Ints32
+    subject: Ints32
+    sequence: Ints32  # row in the plan's tables
+    number: Ints  # of the outcome in its sequence, from 1
+    label: Ints32  # class code; of a revision the label before
+    revised: Ints32  # of a revision: the label now
+    prediction: Ints32  # class code
+    bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    known: Bytes  # whether baselines had a label to predict by
+    record: Ints32  # row of the record that completed it
+    t1: Ints  # label time, ms
+    ts: Ints  # time of the prediction, ms
+    clock: Ints  # of the stream then, which no single record can move far ahead, ms
+    latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
+    version: Ints32  # code of the prediction's model version; 0: not given
+    gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
+    # where thresholds are due by a budget of false alarms; 0 elsewhere
+    # What is scored:
+    scored: Bytes  # SCORED, WEIGHTED or both, and what of the positive class is known; 0: nothing, and the
+    # columns below mean nothing
+    log_loss: Floats  # -ln p(label), clipped
+    brier: Floats
+    confidence: Floats  # p(prediction)
+    positive: Floats  # p of the positive class
+    is_positive: Bytes  # whether the label is the positive class
+    error: Floats  # of numbers: prediction - label
+    value: Floats  # of numbers: the label
+    weight: Floats  # 1/propensity of the label
+
+
+#: Joint cells: label, prediction, which baselines were right.
+@inner
+def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
+    """The joint cell among 4·k² with room for k = `capacity` classes."""
+    return (label * capacity + prediction) * 4 + bits
+
+
+def new_log(rows: int) -> Log:
+    """A log with room for so many rows."""
+    return records(Log, rows)

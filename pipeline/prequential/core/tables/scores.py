@@ -1,0 +1,67 @@
+"""What an outcome adds to sums beside its joint cell: where each sum stands, and what is put there.
+
+Of probabilities: loss, Brier score, and by bin of the confidence how many there were, their confidence and
+how many were right. Of labels with a known propensity: weights. Of numbers: errors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.compiled.mathematics import log
+
+#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
+CLIP = 1e-15
+
+#: Equal bins of the expected calibration error (`docs/semantics.md`).
+BINS = 15
+
+#: A faded sum below it is none: its digits would soon be gone.
+NOTHING = 1e-200
+
+#: Outcomes that have a score; with probabilities their -ln p(label) and their Brier scores, …
+SCORED, LOG_LOSS, BRIER = range(3)
+#: … and by bin of the confidence: outcomes, confidences, right ones.
+IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
+#: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
+WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
+#: With numbers: |e|, e², e for the error e = prediction - label.
+ABSOLUTE, SQUARED, BIAS = (6 + 3 * BINS + part for part in range(3))
+
+#: Places in a vector of sums.
+SIZE = 9 + 3 * BINS
+
+
+@inner
+def bin_of(confidence: float) -> int:
+    """The bin b of a confidence, b/15 < p <= (b + 1)/15; the first one for 0.
+
+    >>> bin_of(0.0), bin_of(0.5), bin_of(0.2), bin_of(1.0)
+    (0, 7, 2, 14)
+    """
+    scaled = confidence * BINS
+    whole = int(scaled)
+    place = whole if whole < scaled else whole - 1
+    return min(BINS - 1, max(0, place))
+
+
+@inner
+def log_loss_of(p: float) -> float:
+    """-ln p for the label's probability p, clipped.
+
+    >>> log_loss_of(0.5), round(log_loss_of(0.0), 2)
+    (0.6931471805599453, 34.54)
+    """
+    return -log(min(max(p, CLIP), 1.0 - CLIP))
+
+
+def sums_of(given: dict[int, float]) -> Floats:
+    """A vector of sums with these at their places, 0 elsewhere.
+
+    >>> sums_of({SCORED: 4, LOG_LOSS: 3})[:3].tolist()
+    [4.0, 3.0, 0.0]
+    """
+    sums = np.zeros(SIZE)
+    for place, value in given.items():
+        sums[place] = value
+    return sums

@@ -1,0 +1,184 @@
+"""The state store: what is known of instances, their predictions and labels, until their time is over.
+
+| state | what is there | deadline |
+| --- | --- | --- |
+| WAITING | an instance record or predictions, no label | t0 + horizon |
+| LABELLED | a label, no prediction that counts | t1 + horizon |
+| SETTLED | at least one outcome | clock at the outcome + settle |
+| EXPIRED | nothing but the id and t0: the label's time is over | clock when it expired + horizon |
+
+An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`); its predictions are a
+list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for
+none. See `docs/semantics.md` for what each record does in each state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.compiled.ids import Ids
+from prequential.core.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.core.tables.calendar import Links, Wheels
+
+UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
+
+#: In place of a version where no instance record has come.
+NO_VERSION = -(1 << 63)
+
+#: The code of no class: what a baseline predicts before the first label. Never equals a label's.
+NO_CLASS = 0xFFFF
+
+#: Most classes that fit: codes 0 … 65,534.
+MAX_CLASSES = NO_CLASS
+
+
+class Instances(NamedTuple):
+    """By slot. Deadlines are in `prequential.core.tables.calendar.Links`."""
+
+    version: Ints  # largest one of its instance records; of an expired instance its arrival t0, ms
+    first: Ints32  # first of its predictions
+    label: Ints32  # its label
+    state: Bytes
+
+
+class Marks(NamedTuple):
+    """By slot, where streams need them (else without columns): segments by key, the label's propensity."""
+
+    segments: Codes  # (slots, keys): 0 none, else 1 + position of the value among the key's
+    propensity: Floats  # (slots, 0 or 1): 0: none
+
+
+class Predictions(NamedTuple):
+    """A pool: predictions that wait, or that met a label which may still be revised."""
+
+    ts: Ints
+    next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
+    model: Ints32  # row of the model's subject
+    #: While it waits: first row of its probabilities. Once settled, of a model's first prediction: number
+    #: of the model's outcome, its low 32 bits.
+    extra: Ints32
+    label: Codes  # the class that is predicted
+    persistent: Codes  # the baselines' classes when it was processed
+    majority: Codes
+    judged: Codes  # 0, or 1 + the label's class when it met the label alone, after others had
+    corrected: Codes  # 0, or 1 + the class by temporal correction
+    version: Codes  # of the model, a code; 0: not given
+
+
+class Values(NamedTuple):
+    """By prediction, where streams need them (else without columns): the number, and segments by key."""
+
+    number: Floats  # (predictions, 0 or 1)
+    segments: Codes  # (predictions, keys)
+    segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
+    after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes
+
+
+class Labels(NamedTuple):
+    """A pool: labels that wait for predictions, or that have met them."""
+
+    next: Ints32  # of free rows, the next free one
+    t1: Ints
+    t0: Ints  # arrival when it met the first prediction
+    label: Ints32  # class as it is now
+    first: Ints32  # class as it was when it met the first prediction
+    persistent: Codes  # the baselines' classes just before it
+    majority: Codes
+    number: Floats  # of numbers: the label
+    completed: Ints  # its number among the labels that met predictions, from 1
+
+
+class LabelValues(NamedTuple):
+    """By label, where streams need them (else without columns)."""
+
+    after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
+
+
+class Probabilities(NamedTuple):
+    """A pool: probabilities of predictions that wait, in the order in which they were given."""
+
+    next: Ints32
+    name: Words  # the class, as a hash of its name (see `prequential.core.tables.records`)
+    p: Floats
+
+
+#: Positions in `Pools`.
+PREDICTIONS, LABELS, PROBABILITIES = range(3)
+
+
+class Pools(NamedTuple):
+    """By pool: its first free row (0: none), the end of the rows used so far, and rows in use."""
+
+    free: Ints
+    end: Ints
+    used: Ints
+
+
+@inlined
+def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
+    """A free row of a pool; its capacity is ensured by the caller."""
+    row = pools.free[pool]
+    if row:
+        pools.free[pool] = next_row[row]
+    else:
+        row = pools.end[pool]
+        pools.end[pool] = row + 1
+    pools.used[pool] += 1
+    next_row[row] = 0
+    return row
+
+
+@inner
+def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
+    """A row of a pool is free again."""
+    next_row[row] = pools.free[pool]
+    pools.free[pool] = row
+    pools.used[pool] -= 1
+
+
+@inlined
+def count_of(predictions: Predictions, first: int) -> int:
+    """How many predictions a list has."""
+    count = 0
+    while first:
+        count += 1
+        first = predictions.next[first]
+    return count
+
+
+@inner
+def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -> None:
+    """Free a list of probabilities."""
+    while first:
+        following = probabilities.next[first]
+        give_row(pools, PROBABILITIES, probabilities.next, first)
+        first = following
+
+
+@inner
+def drop_predictions(
+    pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int, waiting: bool
+) -> None:
+    """Free a list of predictions, with what is scored of those that wait."""
+    while first:
+        following = predictions.next[first]
+        if waiting:
+            drop_probabilities(pools, probabilities, predictions.extra[first])
+        give_row(pools, PREDICTIONS, predictions.next, first)
+        first = following
+
+
+class Store(NamedTuple):
+    """All of it."""
+
+    ids: Ids
+    instances: Instances
+    marks: Marks
+    links: Links
+    wheels: Wheels
+    predictions: Predictions
+    values: Values
+    labels: Labels
+    label_values: LabelValues
+    probabilities: Probabilities
+    pools: Pools

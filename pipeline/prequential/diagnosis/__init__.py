@@ -1,0 +1,1 @@
+"""What a shard knows that may look wrong, and what it means."""

@@ -1,0 +1,137 @@
+"""What a shard knows that may look wrong: the facts that `prequential.diagnosis.findings` judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from prequential.core.catalog.catalog import Stream
+from prequential.core.compiled import ids
+from prequential.core.delay import latency
+from prequential.core.input import recurrence
+from prequential.core.input.seen import OTHERS
+from prequential.core.shard import Shard
+from prequential.core.tables.store import EXPIRED, LABELLED, WAITING
+from prequential.diagnosis.findings import Example, StreamFacts, never_meet
+from prequential.topics.decoding import LABELS, PREDICTIONS
+
+
+def triple(values: Iterable[int]) -> tuple[int, int, int]:
+    """Three whole numbers, by kind of record."""
+    instances, predictions, labels = map(int, values)
+    return instances, predictions, labels
+
+
+def streams_of(shard: Shard, start: int = 0, stop: int | None = None) -> list[StreamFacts]:
+    """The facts of the streams of a shard, by their order from `start` to `stop`, without examples."""
+    return [_stream(shard, stream) for stream in shard.catalog.streams[start:stop]]
+
+
+def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
+    """The facts of a stream, with ids for an example where they never meet; a look at all that is known."""
+    if not never_meet(facts):
+        return facts
+    return replace(facts, example=example(shard, shard.catalog.by_name[facts.name]))
+
+
+def read_by(shard: Shard) -> tuple[int, int, int]:
+    """Records that a shard has processed in this process, by kind, with those that can't be used."""
+    usable = shard.seen.records.sum(axis=0)
+    return triple(map(sum, zip(usable.tolist(), shard.dead_letters)))
+
+
+def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
+    """What has been added since former facts of the same stream."""
+    if before is None:
+        return now
+    return replace(
+        now,
+        records=triple(a - b for a, b in zip(now.records, before.records)),
+        matched=now.matched - before.matched,
+        late_predictions=now.late_predictions - before.late_predictions,
+        late_labels=now.late_labels - before.late_labels,
+    )
+
+
+def _stream(shard: Shard, stream: Stream) -> StreamFacts:
+    catalog, code, config = shard.catalog, stream.code, stream.config
+    streams, subjects = catalog.columns.streams, catalog.columns.subjects
+    seen = shard.seen
+    records = earliest = latest = (0, 0, 0)
+    if code < len(seen.records):
+        records, earliest, latest = (
+            triple(column[code].tolist()) for column in (seen.records, seen.earliest, seen.latest)
+        )
+    models = list(stream.models.values())
+    predicted, labelled = _named(shard, stream)
+    return StreamFacts(
+        name=stream.name,
+        partition=shard.partition,
+        task=config.task,
+        horizon=config.label_horizon,
+        records=records,
+        earliest=earliest,
+        latest=latest,
+        matched=int(streams.completed[code]),
+        late_predictions=int(subjects.late[models].sum()),
+        late_labels=int(streams.late_label[code]),
+        lateness=latency.quantiles(shard.reporter.late_latencies, np.array([code]))[0].get("p50"),
+        reused=recurrence.reused_of(shard.recurrence, code),
+        latency=recurrence.latency_of(shard.recurrence, code),
+        predicted=predicted,
+        labelled=labelled,
+        positive_class=config.positive_class,
+        classes=_classes(shard, stream),
+        unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
+        other_keys=tuple(stream.other_keys),
+        models=tuple(stream.models),
+        champion=config.champion if config.compare == "champion" else None,
+        pairs_left_out=shard.pairing.left_out.get(code, 0),
+        most_pairs=catalog.config.limits.pairs_per_stream,
+    )
+
+
+def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Classes that predictions and labels of this process have named; none if there are too many."""
+    masks, code = shard.seen.classes, stream.code
+    if stream.config.task == "regression" or code >= len(masks):
+        return (), ()
+    of_predictions, of_labels = int(masks[code, PREDICTIONS]), int(masks[code, LABELS])
+    if (of_predictions | of_labels) >> OTHERS:
+        return (), ()
+    names = list(stream.class_names)[:OTHERS]
+    return (
+        tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
+        tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
+    )
+
+
+def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
+    """Classes of labels, the most frequent first; ties as they came."""
+    columns = shard.catalog.columns
+    start = int(columns.streams.classes[stream.code])
+    seen = columns.classes.seen[start : start + len(stream.class_names)]
+    order = np.argsort(-seen, kind="stable")
+    return tuple(stream.class_names[code] for code in order.tolist() if seen[code])
+
+
+def example(shard: Shard, stream: Stream, *, expired: bool = False) -> Example:
+    """Ids of instances of a stream that have predictions or a label alone, as far as any are known now.
+
+    With `expired`, the prediction's is one whose label's time is over.
+    """
+    waiting = None if expired else _waiting(shard, stream, WAITING)
+    return Example(waiting or _waiting(shard, stream, EXPIRED), _waiting(shard, stream, LABELLED))
+
+
+def _waiting(shard: Shard, stream: Stream, state: int) -> str | None:
+    """The id of an instance of a stream in this state; of those that wait, of one with predictions."""
+    known, instances = shard.store.ids, shard.store.instances
+    count = min(len(known.stream), len(instances.state))
+    found = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
+    found &= instances.state[:count] == state
+    if state == WAITING:
+        found &= instances.first[:count] > 0
+    slot = int(found.argmax())
+    return ids.text_of(known, slot).decode() if found[slot] else None

@@ -1,0 +1,439 @@
+"""What looks wrong with a configuration or with records, and what to do about it: facts in, findings out.
+
+`replay` says it at its end, a worker now and then. Everything here is a function of the facts (see
+`prequential.diagnosis.facts`), so the same facts are the same sentences wherever they come from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from prequential.core.input.refusals import Refusal
+from prequential.core.tables.streams import OTHER_FORM
+from prequential.settings.durations import shown_duration
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+
+#: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
+#: of predictions, the share that may be made after their labels; and of records, that may be unusable.
+_LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.1
+
+#: Seconds since 1970 that are read as milliseconds: from March 1973 on, so that small numbers of whoever
+#: counts from 0 aren't taken for them; up to what is still January (it is November 2054 in seconds).
+_LEAST_SECONDS, _JANUARY = 100_000_000, 31 * 86_400_000
+
+#: No stream of today has times after the year 2200. Microseconds since 1970 of March 1973 are beyond 1e14.
+_YEAR_2200, _LEAST_MICROSECONDS = 7_258_118_400_000, 100_000_000_000_000
+
+_YEAR = 31_556_952_000
+
+#: A label that takes so long (ms) has another unit than its prediction: ten years.
+_ABSURD = 10 * _YEAR
+
+#: Classes that are all whole numbers, from which on they look like numbers.
+_MANY_CLASSES = 20
+
+#: Of predictions, the share with an id of another instance that waits, and how many there must be.
+_REUSED, _LEAST_REUSED = 0.05, 3
+
+#: Fewer predictions or labels say nothing of which classes there are.
+_LEAST_RECORDS = 10
+
+#: Ways to write two classes.
+_MEANINGS = {
+    "1": "true", "yes": "true", "y": "true", "t": "true",
+    "0": "false", "no": "false", "n": "false", "f": "false",
+}  # fmt: skip
+
+#: The finding because of which files aren't evaluated unless it is asked for.
+REUSED_IDS = "reused_ids"
+
+#: Names that are shown of many.
+_SHOWN = 5
+
+
+class Finding(NamedTuple):
+    """Something that looks wrong. `code` is its kind; `stream` is None where it is about no stream alone.
+
+    What is `about` the same is the same finding, whatever the numbers in its sentence are by now.
+    """
+
+    code: str
+    stream: str | None
+    sentence: str
+    about: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence if self.stream is None else f"{self.stream}: {self.sentence}"
+
+
+class Example(NamedTuple):
+    """Ids of instances that wait: one that has predictions and no label, one that has a label alone."""
+
+    prediction: str | None = None
+    label: str | None = None
+
+
+#: No instance waits, or nobody looked.
+NO_EXAMPLE = Example()
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """What is known of one stream in one partition. Times are ms; triples are by kind of record."""
+
+    name: str
+    partition: int
+    task: str
+    horizon: int
+    records: tuple[int, int, int]  # usable ones
+    earliest: tuple[int, int, int]  # ts, 0 without records
+    latest: tuple[int, int, int]
+    matched: int  # labels that met a prediction
+    late_predictions: int  # made after their labels
+    late_labels: int
+    lateness: int | None = None  # median of what late labels are beyond the horizon, as far as it is known
+    reused: tuple[int, int] = (0, 0)  # of predictions that were followed: all, and with an id of others
+    latency: int | None = None  # median from predictions to labels with the same id, met or not
+    predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if these are few
+    labelled: tuple[str, ...] = ()
+    positive_class: str | None = None
+    classes: tuple[str, ...] = ()  # of labels, the most frequent first
+    unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
+    other_keys: tuple[str, ...] = ()  # … in records, not configured
+    example: Example = NO_EXAMPLE
+    models: tuple[str, ...] = ()
+    champion: str | None = None  # where others are compared with it alone
+    pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
+    most_pairs: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of some shards together."""
+
+    streams: tuple[StreamFacts, ...]
+    records: tuple[int, int, int]  # read, unusable ones among them
+    reasons: tuple[Refusal, ...] = ()  # why some can't be used
+    configured: tuple[str, ...] = ()  # streams with a section of their own that should be here
+    misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
+
+
+def findings(facts: Facts, least: int = 1) -> list[Finding]:
+    """What looks wrong, that which explains most first.
+
+    With `least` nothing is said of shares and matches among fewer labels or records than these.
+    """
+    found = [*_unusable(facts, least), *_misplaced(facts)]
+    checks = (
+        _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class,
+        _segments, _compared,
+    )  # fmt: skip
+    for check in checks:
+        for stream in facts.streams:
+            found += check(stream, least)
+    found += [*_names(facts, least), *_sections(facts, least)]
+    return list(dict.fromkeys(found))  # a stream in several partitions says some things several times
+
+
+def why_nothing(facts: Facts, found: list[Finding]) -> str:
+    """Why nothing was evaluated, in one sentence."""
+    for kind in (PREDICTIONS, LABELS):
+        if not facts.records[kind]:
+            return f"nothing was evaluated: there are no {KINDS[kind]}"
+    if found:
+        return f"nothing was evaluated: {found[0]}"
+    return "nothing was evaluated: no prediction has met a label"
+
+
+# ---- records that can't be used
+
+_REMEDIES = (
+    (
+        r"at `\$\.ts`|^ts is ",
+        "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+    ),
+    (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
+    (r"segments", 'segments is an object of strings: {"arm": "A"}'),
+    (r"is a fraction", "`task: regression` if these are numbers"),
+    (r"task: regression", "`task: classification` if these are classes"),
+    (r"one too many: limits\.classes", "`task: regression` if these are numbers; else raise the limit"),
+    (r"limits\.", "raise the limit if it is meant to be so"),
+    (r"missing required field", "every record of this kind needs the field"),
+    (r"^not UTF-8", "records are JSON in UTF-8"),
+    (
+        r"malformed|truncated|^expected `object`",
+        "each record is one JSON object, in files one a line; a CSV is read if its name ends in .csv",
+    ),
+)  # fmt: skip
+
+_NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`")
+
+
+def remedy(reason: str) -> str | None:
+    """What to do about records that can't be used for this reason; None where the reason says it all.
+
+    >>> remedy("expected `object | null`, got `float` - at `$.y_proba`")
+    'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'
+    """
+    if _NANOSECONDS.search(reason):
+        return "ts is milliseconds since 1970: are these nanoseconds?"
+    return next((way for pattern, way in _REMEDIES if re.search(pattern, reason)), None)
+
+
+def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
+    for kind, records in enumerate(facts.records):
+        own = [reason for reason in facts.reasons if reason.kind == kind]
+        letters = sum(reason.records for reason in own)
+        if records < least or letters <= _UNUSABLE * records:
+            continue
+        first = max(own, key=lambda reason: reason.records)
+        what = f"{letters:,} of {records:,} {KINDS[kind]} can't be used; most often: {first.sentence}"
+        way = remedy(first.sentence)
+        yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
+
+
+# ---- one stream
+
+
+def _units(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Times in seconds or microseconds."""
+    given = [kind for kind, count in enumerate(stream.records) if count]
+    seconds = [kind for kind in given if _LEAST_SECONDS <= stream.latest[kind] < _JANUARY]
+    future = [kind for kind in given if stream.latest[kind] >= _YEAR_2200]
+    for code, kinds, text in (
+        ("seconds", seconds, "lie in January 1970: seconds instead of ms?"),
+        ("future", future, ""),
+    ):
+        if not kinds:
+            continue
+        of = "" if kinds == given else f" of {' and '.join(KINDS[kind] for kind in kinds)}"
+        if not text:
+            latest = max(stream.latest[kind] for kind in kinds)
+            all_of_them = all(stream.earliest[kind] >= _YEAR_2200 for kind in kinds)
+            unit = "microseconds instead of ms?" if latest >= _LEAST_MICROSECONDS else "is a clock wrong?"
+            text = f"reach the year {1970 + latest // _YEAR}: {unit}"
+            yield Finding(code, stream.name, f"{'all' if all_of_them else 'some'} ts{of} {text}")
+        else:
+            yield Finding(code, stream.name, f"all ts{of} {text}")
+
+
+def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    late = stream.late_labels
+    if not late or late + stream.matched < least or late <= _LATE_LABELS * (late + stream.matched):
+        return
+    said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
+    if stream.lateness is None:
+        said += " by the stream's clock, though not by their own ts: raise label_horizon"
+    else:
+        said += f"; their median latency is {shown_duration(stream.horizon + _rounded(stream.lateness))}: "
+        absurd = stream.lateness > _ABSURD
+        said += "have predictions and labels the same unit of ts?" if absurd else "raise label_horizon"
+    yield Finding("late_labels", stream.name, said)
+
+
+def _latency(latency: int) -> str:
+    """A latency beyond the horizon, and what to do about it."""
+    if latency > _ABSURD:
+        return f"{shown_duration(latency)}: have predictions and labels the same unit of ts?"
+    return f"{shown_duration(latency)}: raise label_horizon"
+
+
+def _rounded(lateness: int) -> int:
+    """A quantile, which is right to 1 %, in whole units.
+
+    >>> _rounded(86_100_000), _rounded(1_790_000), _rounded(250)
+    (86400000, 1800000, 250)
+    """
+    for unit in (3_600_000, 60_000, 1_000):
+        if lateness >= 10 * unit:
+            return (lateness + unit // 2) // unit * unit
+    return lateness
+
+
+def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    late, predictions = stream.late_predictions, stream.records[PREDICTIONS]
+    if predictions >= least and late > _LATE_PREDICTIONS * predictions:
+        which = "all" if late == predictions else f"{late:,} of"
+        yield Finding(
+            "late_predictions", stream.name,
+            f"{which} {predictions:,} predictions were made after their labels, by ts: those don't count; "
+            "ts of a prediction is when it was made, of a label when the truth was known",
+        )  # fmt: skip
+
+
+def never_meet(stream: StreamFacts) -> bool:
+    """Whether there are predictions and labels, and no label has met a prediction, though nothing is late."""
+    some = stream.records[PREDICTIONS] and stream.records[LABELS]
+    return bool(some and not (stream.matched or stream.late_labels or stream.late_predictions))
+
+
+def _ids(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Labels and predictions that never meet."""
+    labels = stream.records[LABELS]
+    if labels < least or not never_meet(stream):
+        return
+    if stream.latency is not None and stream.latency > stream.horizon:
+        yield Finding(
+            "late_labels", stream.name,
+            f"none of {labels:,} labels came within the horizon of {shown_duration(stream.horizon)}; the "
+            f"median latency of those with the instance_id of a prediction is {_latency(stream.latency)}",
+        )  # fmt: skip
+        return
+    said = f"none of {labels:,} labels has the instance_id of a prediction"
+    of_prediction, of_label = stream.example
+    if of_prediction is not None and of_label is not None:
+        said += f"; e.g. prediction `{of_prediction}`, label `{of_label}`"
+    yield Finding("ids", stream.name, f"{said}: both must have the same ids")
+
+
+def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Ids that come again while the labels of those before are awaited."""
+    predictions, reused = stream.reused
+    if predictions < least or reused < _LEAST_REUSED or reused <= _REUSED * predictions:
+        return
+    yield Finding(
+        REUSED_IDS, stream.name,
+        f"ids come again while labels are awaited: {100 * reused / predictions:.0f} % of predictions "
+        f"({reused:,} of {predictions:,} that were followed) have the instance_id of another instance that "
+        "waited for its label, so they meet each other's labels: give each instance an id of its own, also "
+        "of several columns, such as instance_id: [customer, day]",
+    )  # fmt: skip
+
+
+def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Classes of predictions that labels don't have, though they have others that may mean the same."""
+    predicted, labelled = set(stream.predicted), set(stream.labelled)
+    records = min(stream.records[PREDICTIONS], stream.records[LABELS])
+    if not predicted or not labelled or records < max(least, _LEAST_RECORDS):
+        return
+    alone, without = predicted - labelled, labelled - predicted
+    alike = {_meaning(name) for name in alone} & {_meaning(name) for name in without}
+    if predicted & labelled and not alike:
+        return
+    what = "some classes are written in two ways" if predicted & labelled else "classes never meet"
+    shown, other = (
+        ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
+        for names in (stream.predicted, stream.labelled)
+    )
+    # The predictions' own way of writing it, of those that mean the same.
+    own = {_meaning(name): name for name in sorted(alone)}
+    names = {
+        name: own[_meaning(name)] for name in stream.labelled if name in without and _meaning(name) in own
+    }
+    way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
+    yield Finding(
+        "class_sets", stream.name,
+        f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
+        f"true and false: a map brings them together, such as y_true: {{path: …, map: {{{way}}}}}",
+    )  # fmt: skip
+
+
+def _meaning(name: str) -> str:
+    """What a class's name says, however it is written.
+
+    >>> _meaning("no "), _meaning("1.0"), _meaning("Yes"), _meaning("UP")
+    ('false', 'true', 'true', 'up')
+    """
+    plain = name.strip().casefold()
+    whole = plain.removesuffix(".0")
+    return _MEANINGS.get(whole, whole)
+
+
+def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    classes = stream.classes
+    if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(map(_is_whole, classes)):
+        yield Finding(
+            "task", stream.name,
+            f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers",
+        )  # fmt: skip
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdigit()
+
+
+def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    positive, classes = stream.positive_class, stream.classes
+    if positive is None or not classes or stream.records[LABELS] < least:
+        return
+    if positive in classes or OTHER_FORM.get(positive) in classes:
+        return
+    yield Finding(
+        "positive_class", stream.name,
+        f"positive_class `{positive}` never seen among labels; seen: {_some(classes)}",
+    )  # fmt: skip
+
+
+def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    if sum(stream.records) < least:
+        return
+    for key in stream.unseen_keys:
+        seen = f"seen: {_some(stream.other_keys)}" if stream.other_keys else "no record has other ones"
+        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}", key)
+
+
+# ---- streams together
+
+
+def _names(facts: Facts, least: int) -> Iterator[Finding]:
+    """Streams with predictions and no labels, where others have labels and no predictions."""
+    predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
+    labelled = [one for one in facts.streams if one.records[LABELS] and not one.records[PREDICTIONS]]
+    for stream in predicted:
+        elsewhere = [other.partition for other in labelled if other.name == stream.name]
+        others = sorted({other.name for other in labelled if other.records[LABELS] >= least})
+        count = stream.records[PREDICTIONS]
+        if elsewhere:
+            yield Finding(
+                "partitions", stream.name,
+                f"its predictions lie in partition {stream.partition}, its labels in {elsewhere[0]}: "
+                "all producers need the partitioner murmur2",
+            )  # fmt: skip
+        elif others and count >= least:
+            yield Finding(
+                "names", stream.name,
+                f"{count:,} predictions and no label; labels and no predictions have: {_some(others)}; "
+                "is the field stream the same in both?",
+            )  # fmt: skip
+
+
+def _sections(facts: Facts, least: int) -> Iterator[Finding]:
+    seen = sorted({stream.name for stream in facts.streams if any(stream.records)})
+    if not seen or sum(facts.records) < least:
+        return
+    for name in facts.configured:
+        if name not in seen:
+            said = f"streams.{name}: no such stream was seen; seen: {_some(seen)}"
+            yield Finding("streams", None, said, name)
+
+
+def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    if stream.pairs_left_out:
+        yield Finding(
+            "comparisons", stream.name,
+            f"pairs of models that aren't compared: {stream.pairs_left_out:,}; limits.pairs_per_stream is "
+            f"{stream.most_pairs}: raise it, or compare: champion",
+        )  # fmt: skip
+    if stream.champion is not None and stream.champion not in stream.models and stream.matched >= least:
+        yield Finding(
+            "champion", stream.name,
+            f"champion `{stream.champion}` never seen among models, so none are compared; seen: "
+            f"{_some(stream.models)}",
+        )  # fmt: skip
+
+
+def _misplaced(facts: Facts) -> Iterator[Finding]:
+    for name, count in facts.misplaced:
+        yield Finding(
+            "misplaced", name,
+            f"{count:,} records lie in a partition that isn't the stream's: all producers need the "
+            "partitioner murmur2, and the stream's name as key",
+        )  # fmt: skip
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

@@ -1,0 +1,1 @@
+"""Answers over HTTP: who may ask, what is served, in which form."""

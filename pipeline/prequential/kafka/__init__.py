@@ -1,0 +1,1 @@
+"""What `worker` and `ingest` share: reading, transactions, the Faust transport, the process."""

@@ -1,0 +1,406 @@
+"""Fetching: records in batches from the partitions that this worker holds, by librdkafka.
+
+The *member* is a client that joins the group and says which partitions are ours; it fetches nothing.
+The *readers*, one for each input topic, belong to no group: each partition is assigned with the very
+offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
+topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
+bounded queue and not as objects. librdkafka fetches, decompresses and keeps the group alive in threads
+of its own, so no call here waits for the broker, but for `stop`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from math import inf
+from time import monotonic
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.kafka.complaints import COMPLAINING, complain
+from prequential.settings.model import Config
+from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS
+
+log = logging.getLogger(__name__)
+
+#: Settings that make librdkafka keep up with a fast reader (the defaults starve it: it waits 1 s
+#: before it fetches more once its queue is full).
+FETCH_SETTINGS: Mapping[str, object] = {
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 20_000,
+    "fetch.message.max.bytes": 262_144,
+    "queued.max.messages.kbytes": 131_072,
+    # At a quiet pace a fetch waits so long for so much: one for each new record would cost more than
+    # all that is done with it.
+    "fetch.wait.max.ms": 50,
+    "fetch.min.bytes": 65_536,
+}
+
+#: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
+_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
+
+#: Milliseconds between two polls after which a member has left its group (librdkafka's default).
+_POLL_MS = 300_000
+
+#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
+#: vanishes.
+_MOST = 8_000
+
+#: Seconds between looks at the ends of the partitions (they come with fetches: no request).
+_LAG_SECONDS = 1.0
+
+#: Seconds without getting on after which a shard is stuck: such as one whose outputs nobody takes.
+_STUCK_SECONDS = 5.0
+
+
+def session_settings(timeout: int) -> dict[str, object]:
+    """Settings of a member of a group that is thrown out after `timeout` ms without a heartbeat.
+
+    librdkafka's heartbeats are 3 s apart however short the session is: shorter ones would end between two.
+    And it refuses sessions that are longer than the time between two polls.
+
+    >>> session_settings(2_000)
+    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500, 'max.poll.interval.ms': 300000}
+    """
+    return {
+        "session.timeout.ms": timeout,
+        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, timeout // _HEARTBEATS)),
+        "max.poll.interval.ms": max(_POLL_MS, timeout),
+    }
+
+
+class Fetched(NamedTuple):
+    """A batch of one partition of one input topic, as it was fetched."""
+
+    kind: int
+    partition: int
+    messages: list[Message]
+    #: Where the partition ended when it was read to its end; None: there may be more at once.
+    end: int | None
+    #: When it was looked for (monotonic seconds), and whether nothing of its topic was left behind it.
+    at: float = 0.0
+    whole: bool = False
+
+
+class Demand(NamedTuple):
+    """What a shard has use for, by topic."""
+
+    plenty: Sequence[bool]
+    #: Whether it can't go on without more.
+    blocked: Sequence[bool]
+    #: Next offsets that it takes, and since when it stands there (monotonic seconds).
+    cut: Sequence[int]
+    since: float
+
+
+class Fetcher:
+    """Reads the input topics of the shards that are asked for."""
+
+    def __init__(
+        self,
+        config: Config,
+        on_partitions: Callable[[frozenset[int] | None], None],
+        on_gone: Callable[[int, str], None] | None = None,
+    ) -> None:
+        """`on_gone`: told of a shard whose next record isn't there any more, and why; else WorkError."""
+        self._config = config
+        self._on_gone = on_gone
+        self._on_partitions = on_partitions
+        name = config.worker.instance_id
+        self._name = None if name is None else resolved("worker.instance_id", name)
+        self._topics = tuple(map(config.kafka.topic, INPUTS))
+        self._connect()
+
+    def _connect(self) -> None:
+        """New clients, out of the group, and no shard open."""
+        config, kafka = self._config, self._config.kafka
+        static = {} if self._name is None else {"group.instance.id": self._name}
+        self._member = Consumer(
+            kafka.client(
+                **{
+                    "group.id": config.group,
+                    "enable.auto.commit": False,
+                    # The same sorted members get the same partition numbers of every topic.
+                    "partition.assignment.strategy": "range",
+                    **session_settings(config.worker.session_timeout),
+                    **static,
+                    **COMPLAINING,
+                }
+            )
+        )
+        self._readers = [
+            Consumer(
+                kafka.client(
+                    **{
+                        **FETCH_SETTINGS,
+                        # Needed by the client, never joined.
+                        "group.id": f"{config.group}-fetch",
+                        "enable.auto.commit": False,
+                        "enable.auto.offset.store": False,
+                        "enable.partition.eof": True,
+                        # An offset that is gone must be noticed, not skipped.
+                        "auto.offset.reset": "error",
+                        **COMPLAINING,
+                    }
+                )
+            )
+            for _ in INPUTS
+        ]
+        self._open: set[int] = set()  # shards that are read
+        #: Partitions, by kind and number, that shards hold, and those that are held for stuck ones.
+        self._held: set[tuple[int, int]] = set()
+        self._held_back: set[tuple[int, int]] = set()
+        #: From when on looks at a topic say something of a partition that was paused (inf: it is).
+        self._readable_at: dict[tuple[int, int], float] = {}
+        self._demands: dict[int, Demand] = {}
+        #: When each topic was last looked at and nothing was left that shards haven't got by now.
+        self._read_at = [-inf for _ in INPUTS]
+        self._on_their_way = [0 for _ in INPUTS]  # looks whose batches shards haven't got yet
+        #: High watermarks by (kind, partition), for the lag.
+        self.ends: dict[tuple[int, int], int] = {}
+        self._ends_at = 0.0
+
+    # ---- shards
+
+    def open(self, partition: int, offsets: Iterable[int]) -> None:
+        """Begin to read a shard's three partitions at `offsets`."""
+        self._open.add(partition)
+        for reader, topic, offset in zip(self._readers, self._topics, offsets):
+            reader.incremental_assign([TopicPartition(topic, partition, offset)])
+
+    def close(self, partition: int) -> None:
+        """Stop reading a shard, if it is read."""
+        self._demands.pop(partition, None)
+        if partition not in self._open:
+            return  # closed before it was opened
+        self._open.discard(partition)
+        for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
+            self._held.discard((kind, partition))
+            self._held_back.discard((kind, partition))
+            self._readable_at.pop((kind, partition), None)
+            reader.incremental_unassign([TopicPartition(topic, partition)])
+
+    def hold(self, kind: int, partition: int, on: bool) -> None:
+        """Back-pressure: hold a partition while its shard has enough of it."""
+        if partition in self._open:
+            self._pause(self._held, kind, partition, on)
+
+    def _pause(self, why: set[tuple[int, int]], kind: int, partition: int, on: bool) -> None:
+        """Pause a partition for one of two reasons, or no longer: it is paused while there is any."""
+        place = kind, partition
+        before = place in self._held or place in self._held_back
+        (why.add if on else why.discard)(place)
+        after = place in self._held or place in self._held_back
+        if after != before:
+            reader = self._readers[kind]
+            (reader.pause if after else reader.resume)([TopicPartition(self._topics[kind], partition)])
+            # librdkafka fetches it anew: that takes a moment.
+            self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
+
+    def read_at(self, kind: int, partition: int) -> float:
+        """When all that a partition had was last read, and had come to its shard (monotonic seconds).
+
+        It isn't while another shard has plenty of the topic, so that nobody looks at it; -inf while the
+        partition itself is paused, and shortly after.
+        """
+        at = self._read_at[kind]
+        return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
+
+    def demand(
+        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], cut: Sequence[int]
+    ) -> None:
+        """Of which topics a shard has plenty, without more of which it can't go on, and where it stands.
+
+        A topic is left alone while a shard has plenty of it, unless another can't go on without it, or the
+        one with plenty doesn't get on. What a shard says that isn't read any more counts for nothing.
+        """
+        if partition not in self._open:
+            return
+        former = self._demands.get(partition)
+        stays = former is not None and former.cut == cut
+        since = former.since if former is not None and stays else monotonic()
+        self._demands[partition] = Demand(plenty, blocked, cut, since)
+        for kind, _ in [place for place in self._held_back if place[1] == partition]:
+            if not stays or blocked[kind]:
+                self._pause(self._held_back, kind, partition, False)
+
+    def commit(self, partition: int, offsets: Iterable[int]) -> None:
+        """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
+        parts = [
+            TopicPartition(topic, partition, offset)
+            for topic, offset in zip(self._topics, offsets)
+        ]
+        self._member.commit(offsets=parts, asynchronous=True)
+
+    # ---- the group and its records
+
+    def subscribe(self) -> None:
+        """Join the group."""
+        self._member.subscribe(
+            list(self._topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def fetch(self, now: float) -> list[list[Fetched]]:
+        """What has come, by topic; `now` is monotonic (seconds)."""
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and (error := message.error()) is not None:
+            if error.code() == KafkaError._FATAL:
+                raise WorkError(
+                    f"the group has thrown this worker out ({error.str()}): is there another one with "
+                    f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+                )
+            complain(error)  # such as that it may not join: it is tried again
+        if now - self._ends_at > _LAG_SECONDS:
+            self._ends_at = now
+            self._look_at_ends()
+        return list(filter(None, (self._look(kind, now) for kind in self._wanted_kinds(now))))
+
+    def _look(self, kind: int, now: float) -> list[Fetched]:
+        """What has come of one topic."""
+        messages = self._readers[kind].consume(_MOST, 0)
+        whole = len(messages) < _MOST
+        if batches := self._batches(kind, messages, now, whole=whole):
+            self._on_their_way[kind] += 1
+        elif whole and not self._on_their_way[kind]:
+            self._read_at[kind] = now
+        return batches
+
+    def fed(self, batches: list[Fetched]) -> None:
+        """The shards have got these batches, all that a look has brought of a topic."""
+        last = batches[-1]
+        self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of a former client
+        if last.whole:
+            self._read_at[last.kind] = last.at
+
+    def _wanted_kinds(self, now: float) -> list[int]:
+        """The topics to read now: first those that a shard can't go on without."""
+        kinds = range(len(INPUTS))
+        missing, plenty = set[int](), set[int]()
+        for partition, demand in self._demands.items():
+            stuck = now - demand.since > _STUCK_SECONDS
+            for kind in kinds:
+                if demand.blocked[kind]:
+                    missing.add(kind)
+                elif demand.plenty[kind] and stuck:
+                    self._pause(self._held_back, kind, partition, True)
+                elif demand.plenty[kind]:
+                    plenty.add(kind)
+        return sorted(missing) + [kind for kind in kinds if kind not in missing and kind not in plenty]
+
+    def stranded(self) -> bool:
+        """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        return any(is_stranded(client, self._topics[0]) for client in (self._member, *self._readers))
+
+    def renew(self) -> None:
+        """Begin anew with new clients: join the group again, with no shard open.
+
+        The group misses the former member after its session timeout.
+        """
+        former = [self._member, *self._readers]
+        self._connect()
+        let_go(former)
+        self.subscribe()
+
+    def stop(self) -> None:
+        """Leave the group at once, so that others take over without waiting.
+
+        A static member stays: whoever comes with its name takes its shards, others after the session timeout.
+        """
+        self._member.close()
+        for reader in self._readers:
+            reader.close()
+
+    def _batches(
+        self, kind: int, messages: list[Message], at: float = 0.0, *, whole: bool = False
+    ) -> list[Fetched]:
+        """Messages of one topic, those of each partition together, as they came.
+
+        At a quiet pace each of a partition's few records is followed by the news that this was the last one.
+        """
+        found: dict[Any, list[Message]] = {}
+        if len(partitions := set(map(Message.partition, messages))) == 1:
+            found[partitions.pop()] = messages  # with a backlog, mostly
+        else:
+            for partition, run in groupby(messages, Message.partition):
+                found.setdefault(partition, []).extend(run)
+        batches = []
+        for partition, of in found.items():
+            end = None
+            if any(map(Message.error, of)):
+                of, end = self._without_events(of)
+            batches.append(Fetched(kind, partition, of, end, at, whole))
+        return batches
+
+    def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:
+        """The records among messages, and where the partition ended if one of them says so."""
+        records, end = [], None
+        for message in run:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                end = message.offset()
+            else:
+                self._fail(message, error)
+        return records, end
+
+    def _fail(self, message: Message, error: KafkaError) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            why = (
+                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed it, or "
+                "the topic was made anew"
+            )
+            if self._on_gone is None:
+                raise WorkError(why)
+            self._on_gone(partition, why)
+            return
+        if is_temporary(error):
+            log.warning("%s/%d: %s", topic, partition, error.str())
+            return
+        where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
+        raise WorkError(f"{where}: {error.str()}")
+
+    def _look_at_ends(self) -> None:
+        for kind, reader in enumerate(self._readers):
+            for part in reader.assignment():
+                _, high = reader.get_watermark_offsets(part, cached=True)
+                if high >= 0:
+                    self.ends[kind, part.partition] = high
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        consumer.assign([])  # membership only: the fetcher reads
+        by_topic: dict[str, set[int]] = {topic: set() for topic in self._topics}
+        for part in parts:
+            by_topic[part.topic].add(part.partition)
+        numbers = set(map(frozenset, by_topic.values()))
+        if len(numbers) > 1:
+            raise WorkError(
+                "the group gave this worker different partitions of "
+                + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
+                + ": expected the same of all three (`prequential topics check` says why)"
+            )
+        self._on_partitions(numbers.pop())
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        # A shard that goes elsewhere is fenced by whoever takes it, and one that comes back goes on
+        # as if nothing had been. What is ours is said by the next assignment.
+        consumer.unassign()
+        self._on_partitions(None)
+
+
+def run_end(partitions: list[Any], start: int) -> int:
+    """Where the run of one partition that begins at `start` ends."""
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a loop of our own
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
+            return place
+    return len(partitions)

@@ -1,0 +1,1 @@
+"""Where in anybody's records our fields are, and records made of them."""

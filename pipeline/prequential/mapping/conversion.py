@@ -1,0 +1,333 @@
+"""One value of a source in the form that a field of ours has.
+
+All take the value's path first, and raise ValueError in one sentence that begins with it, quotes the value
+and says what was expected. Nothing is None or NaN here: that is no value at all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from prequential.mapping.model import ISO, RFC3339, UNITS, Field, as_text
+from prequential.topics import values
+from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
+from prequential.topics.times import milliseconds
+
+#: Strings of up to so many characters have at most `MAX_NAME_BYTES` bytes, if they are ASCII.
+_SHORT = MAX_NAME_BYTES
+
+#: Floats below it are whole numbers exactly if they have no fraction.
+_EXACT = 1 << 53
+
+#: Integers below it have surely no more digits than a name may have bytes.
+FEW_DIGITS = 10 ** (MAX_NAME_BYTES - 2)
+
+_NANOSECONDS_OF_MS = 1_000_000
+
+#: To what times that are floats are rounded, in ns: seconds since 1970 have no digits below it.
+_MICROSECOND = 1_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+#: Digits of seconds beyond those that Python's own times have, and an offset without a colon.
+_BEYOND = re.compile(r"(\.\d{6})\d+")
+
+#: Text that is a number as JSON, CSV and SQL write it.
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+#: Text of a whole number that tables write as a fraction where a column has empty cells.
+_WHOLE = re.compile(r"(-?\d+)\.0*")
+
+_BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
+
+
+def name(path: str, value: Any) -> str:
+    """A name: a string, or a whole number or a boolean as one.
+
+    >>> name("value.country", b"DE"), name("value.version", 3.0), name("value.new", True)
+    ('DE', '3', 'true')
+    """
+    if type(value) is str and len(value) <= _SHORT and value.isascii():
+        return value
+    if isinstance(value, bool):
+        return as_text(value)
+    return identifier(path, value)
+
+
+def identifier(path: str, value: Any) -> str:
+    """An id: a string, or a whole number as one."""
+    if type(value) is str and len(value) <= _SHORT and value.isascii():
+        return value
+    if type(value) is int and -FEW_DIGITS < value < FEW_DIGITS:
+        return str(value)
+    value = _plain(path, value)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f"{path} is {values.quoted(value)}: expected a string or a whole number")
+    return values.text(path, str(value))
+
+
+def together(path: str, parts: tuple[str, ...]) -> str:
+    """One id of several; different parts give different ids.
+
+    >>> together("customer, day", ("7", "2024-05-01")), together("a, b", ("x|y", "z"))
+    ('7|2024-05-01', 'x\\\\|y|z')
+    """
+    return values.text(path, "|".join(one.replace("\\", r"\\").replace("|", r"\|") for one in parts))
+
+
+def target(path: str, value: Any) -> values.Class:
+    """A class or a number; numbers without a fraction are whole ones.
+
+    >>> target("value.label", 1.0), target("value.label", 0.5)
+    (1, 0.5)
+    """
+    if type(value) is str and len(value) <= _SHORT and value.isascii():
+        return value
+    value = _plain(path, value)
+    if type(value) is int and -FEW_DIGITS < value < FEW_DIGITS:
+        return value
+    return values.target(path, value)
+
+
+def number(path: str, value: Any) -> float:
+    """A finite number; text of one is one."""
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    found = math.nan
+    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
+        with suppress(OverflowError):  # of an integer that is beyond all floats
+            found = float(value)
+    if found - found != 0:
+        raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
+    return found
+
+
+def integer(path: str, value: Any) -> int:
+    """An integer of 64 bits; text of one is one."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,20}", value.strip()):
+        value = int(value)
+    return values.integer(path, _plain(path, value))
+
+
+def share(path: str, value: Any) -> float:
+    """A probability."""
+    found = number(path, value)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{path} is {values.quoted(value)}: expected a probability from 0 to 1")
+    return found
+
+
+def rest(path: str, value: Any) -> float:
+    """What a probability leaves of 1."""
+    return 1 - share(path, value)
+
+
+def propensity(path: str, value: Any) -> float | None:
+    """The probability of a label."""
+    return values.propensity(number(path, value))
+
+
+def probabilities(path: str, value: Any) -> dict[str, float]:
+    """Probabilities by class, from an object of them."""
+    found = {
+        name(path, key): share(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
+    }
+    check_probabilities(found)
+    return found
+
+
+def segments(path: str, value: Any) -> dict[str, str]:
+    """Segments by key, from an object of them."""
+    return {
+        name(path, key): name(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
+    }
+
+
+def time(path: str, value: Any, unit: str | None = None, timezone: str | None = None) -> int:
+    """Epoch milliseconds; digits below the millisecond are cut off. Without an offset dates are UTC.
+
+    >>> time("value.at", 1.5, "s"), time("value.at", "1970-01-01T00:00:02Z"), time("value.at", "3000", "us")
+    (1500, 2000, 3)
+    >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
+    (3000, 0)
+    """
+    found = None
+    written = unit is not None and unit not in UNITS and unit != RFC3339
+    if type(value) is int and unit in (None, "ms"):
+        found = value
+    elif isinstance(value, date):  # or a datetime, which is one
+        found = _of_date(value, timezone)
+    elif isinstance(value, str):
+        found = _of_text(value.strip(), unit, timezone)
+    elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        if written:
+            found = None if unit == ISO else _of_text(as_text(value), unit, timezone)
+        else:
+            found = _scaled(value, unit)
+    if found is None or not -values.MAX_TS <= found <= values.MAX_TS:
+        raise ValueError(f"{path} is {values.quoted(value)}: expected {_expected_time(value, unit)}")
+    return found
+
+
+def _expected_time(value: Any, unit: str | None) -> str:
+    if unit == ISO:
+        return "an ISO 8601 time, such as 2024-05-01 12:00:00"
+    if unit is not None and unit not in UNITS and unit != RFC3339:
+        return f"a time as {values.quoted(unit)} has it"
+    said = {
+        None: "epoch milliseconds or an RFC 3339 time with offset",
+        RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
+    }.get(unit, f"a time since 1970 in {unit}")
+    return f"{said}, or unit: iso and timezone" if lacks_offset(value) else said
+
+
+def lacks_offset(value: Any) -> bool:
+    """Whether it is text of a time that doesn't say in which zone.
+
+    >>> lacks_offset("2024-05-01 12:00:00"), lacks_offset("2024-05-01T12:00:00Z"), lacks_offset("12")
+    (True, False, False)
+    """
+    if not isinstance(value, str) or _NUMBER.fullmatch(value.strip()):
+        return False
+    moment = _iso(value.strip())
+    return moment is not None and moment.tzinfo is None
+
+
+def one_of(path: str, value: Any, field: Field) -> values.Class:
+    """What stands for a value in a field's `map`."""
+    assert field.names is not None
+    found = field.names.get(as_text(value))
+    if found is None:
+        known = list(field.names)
+        expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+        raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
+    return found
+
+
+def above_or_below(path: str, value: Any, field: Field) -> values.Class:
+    """The class that a number stands for: `above` from the threshold on."""
+    assert field.threshold is not None
+    found = field.above if number(path, value) >= field.threshold else field.below
+    assert found is not None
+    return found
+
+
+def number_of_text(value: Any) -> Any:
+    """The number that a text is, for targets that are numbers; anything else as it is.
+
+    >>> number_of_text("0.5"), number_of_text("n/a")
+    (0.5, 'n/a')
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value)
+    return value
+
+
+def class_of_text(value: Any) -> Any:
+    """The class that a cell of text is: numbers and booleans as programs write them are those.
+
+    >>> class_of_text("1.0"), class_of_text("True"), class_of_text("007"), class_of_text("1.5")
+    ('1', True, '007', '1.5')
+    """
+    if isinstance(value, str):
+        if whole := _WHOLE.fullmatch(value):
+            return whole[1]
+        return _BOOLEANS.get(value, value)
+    return value
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a cell has nothing in it.
+
+    >>> is_absent(None), is_absent(float("nan")), is_absent(0)
+    (True, True, False)
+    """
+    return value is None or value != value  # NaN
+
+
+def _plain(path: str, value: Any) -> Any:
+    """A value as a string, a boolean, a whole number where it is one, or a float."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is {values.quoted(value)}: expected text in UTF-8") from None
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and value.is_integer() and -_EXACT < value < _EXACT:
+        return int(value)
+    if not isinstance(value, (str, bool, int, float, Mapping, list, tuple)):
+        value = values.plain(value)
+        return value if isinstance(value, (str, bool, int, float)) else str(value)
+    return value
+
+
+def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
+    """The entries of an object; Arrow gives maps as lists of pairs."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, list) and all(isinstance(one, tuple) for one in value):
+        return value
+    raise ValueError(f"{path} is {values.quoted(value)}: expected an object")
+
+
+def _scaled(value: float | Decimal, unit: str | None) -> int | None:
+    """Milliseconds of a number of units; None if it is none, or is far beyond all times."""
+    largest: float = values.MAX_TS * UNITS["ms"]  # the largest time in the smallest unit
+    if unit == RFC3339 or not -largest <= value <= largest:
+        return None
+    of_unit = UNITS[unit or "ms"]
+    if isinstance(value, float):
+        nanoseconds = round(value * of_unit / _MICROSECOND) * _MICROSECOND
+    else:
+        nanoseconds = math.floor(value * of_unit)
+    return nanoseconds // _NANOSECONDS_OF_MS
+
+
+def _of_date(value: date, zone: str | None = None) -> int:
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc if zone is None else ZoneInfo(zone))
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _iso(text: str) -> datetime | None:
+    """An ISO 8601 time, or a date; None if it is none."""
+    text = _BEYOND.sub(r"\1", text)
+    try:
+        return datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else text)
+    except ValueError:
+        return None
+
+
+def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None:
+    if unit in (None, *UNITS) and _NUMBER.fullmatch(text):
+        try:
+            return _scaled(Decimal(text), unit)
+        except InvalidOperation:  # of an exponent beyond all bounds
+            return None
+    if unit in (None, RFC3339):
+        try:
+            return milliseconds(text)
+        except ValueError:
+            return None
+    if unit in UNITS:
+        return None
+    moment = _iso(text) if unit == ISO else _by_format(text, unit)
+    if moment is None or (moment.tzinfo is None and zone is None):
+        return None
+    return _of_date(moment, zone)
+
+
+def _by_format(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None

@@ -1,0 +1,490 @@
+"""How records of anybody's shape become ours: where in a source each field of an input record is found.
+
+A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/mapping.md`) or as a dict of
+the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from prequential.topics import values
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+
+#: What a path begins with.
+ROOTS = ("value", "key", "headers", "topic", "timestamp")
+
+#: Units of a time, and how many nanoseconds one has; `rfc3339` is text, as are `iso` (as tables write times,
+#: with or without an offset) and formats of `strptime`, such as `%Y-%m-%d %H:%M:%S`.
+UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "us": 1_000, "ns": 1}
+RFC3339, ISO = "rfc3339", "iso"
+
+#: What a format of `strptime` has where its times say their offset.
+_OFFSET = re.compile(r"(?:%%|[^%]|%[^z%])*%z", re.DOTALL)
+
+#: By kind: fields that a record must have, and others; `y_proba` and `segments` consist of several.
+REQUIRED = {
+    INSTANCES: ("stream", "instance_id"),
+    PREDICTIONS: ("stream", "model", "instance_id", "y_pred"),
+    LABELS: ("stream", "instance_id", "y_true"),
+}
+OPTIONAL = {
+    INSTANCES: ("ts", "version", "label_propensity", "segments"),
+    PREDICTIONS: ("ts", "model_version", "y_proba", "segments"),
+    LABELS: ("ts",),
+}
+
+#: Formats of files; where none is said it follows from what the file begins with.
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+
+#: The field that may be several: their values together.
+_ID = "instance_id"
+
+#: Fields that are classes or numbers; those that may be looked up in a `map`; the one that has a unit.
+TARGETS = ("y_pred", "y_true")
+_NAMES = ("stream", "model", "model_version", *TARGETS)
+_TIME = "ts"
+
+#: What the time of a label is called in a table that has its prediction's, too.
+_LABEL_TIME = "label_ts"
+
+#: Fields that are objects.
+SEVERAL = ("y_proba", "segments")
+
+#: Keys of a section beside fields.
+_ABOUT = ("as", "format", "when")
+
+#: A step of a path: all up to the next dot, or a quoted name, which may have dots in it.
+_STEP = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\.|$)|([^."]+)(?=\.|$)')
+
+#: What makes a class of a number.
+_CUT = {"threshold", "above", "below"}
+
+#: How a probability is written that is what another one leaves of 1.
+_REST = re.compile(r"1\s*-\s*(?=\D)")
+
+_CONDITION = re.compile(r"(.+?)\s*(!=|=)\s*(.*)")
+
+#: What no path has but in quotes.
+_COMPARISON, _QUOTED = re.compile("[<>=!]"), re.compile(r'"(?:[^"\\]|\\.)*"')
+
+#: What a probability is of, where one stands for two classes.
+_TWO = 2
+
+
+class MappingError(ValueError):
+    """A mapping that can't be used: `keys` lead to the place in its section, the message is one sentence."""
+
+    def __init__(self, keys: Sequence[Any], sentence: str) -> None:
+        super().__init__(sentence)
+        self.keys = tuple(keys)
+
+
+class Origin(NamedTuple):
+    """Where a mapping is written: its section, and file and line of each part, by the keys that lead to it.
+
+    >>> Origin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
+    'conf.yaml line 7: files.labels.ts.unit'
+    """
+
+    section: str
+    lines: Mapping[tuple[Any, ...], str] = {}
+
+    def line(self, keys: tuple[Any, ...]) -> str:
+        """File and line of a part, as exactly as they are known, to stand before a sentence."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return f"{self.lines[keys]}: " if keys in self.lines else ""
+
+    def place(self, *keys: Any) -> str:
+        """The part as a sentence names it."""
+        return f"{self.line(keys)}{'.'.join((self.section, *map(str, keys)))}"
+
+
+class Path(NamedTuple):
+    """Where something is in a record: one of `ROOTS`, and the names (or places in lists) below it."""
+
+    root: str
+    keys: tuple[str, ...]
+    #: As it is written.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def parse(cls, text: Any, bare: bool = False) -> Path:
+        """The path of a text; in `bare` ones a column's name stands by itself.
+
+        >>> Path.parse("value.request.id").keys, Path.parse('value."a.b".0').keys
+        (('request', 'id'), ('a.b', '0'))
+        >>> Path.parse("score", bare=True)
+        Path(root='value', keys=('score',), text='score')
+        >>> Path.parse("request.id")
+        Traceback (most recent call last):
+        ...
+        ValueError: 'request.id' is no path: expected one that begins with value., key, headers.NAME, topic \
+or timestamp; a fixed value is {const: …}
+        """
+        if not isinstance(text, str) or not text.strip():
+            expected = "a column's name" if bare else "a path such as value.request.id"
+            shown = values.quoted(text)
+            raise ValueError(f"{shown} is no path: expected {expected}; a fixed value is {{const: …}}")
+        text = text.strip()
+        steps, at = [], 0
+        while at < len(text):
+            step = _STEP.match(text, at)
+            if step is None:
+                raise ValueError(
+                    f'{text!r} is no path: expected names with dots between them; odd names are quoted: "a.b"'
+                )
+            steps.append(re.sub(r"\\(.)", r"\1", step[1]) if step[1] is not None else step[2])
+            at = step.end() + 1
+        if text.endswith("."):
+            raise ValueError(f"{text!r} is no path: expected a name after its last dot")
+        root, *keys = steps
+        if bare:
+            return cls("value", tuple(keys if root == "value" and keys else steps), text)
+        if root not in ROOTS:
+            raise ValueError(
+                f"{text!r} is no path: expected one that begins with value., key, headers.NAME, topic or "
+                "timestamp; a fixed value is {const: …}"
+            )
+        if root == "headers":  # whose names have dots and dashes of their own
+            keys = [text.partition(".")[2]] if len(steps) > 1 and '"' not in text else keys
+            if len(keys) != 1:
+                raise ValueError(f"{text!r} is no path: expected headers.NAME")
+        elif root in ("topic", "timestamp") and keys:
+            raise ValueError(f"{text!r} is no path: {root} has nothing below it")
+        return cls(root, tuple(keys), text)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where one value comes from: a constant, or what is at a path, perhaps changed on the way."""
+
+    path: Path | None = None
+    const: values.Class | None = None
+    #: `above` where the number at the path is at least `threshold`, else `below`.
+    threshold: float | None = None
+    above: values.Class | None = None
+    below: values.Class | None = None
+    #: What stands for each value, by the value as text.
+    names: Mapping[str, values.Class] | None = field(default=None, hash=False)
+    #: Of a time; None: ms, or RFC 3339 text.
+    unit: str | None = None
+    #: Of times that are text without an offset: where they are read off clocks, as the IANA names it.
+    timezone: str | None = None
+    #: Where an id is several values: their paths.
+    parts: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All that it is made of; none if it is a constant."""
+        return self.parts or (() if self.path is None else (self.path,))
+
+
+class Share(NamedTuple):
+    """A probability: what is at a path, or what that leaves of 1."""
+
+    path: Path
+    rest: bool = False
+
+
+class Condition(NamedTuple):
+    """Which records are meant: those with (`equal`) or without this value at a path; None: with any value."""
+
+    path: Path
+    value: str | None = None
+    equal: bool = True
+
+
+@dataclass(frozen=True)
+class RecordMapping:
+    """How records of one kind come out of a source."""
+
+    kind: int
+    format: str | None = None
+    #: By name, without `y_proba` and `segments`.
+    fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
+    #: By class; or the path of an object of them.
+    y_proba: Mapping[str, Share] | Path | None = field(default=None, hash=False)
+    segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
+    when: tuple[Condition, ...] = ()
+    origin: Origin = field(default_factory=lambda: Origin("the mapping"), compare=False)
+    #: Required fields that aren't mentioned, so that they have the path of their own name.
+    implied: frozenset[str] = frozenset()
+
+    def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
+        """Every path, with the keys that lead to it."""
+        found: list[tuple[tuple[Any, ...], Path]] = [
+            ((name,), path) for name, one in self.fields.items() for path in one.paths
+        ]
+        for name, several in (("y_proba", self.y_proba), ("segments", self.segments)):
+            if isinstance(several, Path):
+                found.append(((name,), several))
+            elif several is not None:
+                found += [((name, key), one.path) for key, one in several.items() if one.path is not None]
+        return found + [(("when",), condition.path) for condition in self.when]
+
+
+def parse(
+    section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
+    origin: Origin | None = None,
+) -> RecordMapping:  # fmt: skip
+    """The mapping that a section says, as YAML gives it.
+
+    `kind` is what its records become where that isn't for the section to say (`as`); in `bare` ones the name
+    of a column is a path. Raises MappingError.
+
+    >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "key", "y_true": "value.truth"}
+    >>> parse(section).fields["y_true"].path
+    Path(root='value', keys=('truth',), text='value.truth')
+    >>> parse({"as": "labels", "y_treu": "value.truth"})
+    Traceback (most recent call last):
+    ...
+    prequential.mapping.model.MappingError: unknown field 'y_treu' of labels; did you mean y_true? known: \
+stream, instance_id, y_true, ts
+    """
+    if not isinstance(section, Mapping):
+        raise MappingError((), f"{values.quoted(section)}: expected fields and where each is found")
+    if kind is None:
+        kind = _kind(section.get("as"))
+    elif "as" in section:
+        raise MappingError(("as",), f"as: what it is stands before it: {KINDS[kind]}")
+    if "format" in section and section["format"] not in formats:
+        raise MappingError(
+            ("format",), f"format {values.quoted(section['format'])}: expected {', '.join(formats)}"
+        )
+    known = (*REQUIRED[kind], *OPTIONAL[kind])
+    for name in section:
+        if name not in known and name not in _ABOUT:
+            near = difflib.get_close_matches(str(name), (*known, *_ABOUT), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ";"
+            said = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
+            raise MappingError((name,), said)
+    own = _Parser(bare)
+    given = {name: one for name, one in section.items() if one is not None}
+    fields = {name: own.field(given[name], name) for name in known if name in given and name not in SEVERAL}
+    implied = [name for name in REQUIRED[kind] if name not in fields]
+    fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
+    return RecordMapping(
+        kind, section.get("format"), fields,
+        own.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
+        own.segments(given["segments"]) if "segments" in given else None,
+        own.conditions(given["when"]) if "when" in given else (),
+        origin or Origin("the mapping"), frozenset(implied),
+    )  # fmt: skip
+
+
+def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) -> RecordMapping:
+    """The mapping of a table whose columns have the names of our fields; others mean nothing.
+
+    Objects may be columns of their own (`y_proba.UP`, `segments.country`), and labels in the rows of their
+    predictions may have a time of their own, `label_ts`.
+
+    >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
+    'label_ts'
+    """
+    section: dict[str, Any] = {}
+    for name in (*REQUIRED[kind], *OPTIONAL[kind]):
+        parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
+        if name in columns:
+            section[name] = name
+        elif parts and name in SEVERAL:
+            section[name] = {part: f'"{name}"."{part}"' for part in parts}
+    if kind == LABELS and _LABEL_TIME in columns:
+        section[_TIME] = _LABEL_TIME
+    return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+
+
+def as_text(value: Any) -> str:
+    """A value as it is compared with text: booleans as `true` and `false`, whole numbers without a fraction.
+
+    >>> as_text(True), as_text(1.0), as_text(0.5), as_text(None), as_text(b"x")
+    ('true', '1', '0.5', 'null', 'x')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _kind(value: Any) -> int:
+    if value not in KINDS:
+        raise MappingError(("as",), f"as {values.quoted(value)}: expected {', '.join(KINDS)}")
+    return KINDS.index(value)
+
+
+class _Parser:
+    """Makes the parts of a mapping."""
+
+    def __init__(self, bare: bool) -> None:
+        self._bare = bare
+
+    def field(self, given: Any, name: str, *above: Any) -> Field:
+        """What is written of a field; `above` are the keys before it."""
+        keys = (*above, name)
+        if isinstance(given, str):
+            return Field(self._path(given, keys))
+        if name == _ID and isinstance(given, list) and given:
+            return Field(parts=tuple(self._path(one, (*keys, place)) for place, one in enumerate(given)))
+        if not isinstance(given, Mapping):
+            said = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
+            raise MappingError(keys, said)
+        more: dict[str, Callable[[Any], Any]] = {}
+        if name in TARGETS:
+            more = {"threshold": _number, "above": _class, "below": _class}
+        if name in _NAMES or above:
+            more["map"] = _names
+        if name == _TIME:
+            more |= {"unit": _unit, "timezone": _timezone}
+        known = ("const", "path", *more)
+        for key in given:
+            if key not in known:
+                raise MappingError((*keys, key), f"unknown key {key!r} of {name}; known: {', '.join(known)}")
+        if ("const" in given) == ("path" in given) or ("const" in given and len(given) > 1):
+            beside = f", and beside path {', '.join(more)}" if more else ""
+            raise MappingError(keys, f"{name}: expected either const or path{beside}")
+        if "const" in given:
+            return Field(const=self._value(_class, given["const"], (*keys, "const")))
+        found = {
+            key: self._value(parser, given[key], (*keys, key)) for key, parser in more.items() if key in given
+        }
+        if found.keys() & _CUT and found.keys() != _CUT:
+            said = f"{name} has {', '.join(found)}: expected all of threshold, above and below, and no map"
+            raise MappingError(keys, said)
+        if (why := _why_no_zone(found.get("unit"), found.get("timezone"))) is not None:
+            raise MappingError(keys, f"{name}: {why}")
+        names = found.pop("map", None)
+        return Field(self._path(given["path"], (*keys, "path")), names=names, **found)
+
+    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, Share] | Path:
+        """Of each class; what isn't said of the second of two classes follows from the first."""
+        if isinstance(given, str):
+            return self._path(given, ("y_proba",))
+        if not isinstance(given, Mapping) or not given:
+            raise MappingError(
+                ("y_proba",),
+                f"y_proba is {values.quoted(given)}: expected classes and the path of each one's probability",
+            )
+        found: dict[str, Share] = {}
+        for key, text in given.items():
+            name = self._value(_class, key, ("y_proba", key))
+            rest = isinstance(text, str) and _REST.match(text.strip()) is not None
+            path = self._path(_REST.sub("", text.strip(), count=1) if rest else text, ("y_proba", key))
+            found[as_text(name)] = Share(path, rest)
+        if len(found) == 1:
+            [(name, share)] = found.items()
+            others = {as_text(one) for one in (y_pred.above, y_pred.below) if one is not None}
+            others |= {as_text(one) for one in (y_pred.names or {}).values()}
+            if len(others) != _TWO or name not in others:
+                raise MappingError(
+                    ("y_proba",),
+                    f"y_proba has the class {name!r} only: expected all classes; the other one of two is "
+                    f"written as `1 - {share.path}`",
+                )
+            [other] = others - {name}
+            found[other] = Share(share.path, not share.rest)
+        return found
+
+    def segments(self, given: Any) -> Mapping[str, Field] | Path:
+        """By key; or the path of an object."""
+        if isinstance(given, str):
+            return self._path(given, ("segments",))
+        if not isinstance(given, Mapping):
+            said = f"segments is {values.quoted(given)}: expected keys and their paths"
+            raise MappingError(("segments",), said)
+        return {as_text(key): self.field(one, key, "segments") for key, one in given.items()}
+
+    def conditions(self, given: Any) -> tuple[Condition, ...]:
+        """One, or a list of them, all of which must hold."""
+        return tuple(self._condition(one) for one in (given if isinstance(given, list) else [given]))
+
+    def _condition(self, given: Any) -> Condition:
+        found = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
+        if found is None:
+            return Condition(self._path(self._compared(given, given, ""), ("when",)))
+        return Condition(
+            self._path(self._compared(given, found[1], found[3]), ("when",)), found[3].strip("\"'"),
+            found[2] == "=",
+        )  # fmt: skip
+
+    @staticmethod
+    def _compared(given: Any, path: Any, value: str) -> Any:
+        """The path; MappingError if there is a comparison that isn't known."""
+        if isinstance(path, str) and (_COMPARISON.search(_QUOTED.sub("", path)) or value.startswith("=")):
+            raise MappingError(
+                ("when",), f"when: {values.quoted(given)}: expected a path, PATH = VALUE or PATH != VALUE"
+            )
+        return path
+
+    def _path(self, text: Any, keys: Sequence[Any]) -> Path:
+        return self._value(lambda text: Path.parse(text, self._bare), text, keys)
+
+    def _value(self, parser: Callable[[Any], Any], given: Any, keys: Sequence[Any]) -> Any:
+        try:
+            return parser(given)
+        except ValueError as error:
+            raise MappingError(keys, f"{'.'.join(map(str, keys))}: {error}") from error
+
+
+def _class(value: Any) -> values.Class:
+    return values.target("value", value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{values.quoted(value)}: expected a number")
+    return float(value)
+
+
+def _names(value: Any) -> dict[str, values.Class]:
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"{values.quoted(value)}: expected values and what stands for each")
+    return {as_text(key): _class(name) for key, name in value.items()}
+
+
+def _unit(value: Any) -> str:
+    if value not in (*UNITS, RFC3339, ISO) and not (isinstance(value, str) and "%" in value):
+        raise ValueError(
+            f"{values.quoted(value)}: expected {', '.join(UNITS)}, {RFC3339}, {ISO} or a format such as "
+            "'%Y-%m-%d %H:%M:%S'"
+        )
+    return str(value)
+
+
+def _timezone(value: Any) -> str:
+    try:
+        return ZoneInfo(value).key
+    except (ValueError, TypeError, AttributeError, OSError, ZoneInfoNotFoundError):
+        raise ValueError(
+            f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
+        ) from None
+
+
+def _why_no_zone(unit: str | None, timezone: str | None) -> str | None:
+    """Why a time can't have this unit and this time zone, in a sentence; None if it can."""
+    if unit is None or unit in UNITS or unit == RFC3339:
+        said = f"unit {unit or 'ms'} needs no timezone: expected one with {ISO} or a format alone"
+        return None if timezone is None else said
+    if _OFFSET.match(unit) is not None:
+        said = f"unit {values.quoted(unit)} has an offset (%z): expected no timezone beside it"
+        return None if timezone is None else said
+    if timezone is None:
+        return (
+            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as "
+            "UTC or Europe/Berlin"
+        )
+    return None

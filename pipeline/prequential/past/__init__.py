@@ -1,0 +1,1 @@
+"""Outcomes of the past by sequence, and streams like them."""

@@ -1,0 +1,159 @@
+"""Outcomes of the past by sequence, from files or from a cluster's input topics.
+
+They are made by driving the shard that workers drive, so they are the outcomes that detectors see, in the
+order in which they see them.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.detectors import signals
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES
+from prequential.core.measures.positive import Positives
+from prequential.core.past.past import Past
+from prequential.core.shard import Shard
+from prequential.core.tables.outcomes import Log
+from prequential.core.tables.streams import BASELINE, BASELINE_AGE
+from prequential.replay.sources import AnySource, replay
+from prequential.settings.model import Config, StreamConfig
+from prequential.topics.outputs import DeadLetter, Output
+from rich.progress import Progress
+
+#: Labels and predictions: codes of classes, or numbers.
+Values = npt.NDArray[np.int32] | Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """The outcomes of one (stream, model, segment, stage), in order (`prequential.core.tables.outcomes`)."""
+
+    stream: str
+    partition: int
+    model: str
+    segment: str | None
+    stage: str
+    #: The stream's settings.
+    config: StreamConfig
+    #: Names of the classes by their codes, and what says which one is positive, of one sequence in row 0.
+    classes: tuple[str, ...]
+    positives: Positives
+    #: Whether detectors watch it: not those of evaluated baselines.
+    watched: bool
+    #: Rows of the outcome log.
+    rows: Log
+
+    def __len__(self) -> int:
+        """Outcomes."""
+        return len(self.rows.number)
+
+    @property
+    def numbers(self) -> bool:
+        """Whether labels are numbers."""
+        return self.config.task == "regression"
+
+    @cached_property
+    def loss(self) -> Floats:
+        """What signal `error` says of each outcome: 0 or 1, of numbers the stream's loss."""
+        found, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
+        loss = LOSSES[self.config.loss] if self.numbers else WRONG
+        signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, found, fed)
+        return found
+
+    @property
+    def label(self) -> Values:
+        """Codes of classes, see `classes`; or numbers."""
+        return self.rows.value if self.numbers else self.rows.label
+
+    @property
+    def prediction(self) -> Values:
+        """Codes of classes, see `classes`; or numbers."""
+        return self.rows.value + self.rows.error if self.numbers else self.rows.prediction
+
+    @property
+    def t1(self) -> Ints:
+        """Label times, ms."""
+        return self.rows.t1
+
+    @property
+    def ts(self) -> Ints:
+        """Prediction times, ms."""
+        return self.rows.ts
+
+
+def sequences(
+    config: Config,
+    sources: collections.abc.Sequence[AnySource] | None,
+    put: Callable[[Output], None] = lambda output: None,
+    progress: Progress | None = None,
+    ended: Callable[[Shard], None] = lambda shard: None,
+) -> list[Sequence]:
+    """All sequences of files (`prequential.replay.sources`), or (None) of the cluster's topics to their ends.
+
+    `put` takes alarms and dead letters on the way, `ended` each shard at its end; there are no metrics
+    messages. In the order of streams, models, segments and stages as they first came. Raises WorkError if
+    the cluster or a topic can't be read.
+    """
+    found: list[Sequence] = []
+
+    def finish(shard: Shard) -> None:
+        found.extend(_of_shard(shard))
+        ended(shard)
+
+    progress = progress or Progress(disable=True)
+    if sources is None:
+        from prequential.worker.offline import replay_topics  # a broker's clients aren't needed else
+
+        def dead_letter(letter: DeadLetter, *where: object) -> None:
+            put(letter)
+
+        replay_topics(config, put, dead_letter, progress, finish, metrics=False, past=True)
+        return found
+    task = progress.add_task("replay", total=sum(map(len, sources)))
+    finish(
+        replay(
+            config, sources, put, lambda processed: progress.advance(task, processed), metrics=False,
+            past=Past(),
+        )
+    )  # fmt: skip
+    return found
+
+
+def _of_shard(shard: Shard) -> list[Sequence]:
+    """The sequences of a shard that messages are about."""
+    catalog, past = shard.catalog, cast(Past, shard.past)
+    found = []
+    for subject, place, rows in past.sequences():
+        about = catalog.subjects[subject]
+        if about is None:
+            continue
+        stream = catalog.streams[about.stream]
+        stage = (stream.evaluated if about.age is None else (about.age,))[place]
+        if stream.reports(stage):
+            watched = about.kind not in (BASELINE, BASELINE_AGE)
+            sequence = Sequence(
+                stream.name, shard.partition, about.model, about.segment, stage, stream.config,
+                tuple(stream.class_names), _positives(catalog, about.stream), watched, rows,
+            )  # fmt: skip
+            found.append((about.stream, about.kind, subject, place, sequence))
+    return [one[-1] for one in sorted(found, key=lambda one: one[:4])]
+
+
+def _positives(catalog: Catalog, stream: int) -> Positives:
+    """What says which class of a stream is the positive one, for a sequence in row 0."""
+    streams, meaning = catalog.columns.streams, catalog.columns.classes.meaning
+    first, count = int(streams.classes[stream]), int(streams.class_count[stream])
+    zero = np.zeros(1, dtype=np.int32)
+    return Positives(
+        zero, streams.positive_code[[stream]], zero, streams.class_count[[stream]],
+        meaning[first : first + max(count, 1)].copy(),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What every program does: compiled loops at its start, its version, an orderly end."""

@@ -1,0 +1,1 @@
+"""The engine on files, and what it found."""

@@ -1,0 +1,66 @@
+"""When a replay of files says something: often enough for a curve, whatever span of time the files are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain, count
+
+from prequential.settings.durations import duration
+from prequential.settings.model import Config, StreamConfig
+
+#: Messages of one sequence and estimator in a replay of files: more points than a screen has columns.
+POINTS = 1_000
+
+#: Of these, those that time makes due, at least, however many `emit.outcomes` alone makes.
+_LEAST_POINTS = POINTS // 2
+
+#: Times that read well, from a worker's on; beyond the last one, 1, 2 and 5 times powers of ten of it.
+_STEPS = tuple(
+    map(
+        duration,
+        (
+            "1s", "2s", "5s", "10s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m", "1h", "2h", "3h",
+            "6h", "12h", "1d", "2d", "1w",
+        ),
+    )
+)  # fmt: skip
+
+
+def every_for(span: int, points: int) -> int:
+    """The shortest time (ms) that reads well and passes at most `points` of its multiples in `span` ms.
+
+    >>> every_for(0, 1000), every_for(7 * 86_400_000, 1000), every_for(1_000_000, 1000)
+    (1000, 900000, 2000)
+    >>> every_for(1000 * 365 * 86_400_000, 1000) // 604_800_000
+    100
+    """
+    larger = (_STEPS[-1] * 10**power * factor for power in count() for factor in (1, 2, 5))
+    # A multiple may lie at either end.
+    return next(step for step in chain(_STEPS, larger) if span // step + 1 <= points)
+
+
+def for_files(config: Config, span: int, labels: int) -> Config:
+    """The configuration for files of `span` ms of record time with so many labels.
+
+    Where `emit.every` was left to its default it is a time that gives at most `POINTS` messages for each
+    sequence and estimator, those by `emit.outcomes` and the last one among them.
+    """
+
+    def resolved(stream: StreamConfig) -> StreamConfig:
+        if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
+            return stream
+        by_count = labels // stream.emit_outcomes if stream.emit_outcomes else 0
+        return replace(stream, emit_every=every_for(span, max(_LEAST_POINTS, POINTS - 1 - by_count)))
+
+    return _with_streams(config, resolved)
+
+
+def without_metrics(config: Config) -> Config:
+    """The configuration for whom metrics messages don't interest: none is ever due. Alarms are the same."""
+    return _with_streams(config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None))
+
+
+def _with_streams(config: Config, change: Callable[[StreamConfig], StreamConfig]) -> Config:
+    streams = {name: change(stream) for name, stream in config.streams.items()}
+    return replace(config, defaults=change(config.defaults), streams=streams)

@@ -1,0 +1,216 @@
+"""Replaying files: the same engine without a broker; and files of JSON lines."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from prequential.core.input.merge import Batch
+from prequential.core.past.course import Courses
+from prequential.core.past.past import Past
+from prequential.core.shard import Shard
+from prequential.replay import emission
+from prequential.replay.summary import Place
+from prequential.settings.model import Config
+from prequential.topics.decoding import LABELS, Decoded, decode
+from prequential.topics.outputs import Output
+
+#: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
+_BATCH = 10_000
+
+#: A watermark above all times: the file is read to its end.
+_ENDED = 1 << 62
+
+#: No record of a file has a time.
+_UNKNOWN = -(1 << 62)
+
+
+class AnySource(Protocol):
+    """The records of one kind, in the order in which they are processed, from whatever file."""
+
+    @property
+    def kind(self) -> int:
+        """Which input they are."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a record says when something happened, or there are no records."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+
+
+class Located(AnySource, Protocol):
+    """Records of which it is known where they stand."""
+
+    def row(self, offset: int) -> int:
+        """The line or row, from 0, of the record that was processed as number `offset`."""
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+
+    def raw(self, offset: int) -> bytes:
+        """Its line, or its row as text; of records that were processed of late."""
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
+
+
+class Source:
+    """The records of one file of JSON lines in the order in which they are processed.
+
+    Record time is the record's `ts`; a record without one (or without any sense) has the time of the
+    record before it. A file needn't be sorted: ties keep the order of the file.
+    """
+
+    def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
+        self.kind = kind
+        self.lines = lines
+        self.name = name
+        times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
+        #: Whether a record says when something happened.
+        self.has_times = not len(times) or int(times[0]) != _UNKNOWN
+        if not self.has_times:
+            times[:] = 0
+        self.order: Sequence[int] = range(len(lines))
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            self.order, times = order.tolist(), times[order]
+        self._all_times = times
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+        times = self._all_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+        for start in range(0, len(self.lines), _BATCH):
+            stop = min(start + _BATCH, len(self.lines))
+            values = [self.lines[place] for place in self.order[start:stop]]
+            times = self._all_times[start:stop]
+            yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def row(self, offset: int) -> int:
+        """The line, from 0, of the record that was processed as number `offset`."""
+        return self.order[offset]
+
+    def place(self, offset: int) -> Place:
+        """Where it stands."""
+        return {"file": self.name, "line": self.order[offset] + 1}
+
+    def raw(self, offset: int) -> bytes:
+        """Its line."""
+        return self.lines[self.order[offset]]
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Where the first record about an instance stands; None if there is none."""
+        for start in range(0, len(self.lines), _BATCH):
+            decoded = decode(self.kind, self.lines[start : start + _BATCH])
+            for line, record in enumerate(decoded.records, start + 1):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return {"file": self.name, "line": line}
+        return None
+
+
+def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
+
+    >>> list(lines_of([b"\\xef\\xbb\\xbf{}\\n", b"[]"])), list(lines_of([b"\\xef\\xbb\\xbf"]))
+    ([b'{}\\n', b'[]'], [])
+    """
+    lines = iter(stream)
+    first = next(lines, b"").removeprefix(BOM_UTF8)
+    if first:
+        yield first
+    yield from lines
+
+
+def read_lines(stream: Iterable[bytes]) -> list[bytes]:
+    """The lines of a stream, without their ends and without a byte order mark at its beginning."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream)]
+
+
+def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
+    time: int | None = None
+    pending = 0  # records before the first with a time take that first time
+    for start in range(0, len(lines), _BATCH):
+        decoded: Decoded = decode(kind, lines[start : start + _BATCH])
+        for record in decoded.records:
+            if record is not None and record.ts is not None:
+                time = record.ts
+                yield from [time] * pending
+                pending = 0
+            if time is None:
+                pending += 1
+            else:
+                yield time
+    yield from [_UNKNOWN] * pending
+
+
+def is_untimed(sources: Sequence[AnySource]) -> bool:
+    """Whether no record has a time."""
+    some = [source for source in sources if len(source)]
+    return bool(some) and not any(source.has_times for source in some)
+
+
+def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
+    """The configuration with which these files are replayed: `emit.every` may be theirs."""
+    spans = [source.span for source in sources if source.span is not None]
+    span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
+    return emission.for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
+
+
+def replay(
+    config: Config,
+    sources: Sequence[AnySource],
+    put: Callable[[Output], None],
+    progress: Callable[[int], None] = lambda processed: None,
+    *,
+    metrics: bool = True,
+    courses: Courses | None = None,
+    past: Past | None = None,
+) -> Shard:
+    """Drive a shard over whole files; at the end comes one last set for every sequence.
+
+    `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
+    messages are made; all else is the same. `courses` and `past` are kept on the way. Returns the shard,
+    whose configuration says how often there were messages: see `prequential.replay.emission`.
+    """
+    shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
+    shard.courses, shard.past = courses, past
+    shard.catalog.untimed = is_untimed(sources)
+    batches = {source.kind: source.batches() for source in sources}
+    watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
+    while True:
+        for kind, iterator in list(batches.items()):
+            if shard.merge.buffered[kind] < _BATCH:
+                batch = next(iterator, None)
+                if batch is None:
+                    watermarks[kind] = _ENDED
+                    del batches[kind]
+                else:
+                    shard.add(batch)
+        processed = shard.advance(watermarks, _BATCH)
+        if not batches and not processed:
+            break
+        progress(processed)
+        for output in shard.flush()[0]:
+            put(output)
+    if metrics:
+        shard.last_set()
+    for output in shard.flush()[0]:
+        put(output)
+    return shard

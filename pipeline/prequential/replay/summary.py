@@ -1,0 +1,333 @@
+"""What a replay found: what was read and dropped, outcomes, models, incidents, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from prequential.core.catalog.catalog import Stream
+from prequential.core.comparisons import VERDICTS
+from prequential.core.comparisons import standings as comparisons
+from prequential.core.input.refusals import Refusal
+from prequential.core.measures import INDEX
+from prequential.core.output.estimates import State
+from prequential.core.shard import COURSE_STAGES, Shard
+from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
+from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
+from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
+from prequential.diagnosis.findings import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.settings.durations import shown_duration
+from prequential.settings.model import Config, StreamConfig
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Incident
+from prequential.topics.reasons import kind_of
+from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
+from prequential.wording.incidents import Newest
+
+#: What is evaluated of a stream as a whole.
+_WHOLE = (MODEL, BASELINE, CORRECTION)
+
+#: Where a record stands: a file and a line, or a topic, a partition and an offset.
+Place = dict[str, Any]
+
+
+class Kind(msgspec.Struct):
+    """What became of the records of one kind."""
+
+    read: int = 0
+    used: int = 0
+    dropped: int = 0
+    waiting: int = 0
+
+
+class Drop(msgspec.Struct):
+    """Records of a kind that were dropped for one reason, and where the first one stands, as far as known."""
+
+    kind: str
+    code: str
+    reason: str
+    count: int
+    example: Place | None
+
+
+class Outcomes(msgspec.Struct):
+    """Outcomes of a model, and its predictions that wait still."""
+
+    stream: str
+    partition: int
+    model: str
+    outcomes: int
+    waiting: int
+
+
+class WaitingLabels(msgspec.Struct):
+    """Labels of a stream that wait for a prediction."""
+
+    stream: str
+    partition: int
+    labels: int
+
+
+class Course(msgspec.Struct):
+    """Mean losses, block by block of so many outcomes: the share wrong, or the mean of |error|."""
+
+    outcomes: int
+    loss: list[float]
+
+
+class Sequence(msgspec.Struct):
+    """What is evaluated in a stage: measures by estimator."""
+
+    stream: str
+    partition: int
+    model: str
+    stage: str
+    task: str
+    outcomes: int
+    measures: dict[str, dict[str, float]]
+    course: Course
+
+
+class Emission(msgspec.Struct):
+    """When there were metrics messages: of a stream with settings of its own, or (null) of all others."""
+
+    stream: str | None
+    outcomes: int | None
+    every_ms: int | None
+    by_default: bool  # `emit.every` wasn't configured
+    #: No record had a time: it is no ms, but so many rows.
+    untimed: bool = False
+
+
+class Saying(msgspec.Struct):
+    """A finding."""
+
+    code: str
+    stream: str | None
+    sentence: str
+
+
+class Summary(msgspec.Struct):
+    """All of it, as `--summary` writes it."""
+
+    evaluated: bool
+    records: dict[str, Kind]
+    dropped: list[Drop]
+    outcomes: list[Outcomes]
+    waiting_labels: list[WaitingLabels]
+    emission: list[Emission] | None
+    sequences: list[Sequence]
+    comparisons: list[Pair]
+    alarms: list[Alarm]
+    incidents: list[Incident]  # the newest message about each
+    findings: list[Saying]
+
+
+class Account:
+    """Collects what a summary says, while records are replayed and of each shard at its end.
+
+    `place` says where the record of a kind, partition and offset stands, `find` where the first record of a
+    kind about an instance of a stream does.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[int, int, int], Place],
+        find: Callable[[int, str, str], Place | None] = lambda kind, stream, instance_id: None,
+    ) -> None:
+        self._place, self._find = place, find
+        self.alarms: list[Alarm] = []
+        self.incidents = Newest()
+        self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
+        self._records = {name: Kind() for name in KINDS}
+        self._drops: dict[tuple[int, str], Drop] = {}
+        self._outcomes: list[Outcomes] = []
+        self._labels: list[WaitingLabels] = []
+        self._sequences: list[Sequence] = []
+        self._pairs: list[Pair] = []
+        self._streams: list[StreamFacts] = []
+        self._misplaced: dict[str, int] = {}
+        self._evaluated = False
+        self._configured: tuple[str, ...] = ()
+
+    def add(self, shard: Shard) -> None:
+        """A shard has come to its end."""
+        for name, read, unusable in zip(KINDS, read_by(shard), shard.dead_letters):
+            self._records[name].read += read
+            self._records[name].dropped += unusable
+        for refusal in shard.refusals.known():
+            key = refusal.kind, kind_of(refusal.sentence)
+            place = self._place(refusal.kind, shard.partition, refusal.offset)
+            first, where = self._refusals.get(key, (refusal._replace(records=0), place))
+            self._refusals[key] = first._replace(records=first.records + refusal.records), where
+        self._streams += [with_example(shard, facts) for facts in streams_of(shard)]
+        self._configured = tuple(shard.config.streams)
+        for name, count in shard.misplaced_streams.items():
+            self._misplaced[name] = self._misplaced.get(name, 0) + count
+        for stream in shard.catalog.streams:
+            self._add_stream(shard, stream)
+
+    def facts(self) -> Facts:
+        """What may look wrong."""
+        records = [self._records[name].read for name in KINDS]
+        return Facts(
+            tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
+            self._configured, tuple(self._misplaced.items()),
+        )  # fmt: skip
+
+    def summary(self, emission: list[Emission] | None) -> Summary:
+        """What there is to say now."""
+        for kind in self._records.values():
+            kind.used = kind.read - kind.dropped - kind.waiting
+        unusable = [
+            Drop(KINDS[refusal.kind], "unusable", refusal.sentence, refusal.records, place)
+            for refusal, place in self._refusals.values()
+        ]
+        drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
+        found = [Saying(*finding[:3]) for finding in findings(self.facts())]
+        return Summary(
+            self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
+            self._pairs, self.alarms, list(self.incidents), found,
+        )  # fmt: skip
+
+    # ---- one stream
+
+    def _add_stream(self, shard: Shard, stream: Stream) -> None:
+        catalog, reporter, partition = shard.catalog, shard.reporter, shard.partition
+        streams, subjects = catalog.columns.streams, catalog.columns.subjects
+        code = stream.code
+        models = list(stream.models.values())
+        self._evaluated |= bool(subjects.outcomes[stream.subjects].any())
+        for name, row in stream.models.items():
+            waiting = int(reporter.coverage.models.waiting[row])
+            self._records["predictions"].waiting += waiting
+            self._outcomes.append(
+                Outcomes(stream.name, partition, name, int(subjects.outcomes[row]), waiting)
+            )
+        if labels := int(streams.waiting_labels[code]):
+            self._records["labels"].waiting += labels
+            self._labels.append(WaitingLabels(stream.name, partition, labels))
+        horizon = shown_duration(stream.config.label_horizon)
+        for kind, why, reason, count, which in (
+            (LABELS, "late_label", "label later than the horizon", streams.late_label[code], LATE_LABEL),
+            (
+                LABELS, "unmatched_label", "no prediction for a label within the horizon",
+                streams.unmatched_label[code], None,
+            ),
+            (
+                PREDICTIONS, "late", "prediction made after its label", subjects.late[models].sum(),
+                LATE_PREDICTION,
+            ),
+            (
+                PREDICTIONS, "expired", f"no label within the horizon of {horizon}",
+                subjects.expired[models].sum(), EXPIRED_PREDICTION,
+            ),
+            (
+                INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
+                DUPLICATE + INSTANCES,
+            ),
+            (
+                PREDICTIONS, "duplicate", "prediction known already", subjects.duplicate[models].sum(),
+                DUPLICATE + PREDICTIONS,
+            ),
+            (
+                LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
+                DUPLICATE + LABELS,
+            ),
+        ):  # fmt: skip
+            if count:
+                place = self._dropped(shard, which)
+                if place is None and why == "expired":
+                    place = self._expired(shard, stream)
+                self._drop(kind, why, reason, int(count), place)
+        self._sequences += _sequences(shard, stream)
+        self._pairs += _pairs(shard, stream)
+
+    def _drop(self, kind: int, code: str, reason: str, count: int, place: Place | None) -> None:
+        drop = self._drops.setdefault((kind, reason), Drop(KINDS[kind], code, reason, 0, None))
+        drop.count += count
+        drop.example = drop.example or place
+        self._records[KINDS[kind]].dropped += count
+
+    def _dropped(self, shard: Shard, reason: int | None) -> Place | None:
+        if reason not in shard.dropped:
+            return None
+        kind, offset = shard.dropped[reason]
+        return self._place(kind, shard.partition, offset)
+
+    def _expired(self, shard: Shard, stream: Stream) -> Place | None:
+        """Where a prediction stands that has expired, by the id of an instance that is remembered as such."""
+        instance_id = example(shard, stream, expired=True).prediction
+        return None if instance_id is None else self._find(PREDICTIONS, stream.name, instance_id)
+
+
+def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
+    """When a replay with a configuration emits, where `configured` is what the user has written."""
+
+    def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
+        by_default = stream.emit_every != written.emit_every
+        return Emission(name, stream.emit_outcomes, stream.emit_every, by_default, untimed)
+
+    found = [of(None, config.defaults, configured.defaults)]
+    for name, stream in config.streams.items():
+        own = of(name, stream, configured.streams[name])
+        if (own.outcomes, own.every_ms) != (found[0].outcomes, found[0].every_ms):
+            found.append(own)
+    return found
+
+
+def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
+    """What is evaluated of a stream as a whole, in its first stages."""
+    catalog, subjects = shard.catalog, shard.catalog.columns.subjects
+    rows = [
+        about.row for about in catalog.subjects_of(stream)
+        if about.kind in _WHOLE and subjects.outcomes[about.row]
+    ]  # fmt: skip
+    found: dict[tuple[str, str], Sequence] = {}
+    for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
+        if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
+            continue
+        place = COURSE_STAGES * about.row + stream.evaluated.index(stage)
+        course = shard.courses.of(place) if shard.courses is not None else (0, [])
+        own = found.setdefault(
+            (model, stage),
+            Sequence(
+                stream.name, shard.partition, model, stage, stream.config.task,
+                int(subjects.outcomes[about.row]), {}, Course(*course),
+            ),
+        )  # fmt: skip
+        own.measures[estimator] = _measures(stream.config.measures, state)
+    yield from found.values()
+
+
+def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
+    """How models of a stream as a whole stand, and what is evaluated beside them."""
+    rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
+    copies = comparisons.take(shard.comparisons, shard.pairing, rows)
+    for one in comparisons.standings(copies):
+        yield Pair(
+            stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
+            one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
+            stream.config.compare_level, VERDICTS[one.verdict], one.since,
+            latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
+                one.outcomes),
+            shard.catalog.untimed, recent_of(one.recent),
+        )  # fmt: skip
+
+
+def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
+    return {name: state.values[INDEX[name]] for name in names if not state.reasons[INDEX[name]]}
+
+
+def refuse_reused_ids(summary: Summary, way: str) -> None:
+    """Raise WorkError if ids come again while labels are awaited; `way` is how to have it all the same."""
+    for one in summary.findings:
+        if one.code == REUSED_IDS:
+            raise WorkError(f"{one.stream}: {one.sentence}; {way} evaluates it all the same")
+
+
+def why(summary: Summary, facts: Facts) -> str:
+    """Why nothing was evaluated."""
+    return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])

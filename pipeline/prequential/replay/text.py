@@ -1,0 +1,204 @@
+"""A summary in words, for a terminal: lines, and the table of models that the demo has, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from prequential.diagnosis.findings import Finding
+from prequential.replay.emission import POINTS
+from prequential.replay.summary import Place, Saying, Sequence, Summary
+from prequential.replay.table import Row, models_table, print_wide, with_courses
+from prequential.settings.durations import shown_duration
+from prequential.topics.reasons import printable
+from prequential.wording.comparing import report
+from prequential.wording.incidents import sentence
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Lines of a table, of drops and of incidents (or alarms) that are shown; the file has all.
+_ROWS, _DROPS, _ALARMS = 40, 10, 10
+
+#: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
+#: of its latest part.
+COLUMNS = {
+    "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
+    "regression": (("mae",), ("mae", "rmse", "r2")),
+}
+
+_CAPTIONS = {
+    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
+    "regression": "over time: as a share of the largest",
+}
+
+
+class Elsewhere(NamedTuple):
+    """Where more is to be found than is shown, of each: how a line that says so goes on."""
+
+    drops: str
+    sequences: str
+    pairs: str
+    incidents: str
+    alarms: str
+
+
+#: To whoever typed a command, and to whoever has a `Result`.
+AT_A_TERMINAL = Elsewhere(
+    drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
+    incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
+)  # fmt: skip
+IN_PYTHON = Elsewhere(
+    drops=": summary.dropped has all", sequences=": summary.sequences has all",
+    pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
+)  # fmt: skip
+
+
+def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
+    """Print a summary; `more` says where that is which isn't shown."""
+    for line in (*record_lines(summary, more), *outcome_lines(summary)):
+        _print(line, console)
+    for task in COLUMNS:
+        if rows := [one for one in summary.sequences if one.task == task]:
+            shown = rows[:_ROWS]
+            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
+            if len(rows) > len(shown):
+                _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
+    for line in (*report(summary.comparisons, more.pairs), *incident_lines(summary, more)):
+        _print(line, console)
+    for finding in summary.findings:
+        _print(f"looks wrong: {finding_in_words(finding)}", console)
+
+
+def finding_in_words(said: Saying) -> str:
+    """A finding, with its stream."""
+    return str(Finding(said.code, said.stream, said.sentence))
+
+
+def _print(line: str, console: Console) -> None:
+    console.print(Text(printable(line)), soft_wrap=True)
+
+
+def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """What was read, and what became of it."""
+    read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
+    became = (
+        f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
+        for name in ("used", "dropped", "waiting")
+    )
+    yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
+    for drop in summary.dropped[:_DROPS]:
+        where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
+        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
+    if len(summary.dropped) > _DROPS:
+        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
+
+
+def place_in_words(place: Place) -> str:
+    """Where a record stands.
+
+    >>> place_in_words({"file": "labels.jsonl", "line": 7})
+    'labels.jsonl line 7'
+    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
+    'labels/3 offset 17'
+    """
+    if "file" in place:
+        unit = "row" if "row" in place else "line"
+        return f"{place['file']} {unit} {place[unit]}"
+    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
+
+
+def outcome_lines(summary: Summary) -> Iterator[str]:
+    """Outcomes by stream, and when there were messages."""
+    by_stream: dict[str, dict[str, tuple[int, int]]] = {}
+    for one in summary.outcomes:
+        models = by_stream.setdefault(one.stream, {})
+        outcomes, waiting = models.get(one.model, (0, 0))
+        models[one.model] = outcomes + one.outcomes, waiting + one.waiting
+    for stream, models in list(by_stream.items())[:_ROWS]:
+        shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
+        labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
+        predictions = sum(waiting for _, waiting in models.values())
+        rest = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
+        yield f"outcomes of {stream}: {shown or 'none'}{rest}"
+    for emission in summary.emission or ():
+        when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
+        if emission.every_ms is not None:
+            time = f"{shown_duration(emission.every_ms)} of record time"
+            when.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
+        of = "" if emission.stream is None else f" of {emission.stream}"
+        said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
+        if emission.by_default:
+            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
+        yield said
+
+
+def _table(rows: list[Sequence], task: str, console: Console) -> Table:
+    """The models, as the demo shows them."""
+    whole, latest = COLUMNS[task]
+    several = len({one.stream for one in rows}) > 1
+    lines = []
+    for place, one in enumerate(rows):
+        first, last = shown_estimators(one.measures)
+        key = one.stream, one.partition, one.model
+        before = rows[place - 1] if place else None
+        new = before is None or (before.stream, before.partition, before.model) != key
+        after = rows[place + 1] if place + 1 < len(rows) else None
+        ends = after is None or (after.stream, after.partition, after.model) != key
+        of_whole, of_latest = one.measures[first], one.measures[last]
+        name = f"{one.stream}/{one.model}" if several else one.model
+        lines.append(
+            Row(
+                (name if new else "", one.stage, f"{one.outcomes:,}"),
+                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
+                course_of(one),
+                ends,
+            )
+        )
+    measure = whole[0]
+    last = shown_estimators(rows[0].measures)[1]
+    return models_table(
+        lines,
+        ("model", "stage", "outcomes"),
+        (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
+        f"{measure} over time" if with_courses(console) else None,
+        title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
+        caption="initial: an instance's first prediction; final: the last one before its label. "
+        + _CAPTIONS[task],
+    )  # fmt: skip
+
+
+def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
+    """Which estimator shows the whole run, and which its latest part."""
+    names = list(measures)
+    whole = "all" if "all" in names else names[0]
+    return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
+
+
+def course_of(one: Sequence) -> list[float]:
+    """The course as heights: accuracies; of errors the share of the largest."""
+    losses = one.course.loss
+    if one.task == "classification":
+        return [1 - loss for loss in losses]
+    largest = max(losses, default=0.0)
+    return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
+
+
+def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """Incidents, each in one line; and alarms that are in none."""
+    incidents, alarms = summary.incidents, summary.alarms
+    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"
+    for incident in incidents[:_ALARMS]:
+        yield f"  {sentence(incident)}"
+    if len(incidents) > _ALARMS:
+        yield f"  … and {len(incidents) - _ALARMS:,} more{more.incidents}"
+    grouped = {(one.stream, one.partition, one.model) for one in incidents}
+    rest = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
+    for alarm in rest[:_ALARMS]:
+        segment = f" {alarm.segment}" if alarm.segment else ""
+        yield (
+            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
+            f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+        )
+    if len(rest) > _ALARMS:
+        yield f"  … and {len(rest) - _ALARMS:,} more{more.alarms}"

@@ -1,0 +1,1 @@
+"""What is configured: frozen objects with a default for everything."""

@@ -1,0 +1,44 @@
+"""Durations: integer milliseconds, written as `500ms`, `5m` or `7d`."""
+
+from __future__ import annotations
+
+import re
+
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
+
+MINUTE, HOUR, WEEK = _MILLISECONDS["m"], _MILLISECONDS["h"], _MILLISECONDS["w"]
+
+
+def duration(text: str | int) -> int:
+    """Milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
+
+    Raises ValueError quoting the text.
+
+    >>> duration("5m")
+    300000
+    """
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def shown_duration(milliseconds: int) -> str:
+    """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
+
+    >>> shown_duration(604_800_000), shown_duration(606_570_000), shown_duration(90_500), shown_duration(250)
+    ('7d', '7d 30m', '1m 31s', '250ms')
+    >>> shown_duration(3_600_000), shown_duration(1_500), shown_duration(0)
+    ('1h', '1s 500ms', '0ms')
+    """
+    for least, step in ((3_600_000, 60_000), (60_000, 1_000)):
+        if milliseconds >= least:
+            milliseconds = (milliseconds + step // 2) // step * step
+            break
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0ms"

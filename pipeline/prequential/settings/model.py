@@ -1,0 +1,402 @@
+"""The configuration: frozen objects with a default for everything.
+
+`prequential.config.reader` reads them from YAML. Durations are integer milliseconds here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Union
+
+import msgspec
+from prequential.mapping.model import RecordMapping
+from prequential.settings.durations import HOUR, MINUTE, WEEK
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+
+#: The measures that messages have by default, in their order.
+KNOWN_MEASURES = (
+    "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
+    "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "log_loss", "brier", "ece",
+    "mae", "mse", "rmse", "r2",
+)  # fmt: skip
+
+#: Further measures, computed where they are asked for.
+MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
+
+TASKS = ("classification", "regression")
+
+#: A number's loss: |error| or error².
+LOSSES = ("absolute", "squared")
+
+#: Most classes of a stream that can be configured: their codes have 16 bits, and one stands for none.
+MAX_CLASSES = 0xFFFF
+
+BASELINES = ("persistent", "majority", "random")
+
+DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
+
+#: Which models are compared, and losses: those of classes, and those of numbers.
+COMPARE = ("all", "champion", "off")
+COMPARE_LOSSES = {
+    "classification": ("error", "log_loss", "brier"), "regression": ("error", "absolute", "squared"),
+}  # fmt: skip
+
+VERSIONS = ("mark", "separate")
+
+STAGES = ("initial", "final", "bins", "intermediate")
+
+#: How the names of stages at an age begin: `after:10m`.
+AFTER = "after:"
+
+
+#: A detector's parameter.
+Value = Union[float, int, bool, str]
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """One drift detector over one signal of every sequence."""
+
+    #: One of `prequential.core.detectors`, which declares its parameters.
+    detector: str = "page-hinkley"
+    signal: str = "error"
+    #: The parameters that differ from their defaults, by name.
+    params: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    #: Whether its threshold is configured, so that no budget of false alarms sets it.
+    fixed: bool = field(default=False, compare=False)
+
+
+#: What watches streams where nothing else is configured, by task. Losses of numbers may have any unit: their
+#: detectors mustn't depend on it.
+_RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+DEFAULT_DETECTORS = {
+    "classification": (DetectorConfig("page-hinkley", "error"), _RATIO),
+    "regression": (DetectorConfig("page-hinkley", "scaled_error"), _RATIO),
+}
+
+#: Stands for the default detectors of the task.
+OF_TASK: Any = None
+
+
+#: Measures whose bound can be tested: the signal that they are the mean of (`rmse`: the root of it), whether
+#: more of them is better, so that they are 1 less the mean, and the largest loss, 0 where there is none.
+#: (Probabilities that sum to 1.001 are accepted: 1² + 1.001².)
+HARM: dict[str, tuple[str, bool, float]] = {
+    "error": ("error", False, 1.0),
+    "accuracy": ("error", True, 1.0),
+    "recall": ("recall", True, 1.0),
+    "precision": ("precision", True, 1.0),
+    "specificity": ("specificity", True, 1.0),
+    "brier": ("brier", False, 2.002001),
+    "log_loss": ("log_loss", False, 0.0),
+    "mae": ("mae", False, 0.0),
+    "mse": ("mse", False, 0.0),
+    "rmse": ("mse", False, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float] = field(hash=False)
+    #: What a measure may be worse than its bound.
+    tolerance: float = 0.0
+    #: Share of false alarms that is accepted where keeping it is tested.
+    level: float = 0.01
+    #: So many first outcomes of each sequence say what its error rate may be; None: they say nothing.
+    reference: int | None = None
+
+    @property
+    def detectors(self) -> tuple[DetectorConfig, ...]:
+        """The tests for harm, one for each bound of a measure that is the mean of losses."""
+        found: list[DetectorConfig] = []
+        params: dict[str, Value]
+        for name in self.bounds:
+            if (tested := self.tested(name)) is not None:
+                risk, over, scale = tested
+                params = {"bound": risk, "tolerance": over, "level": self.level, "scale": scale}
+                found.append(DetectorConfig("harm", HARM[name][0], params))
+        if self.reference:
+            params = {
+                "bound": 0.0, "tolerance": self.tolerance, "level": self.level, "reference": self.reference
+            }  # fmt: skip
+            found.append(DetectorConfig("harm", "error", params))
+        return tuple(found)
+
+    def tested(self, measure: str) -> tuple[float, float, float] | None:
+        """The risk that a bound allows, the tolerance, and the losses' size; None: it can't be tested.
+
+        >>> Objective({"accuracy": 0.9}, 0.02).tested("accuracy")
+        (0.1, 0.02, 1.0)
+        >>> Objective({"rmse": 2.0}, 0.5).tested("rmse")  # mean squares of 4, and of at most 6.25
+        (4.0, 2.25, 6.25)
+        """
+        if measure not in HARM:
+            return None
+        _, more_is_better, scale = HARM[measure]
+        risk, over = Decimal(repr(self.bounds[measure])), Decimal(repr(self.tolerance))
+        if more_is_better:
+            risk = 1 - risk
+        if risk < 0 or risk + over <= 0:
+            return None
+        if measure == "rmse":
+            risk, over = risk * risk, (risk + over) * (risk + over) - risk * risk
+        return float(risk), float(over), scale or float(risk + over)
+
+
+@dataclass(frozen=True)
+class IncidentConfig:
+    """What belongs to one incident, and when it is over; times of labels in ms."""
+
+    #: Without alarms for this long, and for so many outcomes of the model, it is quiet: an incident that has
+    #: recovered is over, and an alarm of a later change is another incident's. Detectors of one change differ
+    #: by hundreds of outcomes, and an hour's work of somebody who was called isn't disturbed once more.
+    quiet: int = HOUR
+    quiet_outcomes: int = 1_000
+    #: Quiet for this long without recovery, the new level is the usual one, and the incident over.
+    accept: int = WEEK
+    #: Whether a detector's warning opens an incident, without an alarm.
+    warnings: bool = False
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """How the outcomes of one stream are evaluated."""
+
+    task: str = "classification"
+    #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
+    loss: str = "absolute"
+    positive_class: str | None = None
+    estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    measures: tuple[str, ...] = KNOWN_MEASURES
+    stages: tuple[str, ...] = ("initial", "final")
+    #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
+    temporal_correction: bool = False
+    #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
+    baselines: tuple[str, ...] = ()
+    #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
+    segments: tuple[str, ...] = ()
+    segments_per_key: int = 20
+    #: Length (ms) of the periods of prediction time that are evaluated by themselves; None: none are.
+    period: int | None = None
+    #: A period is final when this much of the share of labels that is expected has come.
+    period_final_at: float = 0.95
+    #: What metrics messages say of an estimator beyond its measures.
+    details: tuple[str, ...] = ()
+    #: Whether messages that time makes due say what became of the model's predictions and when.
+    coverage: bool = True
+    #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).
+    dependence_order: int = 3
+    bins: int = 10
+    alpha: float = 2.0
+    label_horizon: int = WEEK
+    settle: int = 5 * MINUTE
+    detectors: tuple[DetectorConfig, ...] = OF_TASK
+    incidents: IncidentConfig = field(default_factory=IncidentConfig)
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
+    compare: str = "all"
+    champion: str | None = None
+    #: Losses that they are compared by.
+    compare_losses: tuple[str, ...] = ("error",)
+    #: Stages of a model that are compared with each other, such as `initial/final`.
+    compare_stages: tuple[str, ...] = ()
+    #: Share of streams without any difference in which a verdict may ever come; its pairs divide it.
+    compare_level: float = 0.05
+    #: … and of single looks at McNemar's statistic that may find one.
+    mcnemar_level: float = 0.01
+    #: What the models are to keep; None: nothing is said of it.
+    objective: Objective | None = None
+    #: False alarms of the stream that are accepted, such as `1 per 30d`: they set the thresholds that aren't
+    #: configured (`prequential.core.detectors.budgets`).
+    alarm_budget: str | None = None
+    #: The rise of the mean loss whose delay `prequential calibrate` reports.
+    alarm_change: float = 0.05
+    #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
+    #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
+    versions: str = "mark"
+    #: A metrics message after every this many outcomes of a sequence; None: not by count.
+    emit_outcomes: int | None = 1000
+    #: … and when record time passes a multiple of this many ms; None: not by time.
+    emit_every: int | None = 10_000
+    #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
+    emit_every_given: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill in the default detectors."""
+        if self.detectors is OF_TASK:
+            object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+
+    @property
+    def every_detector(self) -> tuple[DetectorConfig, ...]:
+        """The detectors, and behind them the tests of the objective that aren't among them."""
+        tests = self.objective.detectors if self.objective else ()
+        return self.detectors + tuple(test for test in tests if test not in self.detectors)
+
+    @property
+    def evaluated_stages(self) -> tuple[str, ...]:
+        """The stages with outcomes of their own, without those at an age, in the order of their rows."""
+        bins = self.bins if {"bins", "intermediate"} & set(self.stages) else 0
+        some: tuple[str, ...] = ("initial",) if bins or "initial" in self.stages else ()
+        some += ("final",) if "final" in self.stages else ()
+        return some + tuple(f"bin:{b}" for b in range(1, bins + 1))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` reports.
+
+        It is the `config` field of metrics messages.
+        """
+        left_out = ("emit_", "alarm_change")
+        settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
+        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
+            del settings["alarm_budget"]
+            for detector in settings["detectors"]:
+                del detector["fixed"]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
+
+    streams_per_shard: int = 10_000
+    models_per_stream: int = 200
+    classes_per_stream: int = 256
+    #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.
+    instances_per_shard: int = 10_000_000
+    #: Predictions that wait for one label (all models together).
+    predictions_per_instance: int = 1_000
+    #: Pairs of models with each other; those that come later aren't compared.
+    pairs_per_stream: int = 10
+    #: Versions of a model that are evaluated apart; the oldest one goes when one more comes.
+    versions_per_model: int = 5
+
+
+@dataclass(frozen=True)
+class HttpConfig:
+    """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
+
+    host: str = "127.0.0.1"
+    #: 0 takes a free one; None: each program has its own (`prequential.http.endpoint`).
+    port: int | None = None
+    #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
+    measures: tuple[str, ...] = (
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
+        "r2",
+    )  # fmt: skip
+    #: Stages and estimators whose measures, comparisons and alarms become series; None: all of them.
+    stages: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    #: Whether segments have series, too.
+    segments: bool = True
+    #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
+    token: str | None = field(default=None, repr=False)
+    #: PEM files; with both, it is HTTPS.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+    def shows_stage(self, stage: str) -> bool:
+        """Whether a stage has series; `bins` stands for each bin, of two compared stages both must have them.
+
+        >>> http = HttpConfig(stages=("final", "bins"))
+        >>> [http.shows_stage(stage) for stage in ("final", "bin:2", "initial", "initial/final")]
+        [True, True, False, False]
+        """
+        shown = self.stages
+        return shown is None or all(
+            one in shown or (one.startswith("bin:") and "bins" in shown) for one in stage.split("/")
+        )
+
+    def shows_estimator(self, estimator: str) -> bool:
+        """Whether an estimator has series."""
+        return self.estimators is None or estimator in self.estimators
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """How a worker takes part in its group."""
+
+    group: str = "prequential"
+    #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that
+    #: comes back under the same name has its shards at once. None: a new member each time, which leaves at
+    #: its end.
+    instance_id: str | None = None
+    #: Without a heartbeat for this long (ms) a worker has lost its shards: short, so that those of a
+    #: dead one are soon at work elsewhere; long enough for a pause of a healthy one.
+    session_timeout: int = 10_000
+    #: A topic read to its end holds the others back for this long (ms): time enough for a record
+    #: that the broker already has to be fetched.
+    grace: int = 100
+    #: Outputs and journal of a shard are committed in transactions at least this far apart (ms):
+    #: one costs about 10 ms of waiting for the broker, and metrics must be out within 2 s.
+    commit_every: int = 250
+    #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
+    snapshot_every: int = 10_000
+    #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
+    quarantine_after: int | None = 3
+    #: Partitions whose shards go on from what is there where retention has removed records that they needed.
+    accept_loss: tuple[int, ...] = ()
+    #: Told to stop, it publishes, takes snapshots and leaves the group within so long (ms), or ends without.
+    stop_within: int = 10_000
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything."""
+
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
+    defaults: StreamConfig = field(default_factory=StreamConfig)
+    streams: Mapping[str, StreamConfig] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    http: HttpConfig = field(default_factory=HttpConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`."""
+        return f"{self.group}-ingest"
+
+    @property
+    def group(self) -> str:
+        """The consumer group: installations with different prefixes never share one."""
+        return self.kafka.prefix + self.worker.group
+
+    @property
+    def longest_horizon(self) -> int:
+        """The longest `label_horizon` of any stream (ms)."""
+        return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        streams = {name: one.digest for name, one in self.streams.items()}
+        settings = [self.defaults.digest, streams, asdict(self.limits)]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+    def stream(self, name: str) -> StreamConfig:
+        """The settings of a stream: its own section over `defaults`."""
+        return self.streams.get(name, self.defaults)
+
+
+class ConfigError(UsageError):
+    """A configuration that can't be used: names file, line and what was expected."""

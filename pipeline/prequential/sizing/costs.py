@@ -1,0 +1,89 @@
+"""What things cost, as it was measured: what `prequential.sizing.model` adds up.
+
+Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores that had four times as much other
+work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages`
+and `models`, with nothing else to do. State, series and numbers of messages are the engine's, whatever the
+machine (`tests/test_sizing.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured (`docs/scale.md` says where and how); seconds are CPU seconds of that machine."""
+
+    #: A second of a worker, and of each of its shards, if nothing comes.
+    worker_seconds: float = 0.01
+    shard_seconds: float = 0.0012
+    #: A transaction, with its round and its fetches.
+    transaction_seconds: float = 3.2e-3
+    #: A record: fetched, decoded, joined.
+    record_seconds: float = 2.8e-6
+    #: An outcome of one stage, of a model or of one of its segments.
+    outcome_seconds: float = 0.3e-6
+    #: Messages, with their JSON, and sent.
+    metrics_seconds: float = 14e-6
+    comparison_seconds: float = 5.5e-6
+    #: A megabyte of a snapshot, written.
+    snapshot_seconds_per_mb: float = 0.006
+
+    #: Bytes of a worker that has nothing to do, with the compiled loops; of each stream and of each message a
+    #: second, in objects.
+    worker_bytes: float = 325e6
+    stream_object_bytes: float = 50e3
+    message_object_bytes: float = 10e3
+    #: State: a stream, a sequence (a stage of a model or a segment), and a pair of models in a stage.
+    stream_bytes: float = 3.5e3
+    sequence_bytes: float = 1.2e3
+    pair_bytes: float = 4.3e3
+    #: … and each outcome in a window: of a sequence without and with probabilities, of a pair by right and
+    #: wrong, and by a loss of another kind.
+    window_bytes: float = 4.0
+    window_probability_bytes: float = 41.0
+    pair_window_bytes: float = 4.0
+    pair_loss_bytes: float = 16.0
+    #: History for incidents: of a block, how many there are at first and at most, and outcomes that bring one
+    #: more; of each segment it has this share.
+    block_bytes: float = 260.0
+    first_blocks: float = 20.0
+    most_blocks: float = 65.0
+    block_outcomes: float = 8.0
+    segment_history_share: float = 0.16
+    #: An instance that is remembered, and each prediction of it.
+    instance_bytes: float = 89.0
+    prediction_bytes: float = 32.0
+    segment_key_bytes: float = 45.0
+    #: Resident bytes of a byte of state: tables that have grown, and the copies that snapshots are made of.
+    resident_share: float = 1.75
+
+    #: Bytes on Kafka, compressed: messages, an entry of the journal with Kafka's mark of its commit, what a
+    #: transaction with outputs takes beside them in each of two topics, a byte of a snapshot's state.
+    metrics_bytes: float = 215.0
+    comparison_bytes: float = 110.0
+    journal_bytes: float = 235.0
+    transaction_bytes: float = 140.0
+    snapshot_share: float = 0.22
+
+    #: Seconds of restoring a megabyte of state, and of a shard beside it.
+    restore_seconds_per_mb: float = 0.02
+    restore_seconds_per_shard: float = 0.1
+
+    #: Series: of each stage and estimator beside measures, of a model, of a stream, of a pair in a stage, by
+    #: estimator, of a shard and of a worker; and bytes of a line of `/metrics`, of a segment's, of a pair's.
+    model_series: float = 15.0
+    stage_series: float = 1.0
+    stream_series: float = 30.0
+    pair_series: float = 4.0
+    pair_estimator_series: float = 3.0
+    shard_series: float = 13.0
+    worker_series: float = 60.0
+    line_bytes: float = 103.0
+    segment_line_bytes: float = 130.0
+    pair_line_bytes: float = 155.0
+
+
+MEASURED: Final = Costs()

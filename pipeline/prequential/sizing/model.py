@@ -1,0 +1,361 @@
+"""What a workload needs: workers, partitions, memory, Kafka's bytes, time to recover, series.
+
+Sums of measured costs (`prequential.sizing.costs`), nothing else: no clock, no Kafka. A *record* is one of
+any of the three input topics; an *instance* is one of `instances`, with a prediction of each model and,
+mostly, a label.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from prequential.core.estimators.naming import WINDOW, parse_estimator
+from prequential.settings.model import Config, StreamConfig
+from prequential.sizing.costs import MEASURED, Costs
+
+_SECOND = 1_000  # ms
+_MB = 1e6
+
+#: Measures that have a value where predictions are classes, with probabilities, and numbers, among all that
+#: `http.measures` may name; others make no series.
+_OF_PROBABILITIES: Final = frozenset(("log_loss", "brier", "ece", "auc"))
+_OF_NUMBERS: Final = frozenset(("mae", "mse", "rmse", "r2", "bias"))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What comes."""
+
+    streams: int
+    models: int = 2
+    #: Records a second of all streams together, over the three inputs.
+    rate: float = 1_000.0
+    #: From an instance to its label, on average (ms).
+    label_latency: float = 60_000.0
+    #: Share of instances whose label comes within the horizon.
+    labelled: float = 1.0
+    #: How many values each configured key of segments has.
+    segment_values: int = 3
+    probabilities: bool = False
+    #: Bytes of a record on Kafka, compressed as its producer does it.
+    record_bytes: float = 60.0
+    #: How long it has been going on (ms); None: so long that windows and histories are full.
+    after: float | None = None
+
+    @property
+    def instances(self) -> float:
+        """Instances a second, of all streams."""
+        return self.rate / (1 + self.models + self.labelled)
+
+
+class Sizing(NamedTuple):
+    """What a workload needs; rates are a second's, of the whole installation, before replication."""
+
+    workers: int
+    partitions: int
+    cores: float  # that are busy, of all workers
+    instances: float
+    messages: float  # metrics and comparisons
+    transactions: float
+    state_bytes: float  # of all shards
+    worker_bytes: float  # resident memory of each worker
+    remembered: float  # instances, of all shards
+    input_bytes: float
+    output_bytes: float
+    journal_bytes: float
+    snapshot_bytes: float
+    written_bytes: float  # all of these, with replicas
+    read_bytes: float  # by workers and by one reader of outputs
+    disk_bytes: float  # by retention, with replicas
+    #: From a worker's death until all its shards run elsewhere: what one of them has missed is taken while
+    #: the next one is restored. And until they are where they would have been.
+    recovery_seconds: float
+    caught_up_seconds: float
+    series: float
+    scrape_bytes: float  # of each worker
+    stream_limit: float  # records a second of one stream, with which a core is as busy as is wanted
+
+
+class Shape(NamedTuple):
+    """How many of what there is of each stream, by its configuration."""
+
+    models: int  # with baselines and others that are evaluated as if they were models
+    values: int  # segments: values of all keys together
+    keys: int
+    stages: int  # that have messages
+    kept: int  # stages with outcomes of their own
+    estimators: int
+    window: int  # outcomes in all windows together
+    pairs: int
+    losses: int
+    measures: int  # of `http.measures` that have a value
+
+
+def shape(workload: Workload, config: Config) -> Shape:
+    """Count.
+
+    >>> shape(Workload(10, models=3), Config())[:8]
+    (3, 0, 0, 2, 2, 3, 1000, 3)
+    """
+    of = config.defaults
+    estimators = [parse_estimator(name) for name in of.estimators]
+    bins = of.bins if "bins" in of.stages else 0
+    stages = len([stage for stage in of.stages if stage != "bins"]) + bins
+    keys = len(of.segments)
+    models = workload.models
+    more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
+    everyone = min(models * (models - 1) // 2, config.limits.pairs_per_stream)
+    pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
+    return Shape(
+        models + more, keys * workload.segment_values, keys, stages, max(1, len(of.evaluated_stages)),
+        len(estimators), round(sum(size for kind, size in estimators if kind == WINDOW)),
+        pairs, len(of.compare_losses), _shown(workload, config),
+    )  # fmt: skip
+
+
+def _shown(workload: Workload, config: Config) -> int:
+    """How many of `http.measures` have a value."""
+    numbers = config.defaults.task == "regression"
+    shown = 0
+    for name in config.http.measures:
+        if name not in config.defaults.measures:
+            continue
+        if name in _OF_NUMBERS:
+            shown += numbers
+        else:
+            shown += not numbers and (workload.probabilities or name not in _OF_PROBABILITIES)
+    return shown
+
+
+def due(outcomes: float, config: StreamConfig) -> float:
+    """How often a second messages about somebody are due who has so many outcomes a second, by chance.
+
+    By time: in each `emit.every` with an outcome. By count: after each `emit.outcomes`.
+
+    >>> [round(due(outcomes, StreamConfig()), 3) for outcomes in (0.01, 1.0, 10_000.0)]
+    [0.01, 0.633, 11.0]
+    """
+    found = 0.0
+    if config.emit_every is not None:
+        seconds = config.emit_every / _SECOND
+        found += -math.expm1(-outcomes * seconds) / seconds
+    if config.emit_outcomes is not None:
+        found += outcomes / config.emit_outcomes
+    return found
+
+
+def messages(workload: Workload, config: Config) -> tuple[float, float]:
+    """Metrics and comparison messages a second."""
+    of, counted = config.defaults, shape(workload, config)
+    outcomes = workload.instances * workload.labelled / workload.streams  # a second, of a model of a stream
+    moments = due(outcomes, of)
+    if counted.keys:
+        share = outcomes * counted.keys / counted.values
+        moments += counted.values * due(share, of)
+    each = workload.streams * moments * counted.stages * counted.estimators
+    return each * counted.models, each * counted.pairs * counted.losses
+
+
+def remembered(workload: Workload, config: StreamConfig) -> float:
+    """Instances that are waiting, settled, or expired and not yet forgotten.
+
+    With a label an instance waits for it, and is remembered for `settle` then; without one it is remembered
+    for two horizons.
+    """
+    most = math.inf if workload.after is None else workload.after
+    latency = min(workload.label_latency, config.label_horizon)
+    with_label = min(most, latency + config.settle)
+    without = min(most, 2.0 * config.label_horizon)
+    kept = workload.labelled * with_label + (1 - workload.labelled) * without
+    return workload.instances * kept / _SECOND
+
+
+#: Share of its blocks that a history has soon, as pairs of them become one when they are full.
+_FILLING: Final = 0.18
+
+
+def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
+    """Bytes of state, of all shards: what a snapshot holds before it is compressed."""
+    of, counted = config.defaults, shape(workload, config)
+    seen = math.inf
+    if workload.after is not None:
+        waited = max(0.0, workload.after - workload.label_latency)
+        seen = workload.instances / workload.streams * workload.labelled * waited / _SECOND
+    blocks = _FILLING * costs.most_blocks + seen / costs.block_outcomes
+    history = costs.block_bytes * min(costs.most_blocks, max(costs.first_blocks, blocks))
+    segments = costs.segment_history_share * counted.values
+    by_outcome = costs.window_bytes + costs.window_probability_bytes * workload.probabilities
+    sequence = costs.sequence_bytes + counted.window * by_outcome
+    own = counted.models * counted.kept
+    plain = counted.pairs * (1 + counted.values) * len(of.evaluated_stages)
+    others = len([loss for loss in of.compare_losses if loss != "error"])
+    by_loss = costs.pair_window_bytes + costs.pair_loss_bytes * others
+    pair = costs.pair_bytes + counted.window * by_loss
+    stream = (
+        costs.stream_bytes
+        + own * ((1 + counted.values) * sequence + history * (1 + segments))
+        + plain * pair
+    )
+    instance = (
+        costs.instance_bytes
+        + workload.models * costs.prediction_bytes
+        + costs.segment_key_bytes * counted.keys
+    )
+    return workload.streams * stream + remembered(workload, of) * instance
+
+
+def exposition(
+    workload: Workload, config: Config, costs: Costs, partitions: int, workers: int
+) -> tuple[float, float]:
+    """Samples at all `/metrics` together, and the bytes of their lines."""
+    counted, http = shape(workload, config), config.http
+    estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
+    kept = [one for one in config.defaults.evaluated_stages if http.shows_stage(one)]
+    bins = len([one for one in kept if one.startswith("bin:")]) if "bins" in config.defaults.stages else 0
+    others = [one for one in config.defaults.stages if one != "bins" and http.shows_stage(one)]
+    stages = len(others) + bins
+    signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
+    of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
+    of_model = costs.model_series + counted.kept * costs.stage_series
+    of_pair = float(len(kept) * counted.losses)
+    of_pair *= costs.pair_series + costs.pair_estimator_series * len(estimators)
+    plain = costs.stream_series + counted.models * (of_model + of_subject)
+    values = counted.values * http.segments
+    in_segments = counted.models * values * of_subject
+    pairs = counted.pairs * (1 + values) * of_pair
+    samples = workload.streams * (plain + in_segments + pairs)
+    size_of = workload.streams * (
+        plain * costs.line_bytes + in_segments * costs.segment_line_bytes + pairs * costs.pair_line_bytes
+    )
+    of_workers = partitions * costs.shard_series + workers * costs.worker_series
+    return samples + of_workers, size_of + of_workers * costs.line_bytes
+
+
+#: Partitions for each worker: growing them stops all workers, so there is room for four times as many.
+_PARTITIONS_EACH, _LEAST_PARTITIONS = 4, 4
+
+#: Commits of a busy shard are so much farther apart than `worker.commit_every` (s), as each takes its time.
+_BETWEEN_COMMITS: Final = 0.05
+
+#: Share of its time that a worker may spend on snapshots at most, megabytes that it writes a second, and
+#: those of a transaction (eight chunks of 900 kB): see `prequential.worker.checkpoint`.
+_SNAPSHOT_SHARE, _SNAPSHOT_MB_PER_SECOND, _CHUNKS_MB = 0.05, 40.0, 7.2
+
+
+def size(
+    workload: Workload,
+    config: Config,
+    *,
+    busy: float = 0.6,
+    partitions: int | None = None,
+    workers: int | None = None,
+    speed: float = 1.0,
+    costs: Costs = MEASURED,
+) -> Sizing:
+    """What a workload needs, if a worker's core is to be busy for a share `busy` of the time at most.
+
+    `speed`: how much faster a core is than the one that `costs` were measured on. `partitions` and `workers`:
+    those that are there.
+
+    Workers cost something themselves, and so do partitions, whose number depends on them: workers are added
+    until they suffice.
+    """
+    count = workers or 1
+    while True:
+        shards = partitions or max(_LEAST_PARTITIONS, _PARTITIONS_EACH * count)
+        found = _with(workload, config, costs, busy, speed, count, shards)
+        if workers is not None or found.cores <= busy * count * _evenly(shards, count):
+            return found
+        if partitions is not None and count >= partitions:
+            return found  # more than there are partitions have nothing to do
+        count = max(count + 1, math.ceil(found.cores / busy) if found.cores / busy > 2 * count else 0)
+
+
+def _evenly(partitions: int, workers: int) -> float:
+    """The share of what all workers could do when the one with the most shards is as busy as it may be."""
+    return partitions / workers / math.ceil(partitions / workers)
+
+
+def _with(
+    workload: Workload, config: Config, costs: Costs, busy: float, speed: float, workers: int, partitions: int
+) -> Sizing:
+    of, counted = config.defaults, shape(workload, config)
+    metrics, comparisons = messages(workload, config)
+    active = partitions * (1 - (1 - 1 / partitions) ** workload.streams)  # that have a stream
+    pause = config.worker.commit_every / _SECOND + _BETWEEN_COMMITS
+    commits = -math.expm1(-workload.rate / active * pause) / pause
+    with_outputs = min(commits, _moments(workload, config, active))
+    bytes_of_state = state(workload, config, costs)
+    each = bytes_of_state / active / _MB
+    of_worker = max(1.0, active / workers) * each / _SNAPSHOT_MB_PER_SECOND  # s, of all its shards
+    interval = max(config.worker.snapshot_every / _SECOND, of_worker / _SNAPSHOT_SHARE)
+    snapshots = min(commits, 1 / interval)
+    parts = each / _CHUNKS_MB + 1  # transactions of a snapshot, with the manifest's
+    transactions = active * (commits + with_outputs + snapshots * parts)
+    snapshot_mb = active * snapshots * each
+
+    outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
+    following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
+    cores = (
+        workers * costs.worker_seconds
+        + partitions * costs.shard_seconds
+        + transactions * costs.transaction_seconds
+        + following
+        + metrics * costs.metrics_seconds
+        + comparisons * costs.comparison_seconds
+        + snapshot_mb * costs.snapshot_seconds_per_mb
+    ) / speed
+
+    inputs = workload.rate * workload.record_bytes
+    outputs = (
+        metrics * costs.metrics_bytes
+        + comparisons * costs.comparison_bytes
+        + active * with_outputs * 2 * costs.transaction_bytes
+    )
+    journal = active * (commits + with_outputs) * costs.journal_bytes
+    snapshot = snapshot_mb * _MB * costs.snapshot_share
+    written = (inputs + outputs + journal + snapshot) * config.kafka.replication
+    kept = _DAYS * 86_400
+    disk = kept * (inputs + outputs + journal) + _SLOTS * bytes_of_state * costs.snapshot_share
+    samples, bytes_of_lines = exposition(workload, config, costs, partitions, workers)
+    resident = (
+        costs.resident_share * bytes_of_state
+        + workload.streams * costs.stream_object_bytes
+        + (metrics + comparisons) * costs.message_object_bytes
+    )
+    most = math.ceil(partitions / workers)
+    away, share = config.worker.session_timeout / _SECOND, cores / workers
+    # Of what came since the last snapshot, on average half of the time between two, nothing is put out again.
+    restoring = most * costs.restore_seconds_per_shard + (
+        most * each * costs.restore_seconds_per_mb + interval / 2 * following / workers
+    ) / speed
+    return Sizing(
+        workers, partitions, cores, workload.instances, metrics + comparisons, transactions, bytes_of_state,
+        costs.worker_bytes + resident / workers, remembered(workload, of), inputs, outputs, journal, snapshot,
+        written, inputs + outputs, disk * config.kafka.replication, away + restoring + share * away,
+        (away + restoring) / max(1e-3, 1 - share), samples, bytes_of_lines / workers,
+        _one_stream(workload, config, costs, busy, speed),
+    )  # fmt: skip
+
+
+#: Days that inputs, outputs and journal are kept, as topics are created (`prequential.topics.specs`).
+_DAYS: Final = 14
+
+#: Generations of snapshots on disk: two, and one that isn't compacted yet.
+_SLOTS: Final = 3
+
+
+def _moments(workload: Workload, config: Config, active: float) -> float:
+    """How often a second a shard has something to say: what time makes due, is due for all its streams."""
+    return due(workload.instances * workload.labelled / active, config.defaults)
+
+
+def _one_stream(workload: Workload, config: Config, costs: Costs, busy: float, speed: float) -> float:
+    """Records a second of a stream that has a worker of its own, at which that is as busy as is wanted."""
+    counted = shape(workload, config)
+    an_instance = 1 + workload.models + workload.labelled
+    outcomes = workload.labelled * counted.models * counted.kept * (1 + counted.keys)
+    record = costs.record_seconds + outcomes * costs.outcome_seconds / an_instance
+    return max(0.0, busy * speed - costs.worker_seconds) / record

@@ -1,0 +1,1 @@
+"""Comparisons and incidents in words."""

@@ -1,0 +1,254 @@
+"""What is known of an incident, in the order in which somebody who was called asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from prequential.topics.dead_letters import clock
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Incident, Metrics
+from prequential.topics.reasons import printable
+from prequential.wording.incidents import cause_in_words, subject_of
+from prequential.wording.neighbours import in_words
+
+#: Incidents that are named where the one that is asked for isn't there.
+_NAMED = 5
+
+#: Severities from which on they have a name (Cohen 1988).
+_SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"), (0.0, "tiny"))
+
+#: Columns of a line's title.
+_TITLE = 14
+
+#: How the id of an incident begins: so many hex digits tell it apart.
+_ID = re.compile("[0-9a-f]{4,32}")
+
+#: What a message is, by a field that no other has.
+_SORTS: dict[str, Any] = {"revision": Incident, "detector": Alarm, "estimator": Metrics}
+
+
+class Known:
+    """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
+
+    def __init__(self) -> None:
+        self.incidents: dict[str, list[Incident]] = {}
+        self.alarms: dict[str, Alarm] = {}
+        self.metrics: dict[tuple[str, str, str], Metrics] = {}
+        self.unreadable = 0
+
+    def add(self, value: bytes) -> None:
+        """Take a message in, whichever it is; comparisons and dead letters are none of these."""
+        try:
+            fields = msgspec.json.decode(value)
+            sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
+            if sort is None or "against" in fields:
+                return
+            message = msgspec.convert(fields, sort)
+        except (msgspec.MsgspecError, ValueError, TypeError):
+            self.unreadable += 1
+            return
+        if isinstance(message, Incident):
+            self.incidents.setdefault(message.id, []).append(message)
+        elif isinstance(message, Alarm):
+            self.alarms[message.id] = message
+        elif isinstance(message, Metrics) and message.segment is None and message.stage != "period":
+            key = message.stream, message.model, f"{message.stage} {message.estimator}"
+            self.metrics[key] = message
+
+    def newest(self) -> list[Incident]:
+        """The newest message about each incident, those that opened later last."""
+        found = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
+        return sorted(found, key=lambda one: (one.opened["ts"], one.stream, one.model))
+
+    def by_id(self, wanted: str) -> Incident:
+        """The incident whose id begins so; raises WorkError if there is none, or are several."""
+        found = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
+        if len(found) != 1:
+            why = f"{len(found)} incidents' ids begin so" if found else "there is no such incident"
+            raise WorkError(f"{wanted!r}: {why}; {_named(found or self.newest())}")
+        return found[0]
+
+    def at(self, stream: str, model: str, ts: int) -> Incident:
+        """The incident of a model that was going on at a label time (ms); raises WorkError without one."""
+        own = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
+        found = [one for one in own if one.change_point["ts"] <= ts <= _end(one)]
+        if not found:
+            raise WorkError(
+                f"{stream}/{model} had no incident at {clock(ts)}; {_named(own or self.newest())}"
+            )
+        return found[-1]
+
+
+def _end(incident: Incident) -> float:
+    """Until when it was going on."""
+    return incident.ts if incident.status == "closed" else float("inf")
+
+
+def _named(incidents: list[Incident]) -> str:
+    if not incidents:
+        return "none is known"
+    newest = [f"{one.id[:8]} {subject_of(one)} since {_began(one)}" for one in incidents]
+    more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
+    return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
+
+
+def _began(incident: Incident) -> str:
+    point = incident.change_point
+    return f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
+
+
+def explain(known: Known, incident: Incident) -> Iterator[str]:
+    """All that is known, line by line."""
+    yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
+    yield from _titled("since", _since(incident))
+    yield from _titled("how bad", _how_bad(known, incident))
+    causes = (_cause(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    yield from _titled("what changed", (*causes, *_compared(incident)))
+    yield from _titled("other models", _others(known, incident))
+    yield from _titled("baselines", _baselines(incident))
+    yield from _titled("noise", [_noise(incident)])
+    yield from _titled("look at", [", ".join(map(printable, incident.examples)) or "no example is known"])
+    yield from _titled("alarms", _alarms(known, incident))
+
+
+def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{title:<{_TITLE}}{line}"
+        title = ""
+
+
+def _since(incident: Incident) -> Iterator[str]:
+    point, opened = incident.change_point, incident.opened
+    yield f"outcome {point['outcome']:,}{_labels_of(incident, point)}"
+    if not incident.untimed:
+        yield f"predictions made from about {clock(point['prediction_ts'])} on"
+    later = opened["outcome"] - point["outcome"]
+    yield f"noticed {later:,} outcomes later{_labels_of(incident, opened)}"
+
+
+def _labels_of(incident: Incident, place: dict[str, int]) -> str:
+    """The label time of a place, where there are times."""
+    return "" if incident.untimed else f", labels of {clock(place['ts'])}"
+
+
+def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
+    size = next(name for least, name in _SIZES if abs(incident.severity) >= least)
+    better = ", for the better" if incident.severity < 0 else ""
+    yield (
+        f"mean loss {_level(incident.before)} → {_level(incident.after)}: "
+        f"severity {incident.severity:.2f} ({size}{better})"
+    )
+    if incident.recovered is not msgspec.UNSET:
+        back = incident.recovered
+        when = "" if incident.untimed else f", {clock(back['ts'])}"
+        yield f"back within its former interval since outcome {back['outcome']:,}{when}"
+    for (stream, model, of), one in sorted(known.metrics.items()):
+        if (stream, model) == (incident.stream, incident.model) and of.startswith(f"{incident.stage} "):
+            name = next((name for name in ("accuracy", "mae") if name in one.measures), None)
+            if name is not None:
+                when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
+                yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({when})"
+
+
+def _others(known: Known, incident: Incident) -> Iterator[str]:
+    """Other models of the stream, by whether they changed at the same time."""
+    incidents = known.newest()
+    models = {one.model for one in incidents if one.stream == incident.stream}
+    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
+    return in_words(incident, incidents, models)
+
+
+def _level(level: dict[str, Any]) -> str:
+    low, high = level["interval"]
+    return f"{level['level']:.3g} ({low:.3g} to {high:.3g}, n = {level['n']:,})"
+
+
+def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
+    """A cause, and what moved.
+
+    >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
+    'class ratio (90 %): of class b from 10 % to 50 %'
+    >>> _cause({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
+    'which predictions get labels (80 %): of segment region=eu from 70 % to 20 %'
+    >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
+    'segment region=us (90 %): from 20 % to 70 %'
+    >>> _cause({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
+    'other inputs (90 %): mean confidence from 95 % to 80 %'
+    >>> _cause({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
+    'concept (60 %), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
+    """
+    said = cause_in_words(cause)
+    if "before" in cause and "after" in cause:
+        of = "".join(
+            f"of {what} {printable(str(cause[what]))} "
+            for what in ("class", "segment")
+            if what in cause and f"{what}_share" not in cause and cause["cause"] != what
+        )
+        said += f": {of}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
+    if "confidence" in cause:
+        sure = cause["confidence"]
+        said += f": mean confidence from {100 * sure['before']:.0f} % to {100 * sure['after']:.0f} %"
+    if "other_models" in cause:
+        fared = cause["other_models"]
+        said += f"; of {fared['models']} other models {fared['worse']} got worse at once"
+    if "since" in cause:
+        said += f", since outcome {cause['since']['outcome']:,}"
+        said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
+    for name in ("segment", "class"):
+        if f"{name}_share" in cause:
+            said += f"; {100 * cause[f'{name}_share']:.0f} % of it in {name} {printable(str(cause[name]))}"
+    return said
+
+
+def _compared(incident: Incident) -> Iterator[str]:
+    """Which outcomes the causes come of, and what these were compared by."""
+    compared = incident.compared
+    if compared is msgspec.UNSET:
+        return
+    (a, b), (c, d) = compared["before"], compared["after"]
+    by = ", ".join(printable(name.replace("_", " ")) for name in compared["by"])
+    yield f"compared: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
+    concept = any(cause["cause"] == "concept" for cause in incident.causes)
+    if concept and "label" in compared["by"] and "confidence" not in compared["by"]:
+        yield "without y_proba harder inputs can't be told from another concept"
+
+
+def _baselines(incident: Incident) -> Iterator[str]:
+    for name, levels in incident.baselines.items():
+        yield f"{name} right in {100 * levels['before']:.0f} % before, {100 * levels['after']:.0f} % after"
+    ratio = incident.after.get("at_former_class_ratio")
+    if ratio is not None:
+        yield f"at the former class ratio the loss would be {ratio:.3g}"
+    if not incident.baselines and ratio is None:
+        yield "none are known"
+
+
+def _noise(incident: Incident) -> str:
+    """Whether detectors alarm here without end."""
+    alarms, outcomes = incident.former_alarms["alarms"], incident.former_alarms["outcomes"]
+    if not alarms:
+        return f"no alarm in {outcomes:,} outcomes before: detectors are quiet here"
+    return f"{alarms:,} alarms in {outcomes:,} outcomes before: one in {outcomes // alarms:,}"
+
+
+def _alarms(known: Known, incident: Incident) -> Iterator[str]:
+    yield f"{incident.alarm_count:,}"
+    for name in incident.alarms:
+        alarm = known.alarms.get(name)
+        if alarm is not None:
+            segment = f" {printable(alarm.segment)}" if alarm.segment else ""
+            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
+            yield (
+                f"{when}{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
+                f"outcome {alarm.outcome:,}: {alarm.statistic:.4g} against {alarm.threshold:g}"
+            )
+    for signal in incident.signals:
+        if signal["level"] == "warning":
+            segment = f" {printable(signal['segment'])}" if signal["segment"] else ""
+            yield (
+                f"warning: {signal['stage']}{segment} {signal['detector']} on {printable(signal['signal'])} "
+                f"at outcome {signal['outcome']:,}"
+            )

@@ -1,0 +1,58 @@
+"""Which other models of a stream changed when one did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.topics.outputs import Incident
+from prequential.topics.reasons import printable
+from prequential.wording.incidents import levels_in_words
+
+#: Models that are named.
+_NAMED = 10
+
+
+def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]:
+    """Incidents of other models of the stream whose changes, from change point to alarm, met this one's.
+
+    A change point is an estimate, so a change reaches as far to both sides as either took to be noticed.
+    """
+    begins, ends = _span(one)
+    found = []
+    for other in incidents:
+        if (other.stream, other.partition) != (one.stream, one.partition) or other.model == one.model:
+            continue
+        first, last = _span(other)
+        slack = max(ends - begins, last - first)
+        if first - slack <= ends and begins - slack <= last:
+            found.append(other)
+    return sorted(found, key=lambda other: (abs(_span(other)[0] - begins), other.model, other.id))
+
+
+def unchanged(one: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
+    """The stream's models that didn't change then; baselines aside, of which an incident says itself."""
+    others = {name for name in models if not name.startswith(BASELINE_PREFIX)}
+    others = {name for name in others if not name.endswith(RANDOM_SUFFIX)}
+    return sorted(others - {one.model} - {other.model for other in changed})
+
+
+def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]) -> Iterator[str]:
+    """Both, line by line."""
+    changed = changed_with(one, incidents)
+    for other in changed[:_NAMED]:
+        levels = levels_in_words(other)
+        yield f"{printable(other.model)} changed at the same time: loss {levels} ({other.id[:8]})"
+    if len(changed) > _NAMED:
+        yield f"… and {len(changed) - _NAMED:,} more"
+    rest = unchanged(one, changed, models)
+    names = ", ".join(map(printable, rest[:_NAMED])) + (" …" if len(rest) > _NAMED else "")
+    if rest:
+        yield f"{'no change of' if changed else 'none of the others changed:'} {names}"
+    elif not changed:
+        yield "no other model of the stream is known"
+
+
+def _span(one: Incident) -> tuple[int, int]:
+    """From the change point to the alarm that opened it (label times, epoch ms)."""
+    return one.change_point["ts"], max(one.change_point["ts"], one.opened["ts"])
