@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from oracle_detectors import TESTS, Test, seed_of
+from oracle_detectors import TESTS, Harm, Test, seed_of
 from oracle_estimators import ALL_MEASURES, Estimator, Halving, Outcome, parse_estimator
 from oracle_records import Settings
 from oracle_scores import WEIGHTED
@@ -180,7 +180,9 @@ class Detector:
             x = self.signal.add(outcome.loss(self.settings), outcome.ts)
         else:
             x = self.signal.add(outcome.loss(self.settings))
-        found = None if x is None else self.test.add(x)
+        if x is None:
+            return None
+        found = self.test.add_at(x, outcome.place) if isinstance(self.test, Harm) else self.test.add(x)
         if found is None:
             return None
         statistic, threshold = found if isinstance(found, tuple) else (found, float(self.params["lambda"]))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from oracle_cohorts import Place
 from oracle_measures import MEASURES, Kind, Measured, measures
 from oracle_records import Settings, Target
 from oracle_scores import (
@@ -41,6 +42,7 @@ class Outcome:
     proba: Mapping[str, float]
     propensity: float | None = None
     label_known: bool = True  # whether the baselines had seen any label
+    place: Place = field(default_factory=Place)
     first_truth: Target = field(init=False)
 
     def __post_init__(self) -> None:

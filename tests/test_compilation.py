@@ -65,7 +65,7 @@ def later() -> list[str]:
 
 def anew() -> list[str]:
     """Loops that are compiled, as they aren't in the cache, when all are made ready."""
-    from prequential.compilation import compile_loops
+    from prequential.program.compilation import compile_loops
     from prequential.settings.model import Config
 
     found: list[str] = []

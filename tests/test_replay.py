@@ -602,7 +602,7 @@ class TestEmission:
         sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
         shard = replay(Config(), sources, outputs.append, metrics=False)
         assert outputs == wanted
-        assert shard.next_tick > START + SERVED * STEP, "no tick is ever due"
+        assert shard.state.next_tick > START + SERVED * STEP, "no tick is ever due"
 
     def test_the_summary_says_how_often(
         self, folder: Path, files: Lines, capfd: pytest.CaptureFixture[str]

@@ -15,8 +15,9 @@ from prequential.core.compiled.kernel import Ints32
 from prequential.core.details.details import details_of
 from prequential.core.estimators.measuring import measured
 from prequential.core.join import scoring
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS
 from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
 from prequential.core.tables.streams import OTHER, SORTS, name_hash
 from prequential.settings.model import Config, DetectorConfig, StreamConfig

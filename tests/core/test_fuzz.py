@@ -41,7 +41,9 @@ from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from worlds import extreme_settings, extreme_world
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
+from tests.nightly import scaled
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS") or scaled(10, 60))
 
 #: Where a run begins; a failure names its seed.
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
@@ -168,7 +170,7 @@ def check(seed: int) -> tuple[int, int, int]:
         assert {(kind, place) for place in places} <= letters.keys(), KINDS[kind]
     limits = CONFIG.limits
     assert len(shard.catalog.streams) <= limits.streams_per_shard
-    assert shard.remembered <= limits.instances_per_shard
+    assert shard.state.remembered <= limits.instances_per_shard
     metrics = [output for output in outputs if isinstance(output, Metrics)]
     for message in metrics:
         assert all(map(math.isfinite, message.measures.values())), message

@@ -20,7 +20,7 @@ from prequential.core.detectors import signals
 from prequential.core.estimators import sums as tables
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.rows import Rows
-from prequential.core.measures import DEFINED, REASONS
+from prequential.core.measures.declaration import DEFINED, REASONS
 from prequential.core.measures.probabilistic import brier, ece, log_loss
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import Log

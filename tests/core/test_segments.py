@@ -18,6 +18,8 @@ from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Metrics
 from worlds import World, random_world
 
+from tests.nightly import scaled
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -40,7 +42,7 @@ def world_of(seed: int) -> World:
     return World(settings, world.topics)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(scaled(3, 8)))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     assert_cuts_change_no_bit(world_of(seed), seed)
 
@@ -154,7 +156,7 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         shard.add(Batch(kind, range(len(values)), times, decode(kind, values)))
     while shard.advance([ENDED] * 3, 100):
         pass
-    store = shard.store
+    store = shard.state.store
     # The last instance's late prediction came when all else was forgotten: it has expired.
     assert {name: known[0] for (_, name), known in known_of(shard).items()} == {"end": WAITING, "49": EXPIRED}
     assert not store.pools.used.any()

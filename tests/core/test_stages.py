@@ -16,7 +16,7 @@ from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, smal
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.catalog.catalog import Stream
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.core.output.estimates import State, _intermediate
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, StreamConfig

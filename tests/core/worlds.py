@@ -11,16 +11,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
+from prequential.core.measures.registry import NAMES as MEASURES
 from prequential.settings.durations import duration
 from prequential.settings.model import (
-    AFTER,
     BASELINES,
     COMPARE_LOSSES,
+    DEFAULT_MEASURES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
-    STAGES,
 )
+from prequential.settings.stages import CONFIGURED, parse
+
+#: All that can be computed, those of every message first.
+ALL_MEASURES = (*DEFAULT_MEASURES, *(name for name in MEASURES if name not in DEFAULT_MEASURES))
 
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
@@ -276,7 +278,7 @@ def _random_settings(
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
-        defaults["measures"] = [*KNOWN_MEASURES, "ipw_accuracy", "ipw_n"]
+        defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
     return {
         "defaults": defaults,
         "streams": {
@@ -440,7 +442,7 @@ _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
-    measures = [name for name in (*KNOWN_MEASURES, *MORE_MEASURES) if (name in _OF_NUMBERS) == regression]
+    measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
     of_measures = [
         f"{rng.choice(_ESTIMATORS if measure != 'auc' else ('window:1', 'window:30'))}:{measure}"
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
@@ -500,7 +502,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         for signal in _extreme_signals(rng, task == "regression")
     ]
     ages = [f"after:{age}ms" for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))]
-    stages = _some(rng, STAGES, 4) + ages or ["final"]
+    stages = _some(rng, CONFIGURED, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
     period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
     return {
@@ -510,7 +512,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "estimators": [
             *rng.sample(_ESTIMATORS, rng.choice([1, 2, 3])), *_some(_beside(rng), _EXTREME_DECAY, 2),
         ],
-        "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+        "measures": list(ALL_MEASURES),
         "details": list(DETAILS) if rng.random() < 0.8 else _some(rng, DETAILS, 3),
         "dependence_order": rng.choice([1, 3, 30]),
         "stages": rng.sample(stages, len(stages)),
@@ -562,7 +564,7 @@ def extreme_settings(rng: random.Random, before: dict[str, Any] | None = None) -
     stages = [
         stage
         for stage in defaults["stages"]
-        if not stage.startswith(AFTER) or duration(stage.removeprefix(AFTER)) <= horizon
+        if not (age := parse(stage)).is_age or age.number <= horizon
     ]
     defaults["stages"] = stages or ["final"]
     if defaults["period"] is not None:  # needs time, and not too many in a horizon

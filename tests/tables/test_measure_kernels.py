@@ -23,14 +23,16 @@ from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.measuring import measured as measured_by
 from prequential.core.estimators.sums import SPREAD
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
+from prequential.core.measures import auc
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers
 from prequential.core.tables import scores
 from prequential.core.tables.streams import OTHER
 
-area = from_python(auc.area)
+area = from_python(auc.auc)
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
 halved = from_python(mathematics.halved)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)

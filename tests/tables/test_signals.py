@@ -20,7 +20,7 @@ from outcome_logs import (
 )
 from prequential.core.detectors import signals
 from prequential.core.detectors.watch import Signal, WatchedRows
-from prequential.core.measures import NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200

@@ -52,7 +52,7 @@ class Evaluator:
         compile_once(self._config)
         self._stream = values.text("stream", stream)
         self._shard = Shard(self._config)
-        self._shard.courses = Courses()
+        self._shard.state.courses = Courses()
         self._shard.catalog.untimed = True  # until a record has a time
         self._queue: list[tuple[int, Record]] = []
         self._time = -1  # of the latest record: ms, or how many predictions came before

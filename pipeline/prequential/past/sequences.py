@@ -136,7 +136,7 @@ def sequences(
 
 def _of_shard(shard: Shard) -> list[Sequence]:
     """The sequences of a shard that messages are about."""
-    catalog, past = shard.catalog, cast(Past, shard.past)
+    catalog, past = shard.catalog, cast(Past, shard.state.past)
     found = []
     for subject, place, rows in past.sequences():
         about = catalog.subjects[subject]

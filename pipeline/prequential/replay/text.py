@@ -14,6 +14,7 @@ from prequential.settings.durations import shown_duration
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.incidents import sentence
+from prequential.wording.measures import COLUMNS as MEASURES
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,10 +24,7 @@ _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
 #: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
 #: of its latest part.
-COLUMNS = {
-    "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
-    "regression": (("mae",), ("mae", "rmse", "r2")),
-}
+COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
 
 _CAPTIONS = {
     "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",

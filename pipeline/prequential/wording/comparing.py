@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from prequential.core.estimators.naming import BASELINE_PREFIX, recency
+from prequential.settings.stages import FINAL, sides
 from prequential.topics.outputs import Comparison
 
 #: Lines that are shown of pairs.
@@ -156,7 +157,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
         return
     stages: dict[str, str] = {}
     for one in pairs:
-        if stages.get(one.stream) != "final" and not _of_stages(one):
+        if stages.get(one.stream) != FINAL and not _of_stages(one):
             stages[one.stream] = one.stage
     shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
     shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
@@ -164,7 +165,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     share = 100 * (1 - max(one.level for one in shown))
     yield (
         "which model is better (in brackets: where the difference over the whole run is, "
-        f"with {share:.3g} % for all pairs and at all times):"
+        f"with {share:.3g} % for all pairs and looks, if dependence is short):"
     )
     for one in shown[:_PAIRS]:
         stream = f"{one.stream} " if several else ""
@@ -243,7 +244,7 @@ def _names(pair: Pair) -> tuple[str, str]:
     """A and B, by name or, where a model's stages are compared, by stage."""
     if not _of_stages(pair):
         return pair.model, pair.against
-    a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
+    a, b = (f"{stage} of {pair.model}" for stage in sides(pair.stage))
     return a, b
 
 

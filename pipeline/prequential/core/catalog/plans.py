@@ -18,6 +18,7 @@ from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error
 from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.outcomes import Log
 from prequential.settings.model import StreamConfig
 
@@ -59,8 +60,8 @@ class Plan:
         count = len(self.stages)
         if self._free:
             first = self._free.pop()
-            for table in self._tables():
-                for column in table:
+            for table in self.tables():
+                for column in table.columns().values():
                     column[first : first + count] = 0
         else:
             first = self.rows
@@ -89,14 +90,11 @@ class Plan:
         self.last_signs = grown(self.last_signs, rows)
         self.error_pairs = grown(self.error_pairs, rows)
 
-    def _tables(self) -> Iterator[tuple[Any, ...]]:
-        for estimator in self.estimators:
-            yield from estimator.tables()
-        for watch in self.watches:
-            yield watch.table
-            yield from watch.signal.tables()
-        yield self.last_signs
-        yield self.error_pairs
+    def place_of(self, stage: str) -> int:
+        """A stage's place among those of a subject; raises ValueError for one that isn't evaluated."""
+        if stage not in self.stages:
+            raise ValueError(f"no stage {stage!r}: expected one of {', '.join(self.stages)}")
+        return self.stages.index(stage)
 
     def score(self) -> None:
         """Outcomes with scores are coming: keep sums."""
@@ -151,19 +149,17 @@ class Plan:
         _copy(other.error_pairs, rows, self.error_pairs, new_rows)
         return missing
 
-    # ---- snapshot
+    # ---- as a whole
 
-    def dump(self) -> dict[str, Any]:
-        """The rows in use of all columns, by name, not copied; the rest is settings."""
-        found: dict[str, Any] = {"owner": self.owner[: self.rows]}
+    def tables(self) -> Iterator[Table]:
+        """All tables; their rows are sequences."""
         for name, tables in self.named_tables():
             for i, table in enumerate(tables):
-                for field, column in zip(table._fields, table):
-                    found[f"{name}|{i}|{field}"] = column[: self.rows]
-        return found
+                prefix = f"plan {self.number}|{name}|{i}|"
+                yield Table(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """All tables by what they are of."""
+        """The same by what they are of."""
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
         for watch in self.watches:

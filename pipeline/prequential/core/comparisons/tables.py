@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.core.cohorts.blocks import new_blocks
+from prequential.core.cohorts.pending import new_closed, new_pending
 from prequential.core.comparisons import confidence_sequence
-from prequential.core.comparisons.blocks import new_blocks
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
@@ -22,9 +23,22 @@ from prequential.core.comparisons.updating import (
     step_counted,
     step_losses,
 )
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
+from prequential.core.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    as_columns,
+    columns_of,
+    grown,
+    row_bytes,
+    taken,
+)
 from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.tables.keys import Key, Table
 from prequential.settings.model import StreamConfig
+
+#: Names of the two sorts of sequences, as snapshots have them.
+SIDES = ("counted", "scored")
 
 
 def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
@@ -52,9 +66,9 @@ class Side:
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_closed()
+        self._closed = new_closed()
         self.times = new_times(16)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]
@@ -66,7 +80,7 @@ class Side:
         for i, (first, size) in enumerate(self._free):
             if size == count:
                 del self._free[i]
-                for table in self.tables():
+                for _, table in self.named():
                     for column in columns_of(table).values():
                         column[first : first + count] = 0
                 return first
@@ -89,9 +103,11 @@ class Side:
         for one in self.estimators:
             one.ensure(rows)
 
-    def tables(self) -> Iterator[Any]:
-        """All of them."""
-        yield from (table for _, table in self.named())
+    def tables(self, number: int) -> Iterator[Table]:
+        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        side = SIDES[not self.counted]
+        for name, table in self.named():
+            yield Table(f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side))
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """All of them, by the names that snapshots have; estimators' by theirs."""
@@ -136,9 +152,7 @@ class Side:
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        own = [column for table in self._read() for column in columns_of(table).values()]
-        of_own = sum(column.itemsize * int(np.prod(column.shape[1:])) for column in own)
-        return of_own + sum(one.row_bytes for one in self.estimators)
+        return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
 
     def part(self, rows: Ints) -> Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
@@ -153,22 +167,6 @@ class Side:
         """Tables that readings need, beside those of estimators."""
         return self.sequences, self.recent, self.times
 
-    # ---- snapshots
-
-    def dump(self) -> Iterator[tuple[str, Any]]:
-        """The rows in use of all columns, by name, not copied."""
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                yield f"{name}|{field}", column[: self.rows]
-
-    def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
-        """Become what was dumped."""
-        self.rows = rows
-        self.ensure(rows)
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                column[:rows] = arrays[f"{prefix}{name}|{field}"]
-
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
         former = dict(other.named())
@@ -178,6 +176,16 @@ class Side:
                 for field, column in columns_of(table).items():
                     column[new_row] = columns_of(former[name])[field][row]
         return missing
+
+
+class JointRow(NamedTuple):
+    """Where a pair's sequence lies: in a row of one of the two sides."""
+
+    stage: int  # its place among the pair's
+    loss: str
+    code: int
+    side: int
+    row: int
 
 
 class Comparisons:
@@ -194,6 +202,21 @@ class Comparisons:
     def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.counted, self.scored
+
+    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
+        for stage in range(stages):
+            place = scored + stage * len(self.added)
+            for loss, code in self.codes:
+                if code == ERROR:
+                    yield JointRow(stage, loss, code, 0, counted + stage)
+                else:
+                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
+
+    def tables(self) -> Iterator[Table]:
+        """All of them."""
+        for side in self.sides:
+            yield from side.tables(self.number)
 
     @property
     def counts(self) -> bool:

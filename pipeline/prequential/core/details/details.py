@@ -19,8 +19,8 @@ from prequential.core.details.intervals import (
 )
 from prequential.core.details.normalisation import RATIOS, normalised
 from prequential.core.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
-from prequential.core.measures import NO_POSITIVE, REASONS
 from prequential.core.measures.agreement import Totals
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS
 from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
 from prequential.core.measures.table import sum_up
 

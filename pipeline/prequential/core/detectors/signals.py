@@ -16,10 +16,12 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner,
 from prequential.core.estimators.declaration import NO_OUTCOME, Additions
 from prequential.core.estimators.measuring import Measured
 from prequential.core.estimators.sums import RIGHT
-from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NO_POSITIVE
+from prequential.core.measures.declaration import DEFINED
+from prequential.core.measures.directions import worse
+from prequential.core.measures.losses import own_loss as loss_of
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import MEASURES
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
-from prequential.core.tables.streams import ONE, TRUE
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
@@ -30,16 +32,6 @@ REFERENCE = 100
 
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
-
-#: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
-_OF_SUMS = frozenset(
-    ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
-)
-_MAE, _MSE, _BRIER, _LOG_LOSS, _PRECISION, _SPECIFICITY = (
-    INDEX[name] for name in ("mae", "mse", "brier", "log_loss", "precision", "specificity")
-)
-_BIAS = INDEX["bias"]
 
 
 @kernel
@@ -56,15 +48,6 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = abs(log.error[row])
         else:
             values[i] = log.error[row] * log.error[row]
-
-
-@inner
-def _is_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
-    stream = positives.owner[sequence]
-    if positives.configured[stream] != NO_POSITIVE:
-        return positives.configured[stream] == code
-    return positives.sort[positives.first[stream] + code] in (TRUE, ONE)
 
 
 @kernel
@@ -106,20 +89,9 @@ def own_loss(
         fed[i] = 0
         if log.kind[row] != OUTCOME:
             continue
-        if measure == _MAE:
-            values[i], fed[i] = abs(log.error[row]), 1
-        elif measure == _MSE:
-            values[i], fed[i] = log.error[row] * log.error[row], 1
-        elif measure in (_BRIER, _LOG_LOSS):
-            fed[i] = log.scored[row] & SCORED
-            if fed[i]:
-                values[i] = log.brier[row] if measure == _BRIER else log.log_loss[row]
-        else:
-            label = _is_positive(positives, log.sequence[row], log.label[row])
-            prediction = _is_positive(positives, log.sequence[row], log.prediction[row])
-            fed[i] = prediction if measure == _PRECISION else label != (measure == _SPECIFICITY)
-            if fed[i]:
-                values[i] = 1.0 if label != prediction else 0.0
+        value, counts = loss_of(measure, log, row, positives)
+        if counts:
+            values[i], fed[i] = value, 1
 
 
 class ScaledError(NamedTuple):
@@ -217,18 +189,7 @@ def ratio(
 
 def is_of_sums(measure: str) -> bool:
     """Whether a measure is made of sums of scores, and not of joint cells alone."""
-    return measure in _OF_SUMS
-
-
-@inner
-def _worse(measure: int, value: float) -> float:
-    """A measure's value, turned so that it grows when the model gets worse."""
-    if measure == _BIAS:
-        return abs(value)
-    for loss in _LOSSES:
-        if measure == loss:
-            return value
-    return 1.0 - value
+    return MEASURES[measure].of.of_sums
 
 
 @kernel
@@ -237,4 +198,4 @@ def feed(found: Measured, measure: int, outcome: Bytes, values: Floats, fed: Byt
     for i in range(len(outcome)):
         fed[i] = 0
         if outcome[i] and found.reasons[i, measure] == DEFINED:
-            values[i], fed[i] = _worse(measure, found.values[i, measure]), 1
+            values[i], fed[i] = worse(measure, found.values[i, measure]), 1

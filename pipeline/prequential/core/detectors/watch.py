@@ -11,6 +11,7 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown,
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
@@ -19,8 +20,9 @@ from prequential.core.estimators.measuring import NO_SUMS, block_of, measure, ne
 from prequential.core.estimators.naming import SCALED, canonical, parse_signal
 from prequential.core.estimators.rows import Rows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
-from prequential.core.measures import AUC, INDEX
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, NAMES, OF_RANKS, OWN_LOSSES
+from prequential.core.measures.registry import LOSSES as OF_MEASURES
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
@@ -37,7 +39,8 @@ LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
 #: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
-_BINARY, _BOUNDED = ("recall", "precision", "specificity"), ("brier", SCALED)
+_BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
+_BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
 class WatchedRows(Rows):
@@ -119,6 +122,7 @@ class Signal:
 
     def _measures(self, of: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
+        ranked = NAMES[self._measure] in OF_RANKS
         step = block_of(of.cells.payload, of.sums.payload)
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
@@ -131,14 +135,14 @@ class Signal:
             found, positive = new_measured(count), np.empty(count, dtype=np.int64)
             added = viewed(rows.scores, span) if of.summed else None
             summed = NO_SUMS
-            if added is not None and self._measure != AUC:
+            if added is not None and not ranked:
                 summed = np.zeros((count, of.sums.payload.width))
                 of.sums.add(added, summed)
             measure(
                 counted, summed, codes.sequence.astype(np.int64), self._capacity, rows.positives,
                 of.numbers, False, found, positive,
             )  # fmt: skip
-            if added is not None and self._measure == AUC:
+            if added is not None and ranked:
                 assert of.memory.rank is not None
                 kind, sequences = of.sums.payload.kind, codes.sequence.astype(np.int64)
                 of.memory.rank(
@@ -232,7 +236,7 @@ class Watch:
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
     """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
-    detectors, apart = config.every_detector, 0.0
+    detectors, apart = every_detector(config), 0.0
     own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
     if config.alarm_budget:
         apart = sum(own) / parse_budget(config.alarm_budget).rate

@@ -9,9 +9,10 @@ from prequential.core.compiled.kernel import Floats, Ints, allocating, viewed
 from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
-from prequential.core.measures import NAMES, NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.registry import NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers
 from prequential.core.tables import scores
 

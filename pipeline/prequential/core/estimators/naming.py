@@ -6,14 +6,11 @@ from typing import NamedTuple
 
 from prequential.core.estimators import MEMORIES
 from prequential.core.estimators.declaration import Memory
-from prequential.core.measures import INDEX
+from prequential.core.measures.registry import INDEX, OWN_LOSSES
 
 #: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
 #: are corrected by the labels before, and of random predictions with its distribution.
 BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
-
-#: Before the number of an age bin: its stage.
-BIN = "bin:"
 
 #: What an estimator's name may be.
 *_EXPECTED, _LAST = (memory.expected for memory in MEMORIES.values())
@@ -77,9 +74,6 @@ def recency(name: str) -> tuple[int, float] | None:
 #: The signal of a number's loss that is free of its unit.
 SCALED = "scaled_error"
 
-#: Measures that are means of one outcome's own loss, or of 1 less it: these losses are signals, too.
-OWN = ("brier", "log_loss", "recall", "precision", "specificity", "mae", "mse")
-
 
 class SignalName(NamedTuple):
     """What a signal is made of: nothing but the outcome's own loss, errors of estimators, or a measure.
@@ -106,14 +100,14 @@ def parse_signal(name: str) -> SignalName:
     >>> parse_signal("kappa")
     Traceback (most recent call last):
     ...
-    ValueError: signal 'kappa': expected error, scaled_error, brier, log_loss, recall, precision, \
-specificity, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+    ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
+log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
     if name == SCALED:
         return SignalName(scaled=True)
-    if name in OWN:
+    if name in OWN_LOSSES:
         return SignalName(measure=name)
     estimator, _, measure = name.rpartition(":")
     if name.count("/") == 1:
@@ -128,8 +122,8 @@ specificity, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
         parse_estimator(name)
     except ValueError:
         raise ValueError(
-            f"signal {name!r}: expected error, scaled_error, {', '.join(OWN)}, an estimator, SHORT/LONG or "
-            "ESTIMATOR:MEASURE"
+            f"signal {name!r}: expected error, scaled_error, {', '.join(OWN_LOSSES)}, an estimator, "
+            "SHORT/LONG or ESTIMATOR:MEASURE"
         ) from None
     return SignalName((name,))
 

@@ -26,8 +26,8 @@ from prequential.core.estimators.sums import (
     add,
     copied,
 )
-from prequential.core.measures import AUC, NO_POSITIVE, NO_POSITIVE_CLASS
-from prequential.core.measures.auc import area
+from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.table import put_ranks, refuse_ranks
 from prequential.core.tables import outcomes
 
 #: Longest window, in outcomes: each sequence has a ring of so many.
@@ -220,7 +220,7 @@ def rank(
     table: WindowSums, kind: int, sequences: Ints, positives: Ints, rows: Additions, values: Floats,
     reasons: Ints,
 ) -> None:  # fmt: skip
-    """`auc` of the windows of `sequences`, where these have scored outcomes.
+    """Measures of ranks (`auc`) of the windows of `sequences`, where these have scored outcomes.
 
     `positives`: the code of the positive class of each, or NO_POSITIVE. If there are additions, one for each
     of `sequences`, that is added before. `values`, `reasons`: (sequences, measures).
@@ -236,9 +236,9 @@ def rank(
         if positives[i] != NO_POSITIVE:
             n = _sides(table, q, p, is_positive)
             if n < 0:
-                values[i, AUC], reasons[i, AUC] = 0.0, NO_POSITIVE_CLASS
+                refuse_ranks(values[i], reasons[i])
             elif n:
-                values[i, AUC], reasons[i, AUC] = area(p, is_positive, n, ordered)
+                put_ranks(p, is_positive, n, ordered, values[i], reasons[i])
 
 
 def parse(text: str) -> float | None:
