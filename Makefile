@@ -13,10 +13,17 @@ RELEASE := .venv-release
 # That ARGS leaves a run without tests is no failure (pytest's status 5).
 MAYBE_NONE := || [ $$? -eq 5 ]
 
+# The examples of docstrings.
+DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
+  -o consider_namespace_packages=true topics pipeline
+
+# How much tests try: see tests/nightly.py.
+LARGE := PREQUENTIAL_TESTS=large
+
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench fuzz chaos docs manifests matrix pins audit sbom clean
+.PHONY: help demo test quick nightly lint bench fuzz chaos docs manifests matrix pins audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,24 +31,26 @@ help: ## list the targets
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
 
-test: lint $(BENCH)/.ready ## lint, types, doctests, all tests; the last lines say which brokers were used
-	$(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
-	  -o consider_namespace_packages=true topics pipeline
-	$(BENCH)/bin/python -m pytest -q -m bench tests/bench
-	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not kafka and not embedded and not bench" $(ARGS) $(MAYBE_NONE)
-	$(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "kafka or embedded" $(ARGS) $(MAYBE_NONE)
+test: lint ## lint, types, doctests, all tests of some size; the last lines say which brokers were used
+	$(DOCTESTS)
+	$(TEST)/bin/python -m pytest -n 3 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
-quick: $(TEST)/.ready ## what one runs while coding: no broker, nothing slow
-	$(TEST)/bin/python -m pytest -q \
+quick: $(TEST)/.ready ## what one runs while coding, under a minute: no broker, nothing slow
+	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
+
+nightly: lint $(BENCH)/.ready fuzz ## what a release needs: all of `make test` in its large form, with peers, chaos and evidence
+	$(DOCTESTS)
+	$(LARGE) $(BENCH)/bin/python -m pytest -q -m bench tests/bench
+	$(LARGE) $(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
 lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
 	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
 	$(TEST)/bin/mypy
 
-bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
-	$(BENCH)/bin/prequential bench $(ARGS)
+bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options
+	$(BENCH)/bin/python -m tests.bench.contest $(ARGS)
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \

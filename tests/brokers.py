@@ -68,6 +68,10 @@ SINGLE_NODE: Mapping[str, str] = {
     "num.io.threads": "4",
 }
 
+#: Options of a JVM that lives for minutes: half of the processor time goes into compiling for speed that it
+#: has no time to gain, and into threads of a collector for large heaps. Not where speed is measured.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 #: Log4j 2's configuration: everything from INFO on to standard output.
 _LOGGING: Mapping[str, str] = {
     "appender.out.type": "Console",
@@ -77,6 +81,9 @@ _LOGGING: Mapping[str, str] = {
     "rootLogger.level": "info",
     "rootLogger.appenderRef.out.ref": "out",
 }
+
+#: Where Docker listens, unless the environment says something else.
+_DOCKER_SOCKET = Path("/var/run/docker.sock")
 
 #: Seconds in which Docker has to answer, and in which an image must have come and started.
 _DOCKER_SECONDS = 5
@@ -159,6 +166,9 @@ class DockerBroker(Broker):
             from testcontainers.core.container import DockerContainer
         except ImportError as error:
             raise Unavailable(f"the Python package {error.name} is not installed") from error
+        if "DOCKER_HOST" not in os.environ and not _DOCKER_SOCKET.exists():
+            # Its client would leave a socket to the garbage collector, which warns of that.
+            raise Unavailable(f"Docker does not answer: there is no {_DOCKER_SOCKET}")
         try:
             docker.from_env(timeout=_DOCKER_SECONDS).ping()
         except (docker.errors.DockerException, OSError) as error:
@@ -210,6 +220,8 @@ class JavaBroker(Broker):
 
     #: The heap: small, other brokers may run beside it.
     heap: tuple[str, ...] = ("-Xms256m", "-Xmx768m")
+    #: Further options of the JVM.
+    options: tuple[str, ...] = ()
 
     def __init__(self, properties: Mapping[str, str], ports: tuple[int, int, int] | None = None) -> None:
         self._java = java_program()
@@ -255,7 +267,7 @@ class JavaBroker(Broker):
     def _command(self, main: str, *arguments: str | Path) -> list[str | Path]:
         logging = f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}"
         classpath = str(self._jars / "*")
-        return [self._java, *self.heap, logging, "-cp", classpath, main, *arguments]
+        return [self._java, *self.heap, *self.options, logging, "-cp", classpath, main, *arguments]
 
     def _format(self) -> None:
         """Make the data folder one of a cluster."""

@@ -19,14 +19,17 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from prequential.core.detectors import DETECTORS  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
 from prequential.program.compilation import compile_loops  # noqa: E402
+from prequential.settings.model import Config, DetectorConfig, StreamConfig  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
 
 from tests import browser  # noqa: E402
-from tests.brokers import Broker, launch, used  # noqa: E402
+from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
+from tests.nightly import NIGHTLY  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
 if TYPE_CHECKING:
@@ -38,6 +41,11 @@ settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+
+JavaBroker.options = SHORT_LIVED
+
+#: Names all detectors: tests use each of them.
+_EVERY_DETECTOR = Config(defaults=StreamConfig(detectors=tuple(map(DetectorConfig, DETECTORS))))
 
 # Processes of one run never pick the same port: one is free until it is bound, seconds later.
 _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
@@ -96,10 +104,52 @@ def fresh_cluster(broker: Broker, partitions: int) -> KafkaConfig:
     return config
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a parallel run take files in our order (below), and not by their numbers of tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make nightly` runs, unless this is it; mix files that wait and that work."""
+    left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _put_in_turn(items)
+
+
+def _put_in_turn(items: list[pytest.Item]) -> None:
+    """Files with tests that wait for brokers evenly among the first two thirds of those that compute."""
+    waits = {item.path: False for item in items}
+    for item in items:
+        waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
+    places = {
+        path: (number + 0.5) * share / len(files)
+        for share, kind in ((0.67, True), (1.0, False))
+        for files in [[path for path, wait in waits.items() if wait is kind]]
+        for number, path in enumerate(files)
+    }
+    items.sort(key=lambda item: places[item.path])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the engine's loops before a parallel run's processes begin: each would compile all of them."""
+    if _is_parallel(session.config):
+        compile_loops(print, _EVERY_DETECTOR)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile the engine's loops before tests that wait for workers: these have their own limits of time."""
+    """Compile them before tests that wait for workers: these have their own limits of time."""
+    if _is_parallel(session.config) or "PYTEST_XDIST_WORKER" in os.environ:
+        return  # it is done
     if any(item.get_closest_marker(mark) for item in session.items for mark in ("kafka", "embedded", "slow")):
         compile_loops(print)
+
+
+def _is_parallel(config: pytest.Config) -> bool:
+    """Whether this process hands the tests to others (`-n`)."""
+    return bool(config.getoption("tx", None)) and "PYTEST_XDIST_WORKER" not in os.environ
 
 
 #: Brokers and browsers that the processes of a parallel run have told of.

@@ -172,6 +172,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
     versions = asked.stdout.split()
     # Compiled loops of its own; the broker's version.
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cell.environment / "loops"), "CI": "true"}
+    environment["PREQUENTIAL_TESTS"] = "large"
     environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / folder) for folder in _PATHS)
     if cell.kafka:
         environment["KAFKA_VERSION"] = KAFKA[cell.kafka]

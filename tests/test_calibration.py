@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from prequential.calibration.excursions import STEP, Walk, exponent
 from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
+    Point,
     excursions,
     line,
+    of_line,
     scale_of,
     table,
     value_of,
@@ -28,7 +31,7 @@ from prequential.calibration.report import Report, lines
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
 from prequential.config.reader import load_config
-from prequential.core.compiled.kernel import Floats
+from prequential.core.compiled.kernel import Floats, taken
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.adwin import Settings as Adwin
 from prequential.past.sequences import Sequence, sequences
@@ -157,6 +160,16 @@ def test_a_curve_knows_the_threshold_of_a_rate() -> None:
         assert curve.rate(0.0) <= 1.0
 
 
+def test_thresholds_that_go_beyond_all_alarms_leave_a_line_through_the_others() -> None:
+    """Where days turn, alarms become rarer faster than a first look has it."""
+    counts = ((100.0, 160), (135.0, 52), (170.0, 7), (210.0, 0), (245.0, 0), (280.0, 0))
+    points = [Point(u, np.full(10, alarms)) for u, alarms in counts]
+    curve = of_line(points, 5_000_000)
+    assert curve is not None
+    assert 160.0 < curve.at(1 / 70_000) < 185.0
+    assert of_line(points[3:], 5_000_000) is None
+
+
 def test_a_threshold_has_four_digits_and_errs_towards_fewer_alarms() -> None:
     larger, smaller = DETECTORS["page-hinkley"].threshold, DETECTORS["adwin"].threshold
     assert larger is not None
@@ -225,6 +238,24 @@ def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
     assert left.what == "bad final"
     assert left.why.startswith("it has 6,000 outcomes, the budget wants 15,5")
     assert "expected at least 7,7" in left.why
+
+
+def test_bounds_that_are_wide_are_said_first() -> None:
+    """1,000 outcomes, an alarm in 86,400 wanted; the whole past says it without."""
+    config = StreamConfig(stages=("final",), detectors=(DetectorConfig("cusum"),))
+    [past] = pasts(config, {"bad": 0.3})
+    wrong = markov(3, 0.5, 0.3, COUNT)
+    past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
+    settings = Settings(parse_budget("1 per 1d"), 0.2, 100_000, 1)
+    short = replace(past, rows=taken(past.rows, np.arange(1_000)))
+    report = calibrate([short], settings)
+    [note], [one] = report.notes, report.detectors
+    assert one.alarms[2] > 10 * one.alarms[0]
+    assert note.what == "cusum error"
+    expected, low, high = one.alarms
+    said = f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} expected"
+    assert note.why.startswith(said)
+    assert calibrate([past], settings).notes == []
 
 
 def test_outcomes_that_are_worth_few_are_refused() -> None:

@@ -24,6 +24,8 @@ from oracle_cases import (
 )
 from oracle_records import class_name, duration, identifier, settings_of, time_of
 
+from tests.nightly import scaled
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -231,7 +233,7 @@ class TestRecords:
             duration(text)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(scaled(6, 20)))
 def test_immediate_redelivery_changes_counters_only(seed: int) -> None:
     records = random_records(seed)
     detector = {"detector": "page-hinkley", "signal": "error", "delta": 0, "lambda": 2}
@@ -250,7 +252,7 @@ def test_immediate_redelivery_changes_counters_only(seed: int) -> None:
         assert {**one, "counts": {}} == {**two, "counts": {}}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(scaled(6, 20)))
 def test_at_most_one_outcome_a_stage_and_only_of_predictions_made_in_time(seed: int) -> None:
     records = random_records(seed)
     result = evaluate(*records, settle="1h", label_horizon="1h")

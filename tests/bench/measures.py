@@ -1,6 +1,6 @@
 """What is paid for measures and details: at each outcome of a model, and at each metrics message.
 
-`python -m tests.bench.measures` (or `prequential bench --measures`) evaluates outcomes with probabilities, in
+`python -m tests.bench.measures` (or `make bench ARGS=--measures`) evaluates outcomes with probabilities, in
 two stages and by three estimators, under several choices of measures and details; then it makes messages
 again and again: about one model at a time, as where they are due by count, and about all models at once with
 what became of their predictions, as where they are due by time.
@@ -21,9 +21,10 @@ from typing import Any
 
 from prequential.cli.worker import quiet_collector
 from prequential.core import shard as shard_module
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
-from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.settings.model import DETAILS, Config, StreamConfig
 from prequential.topics.outputs import Metrics, encode
 
 from tests.bench.feeding import feed, models_of
@@ -37,7 +38,7 @@ MESSAGES = 4_000
 
 #: Agreement alone: kappa against chance and both baselines.
 FEW = ("error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus")
-ALL = (*KNOWN_MEASURES, *MORE_MEASURES)
+ALL = NAMES
 
 CASES: dict[str, StreamConfig] = {
     "eight measures": StreamConfig(measures=FEW),

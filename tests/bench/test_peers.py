@@ -38,6 +38,9 @@ MODULES = {
 #: What each peer imports that the project itself does not; cramjam is how aiokafka reads LZ4.
 NEEDS = {"loop": ("river",), "quix": ("quixstreams",), "faust": ("cramjam",)}
 
+#: Peers that only the benchmark's own environment has: `make nightly` runs these tests there.
+ELSEWHERE = ("quix", "faust")
+
 
 def test_the_same_arguments_give_the_same_messages() -> None:
     assert list(generate(**SIZE)) == list(generate(**SIZE))
@@ -97,7 +100,9 @@ def loaded(kafka: Any) -> KafkaConfig:
 
 @pytest.mark.bench
 @pytest.mark.kafka
-@pytest.mark.parametrize("peer", MODULES)
+@pytest.mark.parametrize(
+    "peer", [pytest.param(peer, marks=pytest.mark.nightly if peer in ELSEWHERE else ()) for peer in MODULES]
+)
 def test_a_peer_gives_what_a_plain_loop_gives(peer: str, loaded: KafkaConfig) -> None:
     if missing := [name for name in NEEDS.get(peer, ()) if importlib.util.find_spec(name) is None]:
         pytest.skip(f"peer {peer!r} needs {', '.join(missing)}")

@@ -24,7 +24,7 @@ from prequential.config.reader import load_config
 from prequential.core import state as state_module
 from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import tables_of
-from prequential.core.estimators.sums import WindowSums
+from prequential.core.estimators.window import WindowSums
 from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
@@ -44,6 +44,8 @@ from prequential.topics.outputs import (
     Output,
 )
 from prequential.topics.outputs import decoded as decoded_output
+
+from tests.nightly import scaled
 
 #: (record time, object), or (record time, value) of a record that isn't even JSON.
 Row = tuple[int, dict[str, Any] | bytes]
@@ -65,8 +67,9 @@ SIGNALS = (
 
 
 def examples(count: int) -> settings:
-    """Hypothesis with this many examples; how it finds them says the profile that is loaded."""
+    """Hypothesis with this many examples, in `make test` a third; the profile says how it finds them."""
     # Even a small world is large.
+    count = scaled(-(-count // 3), count)
     return settings(max_examples=count, suppress_health_check=[HealthCheck.large_base_example])
 
 

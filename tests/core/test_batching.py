@@ -60,7 +60,9 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world
 
-SEEDS = range(8)
+from tests.nightly import scaled
+
+SEEDS = range(scaled(4, 8))
 
 
 @pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
@@ -540,7 +542,7 @@ WORLDS = {
     "periods that are forgotten": world_with(
         12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
     ),
-    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in range(12)},
+    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in range(scaled(5, 12))},
     **{
         f"random {seed}": random_world(random.Random(seed), 400, 2 + seed, unusable=True) for seed in range(4)
     },

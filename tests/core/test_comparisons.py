@@ -22,6 +22,8 @@ from prequential.topics.outputs import Comparison, Output
 from test_between_lives import Lives
 from worlds import World, random_world
 
+from tests.nightly import scaled
+
 #: Verdicts of losses without a bound are never anything else.
 UNDECIDED = VERDICTS[0]
 
@@ -92,7 +94,7 @@ def pairs_that_meet(world: World, expected: oracle.Result) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(scaled(8, 40)))
 def test_random_worlds(seed: int) -> None:
     world = world_of(seed)
     check_all(world, catch_up(world))
@@ -104,7 +106,7 @@ def check_all(world: World, life: Life) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(scaled(3, 10)))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     found = assert_cuts_change_no_bit(world_of(seed), seed)
     assert found
@@ -158,8 +160,7 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
     sequence = oracle_verdicts.Sequence(defaults["compare_level"])
-    horizon = about[-1].horizon
-    states = oracle_verdicts.states(expected, "s", joint, horizon, sequence)
+    states = oracle_verdicts.states(joint, sequence)
     assert len(found) >= len(joint) // 5 > 40
     for message in found:
         while sequence.n < message.outcomes:

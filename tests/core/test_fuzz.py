@@ -41,7 +41,9 @@ from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from worlds import extreme_settings, extreme_world
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
+from tests.nightly import scaled
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS") or scaled(10, 60))
 
 #: Where a run begins; a failure names its seed.
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

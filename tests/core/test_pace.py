@@ -25,6 +25,10 @@ from prequential.core.shard import Shard
 from test_shard_against_oracle import assert_same
 from worlds import paced_world
 
+from tests.nightly import scaled
+
+SEEDS = scaled(6, 25)
+
 
 @pytest.fixture(params=["as it is", 4, 16], autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[Any]:
@@ -48,7 +52,7 @@ def as_they_come(world: World) -> Life:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
     world = paced_world(random.Random(seed), 300)
     assert_same(world, catch_up(world).outputs)
@@ -56,7 +60,7 @@ def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
     rng = random.Random(1000 + seed)
     world = paced_world(rng, 400)
@@ -103,7 +107,7 @@ def test_the_paced_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator."""
     found: set[str] = set()
     outcomes = again = 0
-    for seed in range(25):
+    for seed in range(SEEDS):
         world = paced_world(random.Random(seed), 300)
         life = catch_up(world)
         messages = metrics_of(life.outputs)
@@ -111,6 +115,6 @@ def test_the_paced_worlds_have_what_can_go_wrong() -> None:
         found |= {name for message in messages for name, count in message.counts.items() if count}
         labelled = [row["instance_id"] for _, row in world.topics[2] if isinstance(row, dict)]
         again += len(labelled) - len(set(labelled))
-    assert outcomes > 1000
-    assert again > 300
+    assert outcomes > 40 * SEEDS
+    assert again > 12 * SEEDS
     assert found == {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}

@@ -21,10 +21,12 @@ from prequential.settings.durations import duration
 from prequential.topics.outputs import Metrics, Output
 from worlds import random_world
 
+from tests.nightly import scaled
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-SEEDS = range(12)
+SEEDS = range(scaled(4, 12))
 
 
 def world_of(seed: int) -> World:
@@ -78,7 +80,7 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
 
 def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
     compared = finals = corrected = 0
-    for seed in range(40):
+    for seed in range(scaled(12, 40)):
         world = world_of(seed)
         newest: dict[tuple[str, str], dict[int, Metrics]] = defaultdict(dict)
         ids = set()

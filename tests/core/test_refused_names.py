@@ -25,6 +25,8 @@ from prequential.core.shard import Shard
 from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import KINDS
 
+from tests.nightly import scaled
+
 #: Kinds of news that records in the plain form can have (`prequential.core.input.plain`).
 PLAIN = ("model", "stream", "class", "label")
 
@@ -177,7 +179,8 @@ def names_of(shard: Shard) -> list[Any]:
 @pytest.mark.parametrize(("versions", "plain"), [("mark", False), ("separate", False), ("mark", True)])
 def test_numbers_are_those_without_the_refused_ones(versions: str, plain: bool) -> None:
     refused = 0
-    for seed in range(12):
+    seeds = scaled(4, 12)
+    for seed in range(seeds):
         world = noisy(random.Random(seed), versions, plain)
         whole = catch_up(world)
         letters = {(letter.kind, letter.offset) for letter in dead_letters_of(whole.outputs)}
@@ -196,7 +199,7 @@ def test_numbers_are_those_without_the_refused_ones(versions: str, plain: bool) 
         assert sequences(again) == expected, seed
         assert len(dead_letters_of(again.outputs)) == len(letters)
         assert names_of(again.shard) == names_of(without.shard)
-    assert refused > 400
+    assert refused > 30 * seeds
 
 
 def sequences(life: Life) -> dict[tuple[object, ...], list[bytes]]:

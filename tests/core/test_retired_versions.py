@@ -29,6 +29,8 @@ from prequential.topics.decoding import KINDS
 from test_between_lives import Lives
 from worlds import World
 
+from tests.nightly import scaled
+
 LIMITS = Limits(versions_per_model=2)
 
 SETTINGS: dict[str, Any] = {
@@ -264,7 +266,7 @@ def test_other_owners_blocks_stay_when_all_move_together() -> None:
 
 
 def test_cuts_and_takeovers_change_no_bit() -> None:
-    for seed in range(5):
+    for seed in range(scaled(2, 5)):
         world = roll_outs(random.Random(seed))
         whole = lived(world, None)
         assert {key[1] for key in whole if len(key) > 1} >= {"m:9", "m:8", "m:5"}

@@ -18,6 +18,8 @@ from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import Metrics
 from worlds import World, random_world
 
+from tests.nightly import scaled
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -40,7 +42,7 @@ def world_of(seed: int) -> World:
     return World(settings, world.topics)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(scaled(3, 8)))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     assert_cuts_change_no_bit(world_of(seed), seed)
 

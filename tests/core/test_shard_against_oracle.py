@@ -33,6 +33,8 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from worlds import random_world
 
+from tests.nightly import scaled
+
 #: Absolute and relative ones, where cancellation costs digits.
 _TOLERANCES = {
     # Where kappa is some rounding error instead of 0, the root makes it this large.
@@ -131,7 +133,7 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("class_count", [2, 7])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(scaled(4, 10)))
 def test_long_random_worlds(seed: int, class_count: int) -> None:
     rng = random.Random(seed)
     world = random_world(rng, 300, class_count)

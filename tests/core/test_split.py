@@ -29,10 +29,12 @@ from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
 from worlds import drifting_world, extreme_world, random_world
 
+from tests.nightly import scaled
+
 #: Streams that one stream of a world becomes: enough for each shard to have some.
 NAMES = 6
 
-SEEDS = range(5)
+SEEDS = range(scaled(2, 5))
 
 
 def of_many_streams(world: World) -> World:

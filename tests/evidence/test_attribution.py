@@ -6,6 +6,7 @@ import numba
 import pytest
 
 from tests.evidence.attribution import BEFORE, SCENARIOS, is_right, said
+from tests.nightly import scaled
 
 pytestmark = [
     pytest.mark.slow,
@@ -13,7 +14,7 @@ pytestmark = [
 ]
 
 #: Seeds of each scenario, others than the first hundred; and how many may be wrong.
-SEEDS = range(1_000, 1_010)
+SEEDS = range(1_000, 1_000 + scaled(3, 10))
 WRONG = 1
 
 

@@ -7,11 +7,14 @@ import pytest
 from prequential.settings.model import DetectorConfig
 
 from tests.evidence.budgets import IN_THE_ENGINE, RATIO, WORLDS, World, in_the_engine, realised
+from tests.nightly import few
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
 
 
-@pytest.mark.parametrize(("world", "apart"), [*((world, 10_000) for world in WORLDS), (WORLDS[-1], 50_000)])
+@pytest.mark.parametrize(
+    ("world", "apart"), few([*((world, 10_000) for world in WORLDS), (WORLDS[-1], 50_000)])
+)
 def test_a_budget_is_kept_within_a_factor_of_one_and_a_half(world: World, apart: float) -> None:
     detectors = (DetectorConfig(), DetectorConfig("cusum"))
     made = max(1_000_000, int(40 * apart))
@@ -20,13 +23,14 @@ def test_a_budget_is_kept_within_a_factor_of_one_and_a_half(world: World, apart:
         assert 1 / 1.5 < share < 1.5
 
 
+@pytest.mark.nightly
 def test_so_is_one_of_the_ratio_that_is_too_rare_to_be_counted() -> None:
     world, apart = WORLDS[-1], 300_000
     [(_, share)] = realised(world, (RATIO,), apart, 1_000_000, made=1_000_000, outcomes=100 * apart)
     assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", few(WORLDS))
 def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
     """From the first outcome on; of the ratio, where errors are few, budgets of rare alarms alone."""
     apart = 300_000 if world == World(0.3) else 50_000
@@ -34,7 +38,7 @@ def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
         assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", [World(0.002), World(0.001), World(0.002, 0.5)])
+@pytest.mark.parametrize("world", few([World(0.002), World(0.001), World(0.002, 0.5)]))
 def test_rare_errors_flood_no_budget(world: World) -> None:
     """From the first outcome on, when next to no errors are known."""
     apart = 100_000

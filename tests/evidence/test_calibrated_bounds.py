@@ -6,6 +6,7 @@ import numba
 import pytest
 
 from tests.evidence.calibration import PROCESSES, Process, shares
+from tests.nightly import few
 
 pytestmark = [
     pytest.mark.slow,
@@ -13,7 +14,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("process", few(PROCESSES))
 def test_bounds_hold_what_comes(process: Process) -> None:
     """Of three detectors; one of them may miss."""
     some = [one for one in shares(process, 5_000, 101) if one is not None]

@@ -8,18 +8,21 @@ from prequential.topics.outputs import Alarm
 
 from tests.evidence.budgets import World
 from tests.evidence.false_incidents import opened, outputs
+from tests.nightly import few
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler")
 
 
-@pytest.mark.parametrize("world", [World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)])
+@pytest.mark.parametrize("world", few([World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)]))
 def test_alarms_of_streams_without_a_change_open_none(world: World) -> None:
     found = [outputs((world, 30_000), seed=seed) for seed in range(2)]
     assert sum(isinstance(one, Alarm) for run in found for one in run) >= 5
     assert sum(len(opened(run)) for run in found) == 0
 
 
-@pytest.mark.parametrize(("before", "after", "most"), [(0.08, 0.33, 250), (0.1, 0.2, 900), (0.01, 0.1, 300)])
+@pytest.mark.parametrize(
+    ("before", "after", "most"), few([(0.08, 0.33, 250), (0.1, 0.2, 900), (0.01, 0.1, 300)])
+)
 def test_changes_do_as_soon_as_there_is_evidence(before: float, after: float, most: int) -> None:
     for seed in range(3):
         run = outputs((World(before), 6_000), (World(after), 3_000), seed=seed)

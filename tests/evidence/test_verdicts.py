@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from tests.evidence.verdicts import EQUAL, LEVEL, UNKEPT, World, delays, detection, rates
+from tests.nightly import few
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
 
 
-@pytest.mark.parametrize("world", EQUAL, ids=[world.name for world in EQUAL])
+@pytest.mark.parametrize("world", few(EQUAL), ids=[world.name for world in EQUAL])
 def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=6_000)
     assert of_20.ever <= 3 * LEVEL
@@ -20,6 +21,7 @@ def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> No
     assert of_20.covered >= 0.9
 
 
+@pytest.mark.nightly
 def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> None:
     """As docs/papers.md says: half-days in which either is better by 10 points are found to be that."""
     of_20 = rates(UNKEPT[-1], streams=20, outcomes=6_000)
@@ -32,6 +34,7 @@ def test_the_better_model_is_found() -> None:
     assert 400 < mixture < here < 1_300
 
 
+@pytest.mark.nightly
 def test_a_change_of_sign_is_said() -> None:
     later, place = delays(0.05, -0.05, 10)
     assert np.median(later) < 3_000

@@ -16,19 +16,20 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import DEAD_LETTERS
 
+from tests.nightly import scaled
 from tests.worker.processes import HANGS, eventually, read_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: Records of the request log, customers (keys of the source), and streams.
-RECORDS, CUSTOMERS, STREAMS = 80_000, 200, 5
+RECORDS, CUSTOMERS, STREAMS = scaled(24_000, 80_000), 200, 5
 
 #: Rows of the labels' table, and how many more events of it mean nothing.
-LABELLED, MEANINGLESS = 6_000, 500
+LABELLED, MEANINGLESS = scaled(2_000, 6_000), 500
 
 #: Strikes at a process that is at work, each with its share of the records to be read then, and seconds at
 #: most from there to the strike.
-STRIKES, PAUSE = 8, 1.0
+STRIKES, PAUSE = scaled(4, 8), 1.0
 
 #: Every so many strikes a process stands still for so many seconds, until the group has missed it, and goes
 #: on with what it had in its hands.

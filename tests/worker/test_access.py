@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 from boards import a_drift, history_of, metrics
 from prequential.cli import dashboard
-from prequential.config.reader import read
+from prequential.config.reader import load_config
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.demo.broker import pick_port
@@ -248,5 +248,5 @@ class TestPort:
 
 def test_the_configuration_has_them(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("http: {token: 'env:T', tls_certificate: c.pem, tls_key: k.pem}\n")
-    http = read(str(tmp_path / "c.yaml"), {}).http
+    http = load_config(str(tmp_path / "c.yaml")).http
     assert (http.token, http.tls_certificate, http.tls_key) == ("env:T", "c.pem", "k.pem")

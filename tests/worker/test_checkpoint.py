@@ -31,6 +31,7 @@ from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import SnapshotReader
 
 from tests.bench.messages import generate
+from tests.nightly import scaled
 
 
 def _makes_messages() -> bool:
@@ -56,7 +57,7 @@ CONFIG = Config(
 HANGS = 30.0
 
 #: Each place is tried so often: what runs beside what, and the order of records, differ.
-_TIMES = 4
+_TIMES = scaled(1, 4)
 
 
 class Killed(BaseException):
@@ -300,7 +301,7 @@ def test_cut_at_every_await(
 def test_stopped_in_the_middle_of_it(lives: Callable[..., tuple[bool, int]]) -> None:
     """SIGTERM under flow: a round may be due while the last commit runs. The successor takes the rest."""
     topics = said()
-    for _ in range(40):
+    for _ in range(scaled(10, 40)):
         log = Log()
         for stops in (True, True, False):
             survived, _ = lives(log, None, False, stops)

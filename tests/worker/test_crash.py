@@ -27,7 +27,7 @@ def test_the_plan_has_every_kind_of_strike_twice() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_chaos(tmp_path: Path) -> None:
     """Its own broker: others would notice the restarts."""
     with or_skip():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import processes
 import pytest
 from conftest import fresh_cluster
 from prequential.core.input.merge import Batch
@@ -20,7 +22,7 @@ from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import StreamProducer
 from prequential.worker import findings as findings_module
-from prequential.worker.findings import LOOK_SECONDS, Findings
+from prequential.worker.findings import Findings
 from processes import WorkerProcess, await_ready, eventually, prequential, write_config
 
 from tests.brokers import Broker
@@ -31,6 +33,9 @@ DAY = 86_400_000
 ENDED = 1 << 62
 
 START = 1_700_000_000_000
+
+#: The worker that looks often, see there.
+_IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 
 class Shards:
@@ -143,7 +148,9 @@ def test_sections_of_streams_of_other_workers_arent_missed() -> None:
 
 
 @pytest.mark.kafka
-def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path) -> None:
+def test_a_running_worker_says_it(
+    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = fresh_cluster(kafka, 2)
     config = write_config(tmp_path, cluster, streams={"scores": {"label_horizon": "1s"}})
     with StreamProducer(cluster) as producer:
@@ -152,6 +159,7 @@ def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path) -> None:
     with StreamProducer(cluster) as producer:  # predictions are there before any label
         for i in range(150):
             producer.label("scores", i, "a", ts=START + 3_601_000 + i)
+    monkeypatch.setattr(processes, "_PROGRAM", _IMPATIENT)
     with WorkerProcess(config) as worker:
         await_ready(worker)
         said = (
@@ -159,11 +167,10 @@ def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path) -> None:
             "raise label_horizon"
         )
         # Some looks after all records are processed; the first may have come in the middle of them.
-        eventually(
-            "the finding at /ready", lambda: said in worker.get("/ready")[1].splitlines(), 5 * LOOK_SECONDS
-        )
+        eventually("the finding at /ready", lambda: said in worker.get("/ready")[1].splitlines())
         assert worker.get("/ready")[0] == 200
         assert worker.log.count("looks wrong: scores: ") == 1
+    monkeypatch.undo()
     done = prequential(
         "replay", "--from-topics", "--config", config, "--summary", tmp_path / "s.json", cwd=tmp_path
     )

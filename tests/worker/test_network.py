@@ -23,7 +23,7 @@ def test_the_plan_has_every_kind_of_strike() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_network_chaos(tmp_path: Path) -> None:
     with or_skip():
         cluster = Cluster(3)

@@ -14,7 +14,7 @@ from workload import Sender, records
 from tests.brokers import JavaBroker, launch
 from tests.skipping import or_skip
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 #: Three times the session timeout of a worker.
 OUTAGE_SECONDS = 30.0

@@ -37,6 +37,8 @@ from processes import WorkerProcess, await_published, eventually, write_config
 from test_checkpoint import Killed, Log, assert_whole_and_once, lives, place_of, said
 from workload import Record, Sender, records
 
+from tests.nightly import few
+
 __all__ = ["lives"]  # a fixture
 
 #: The records that some test dies at, by kind and offset, and small parts, so that there are many.
@@ -306,11 +308,13 @@ _POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 @pytest.mark.parametrize(
     ("part", "failure", "after", "deaths", "why"),
-    [
-        ("engine", "error", 3, (3, 5), "ValueError: the engine fails"),
-        ("engine", "crash", 2, (4, 6), _WITHOUT),
-        ("decoder", "error", 3, (3, 5), "ValueError: the decoder fails"),
-    ],
+    few(
+        [
+            ("engine", "error", 3, (3, 5), "ValueError: the engine fails"),
+            ("engine", "crash", 2, (4, 6), _WITHOUT),
+            ("decoder", "error", 3, (3, 5), "ValueError: the decoder fails"),
+        ]
+    ),
 )
 def test_workers_die_and_the_shard_goes_on(
     part: str, failure: str, after: int, deaths: tuple[int, int], why: str, cluster: KafkaConfig,

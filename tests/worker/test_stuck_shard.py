@@ -25,7 +25,12 @@ from prequential.worker.runner import ShardRunner
 from processes import WorkerProcess, await_published, eventually, outputs, write_config
 from workload import Record, Sender
 
+from tests.nightly import scaled
+
 _NOBODY = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(grace=100))
+
+#: Instances of the shard that can't publish: more than a worker takes in advance.
+_BACKLOG = scaled(30_000, 60_000)
 
 _STUCK = Path(__file__).with_name("stuck.py")
 
@@ -219,7 +224,7 @@ def test_the_others_go_on(
     names = {partition_of(name, 2): name for name in ("a", "b", "c", "d", "e", "f")}
     config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 100, "every": None}})
     sender = Sender(cluster)
-    send(sender, names[0], range(60_000))
+    send(sender, names[0], range(_BACKLOG))
     send(sender, names[1], range(300))
     monkeypatch.setattr(processes, "_PROGRAM", (sys.executable, str(_STUCK), "0", str(released)))
 

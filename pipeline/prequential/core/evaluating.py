@@ -15,6 +15,7 @@ from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.settings.stages import parse as parse_stage
 
 
 def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any]) -> list[Raised]:
@@ -47,7 +48,7 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
                 about, stage, outcome, plan.watches[detector], *values, records[record].instance_id,
                 int(log.t1[row]),
             )  # fmt: skip
-            order = record, about.kind, subject, outcome, _place(stage), detector
+            order = record, about.kind, subject, outcome, parse_stage(stage).row, detector
             found.append((order, Raised(record, subject, alarm, level)))
     return [one for _, one in sorted(found, key=lambda one: one[0])]
 
@@ -89,10 +90,3 @@ def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, floa
         yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
     for i in range(int(alarms.warned[0])):
         yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
-
-
-def _place(stage: str) -> int:
-    """The order of stages in messages."""
-    if stage.startswith("bin:"):
-        return int(stage.removeprefix("bin:")) + 1
-    return int(stage == "final")

@@ -304,13 +304,13 @@ class Shard:
         """Whoever reads the logs does so; then they are empty."""
         state, logs = self.state, self.state.logs
         state.accounts.consume(logs)
+        state.follow_predictions()
         if count := int(logs.used[OUTCOMES]):
             raised = evaluate(state, self.reporter, count, records)
             state.pairing.consume(logs)
             found = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif logs.used[EVENTS]:
-            state.pairing.consume(logs)
             state.incidents.follow_events(logs)
         clear(logs)
 

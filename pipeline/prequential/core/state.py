@@ -12,7 +12,9 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Subject
 from prequential.core.catalog.state import new_store
 from prequential.core.catalog.state import tables as tables_of_store
+from prequential.core.cohorts.timeline import locate, new_timeline
 from prequential.core.comparisons.pairing import Pairing
+from prequential.core.compiled.kernel import grown
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.notes import Notes
 from prequential.core.incidents import history
@@ -20,8 +22,8 @@ from prequential.core.incidents.incidents import Incidents
 from prequential.core.input.merge import Merge
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
-from prequential.core.tables.keys import Table
-from prequential.core.tables.logs import REMEMBERED, new_logs
+from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
 from prequential.topics.outputs import Incident
@@ -65,6 +67,7 @@ class State:
         self.logs = new_logs(_LOG_ROWS)
         self.accounts = Accounts()
         self.notes = Notes()
+        self.timeline = new_timeline(0)
         self.pairing = Pairing(self.catalog)
         self.incidents = Incidents(self.catalog)
         #: How losses went, and all outcomes, for who wants to know; in no snapshot.
@@ -109,11 +112,22 @@ class State:
         self.accounts.forget(rows, segments)
         return self.incidents.forget(gone)
 
+    # ---- the log
+
+    def follow_predictions(self) -> None:
+        """Timelines follow what became of predictions, and outcomes of the log get their places there."""
+        logs, catalog = self.logs, self.catalog
+        self.timeline = grown(self.timeline, len(catalog.streams))
+        outcomes, events = int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
+        locate(self.timeline, catalog.registry, logs.events, events, logs.outcomes, outcomes)
+
     # ---- tables
 
     def tables(self) -> Iterator[Table]:
         """All tables that are state; what isn't among them follows from them, or is of this process alone."""
         yield from self.catalog.tables()
+        streams = len(self.catalog.streams)
+        yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
         yield from self.pairing.all_tables()
         yield from self.accounts.tables()
         yield from history.tables(self.incidents.history, len(self.catalog.subjects))

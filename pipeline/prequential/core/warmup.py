@@ -15,10 +15,12 @@ import numpy as np
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators import MEMORIES
 from prequential.core.incidents import change_point, history
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.core.tables.alarms import new_alarms
@@ -26,8 +28,6 @@ from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
     Config,
     DetectorConfig,
     Limits,
@@ -36,12 +36,15 @@ from prequential.settings.model import (
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 
+#: One of each memory; windows run full.
+_ESTIMATORS = tuple(memory.example for memory in MEMORIES.values())
+
 #: Everything that there is to evaluate, in windows so small that they run full.
 _CLASSES = StreamConfig(
-    measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+    measures=NAMES,
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
-    estimators=("all", "window:5", "fading:0.9"),
+    estimators=_ESTIMATORS,
     positive_class="a",
     baselines=BASELINES,
     details=DETAILS,
@@ -55,11 +58,9 @@ _CLASSES = StreamConfig(
     compare_losses=("error", "log_loss"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
-        *(
-            DetectorConfig(signal=f"{estimator}:log_loss") for estimator in ("all", "window:5", "fading:0.9")
-        ),
-        DetectorConfig(signal="window:5/all"),
-        DetectorConfig(signal="fading:0.9/fading:0.99"),
+        *(DetectorConfig(signal=f"{estimator}:log_loss") for estimator in _ESTIMATORS),
+        *(DetectorConfig(signal=f"{estimator}/all") for estimator in _ESTIMATORS),
+        DetectorConfig(signal="window:5:auc"),
         DetectorConfig(signal="recall"),
     ),
 )
@@ -92,7 +93,7 @@ _STEP = 300
 
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
-    warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
+    warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
     _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)

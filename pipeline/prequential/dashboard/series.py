@@ -68,7 +68,7 @@ class Series:
         past = time - last_time, outcomes - last_outcomes
         said_again = past[1] == 0
         far_in_time = past[0] > 0 and past[0] >= self._time_apart
-        return said_again or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart)
+        return bool(said_again or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart))
 
     def add(self, time: int, outcomes: int, values: Mapping[str, float]) -> bool:
         """Take a point; whether it was. One after as many outcomes as the last takes that one's place."""
@@ -114,11 +114,13 @@ class Series:
 
     def times(self, start: int = 0) -> list[int]:
         """Epoch ms of the points from number `start` on."""
-        return self._axes[start : self.size, 0].tolist()
+        times: list[int] = self._axes[start : self.size, 0].tolist()
+        return times
 
     def outcomes(self, start: int = 0) -> list[int]:
         """Outcomes of the sequence by then."""
-        return self._axes[start : self.size, 1].tolist()
+        outcomes: list[int] = self._axes[start : self.size, 1].tolist()
+        return outcomes
 
     def values(self, name: str, start: int = 0) -> list[float | None]:
         """Values to six digits; None where there was none."""
@@ -131,7 +133,8 @@ class Series:
         """Numbers of so many points, evenly spread by their places; the first and the last are among them."""
         if self.size <= points:
             return list(range(self.size))
-        return np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()
+        numbers: list[int] = np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()
+        return numbers
 
     def _put(self, place: int, time: int, outcomes: int, values: Mapping[str, float]) -> None:
         columns = self._columns

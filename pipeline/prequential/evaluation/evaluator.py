@@ -102,7 +102,7 @@ class Evaluator:
         """The present value of a measure (None: it has none), or all that have one, by name.
 
         `model` must be named if there are several. `estimator` is by default the one of the latest part: the
-        first window or fading one, or `all`. Raises ValueError for names that nothing has.
+        first one that forgets, or `all`. Raises ValueError for names that nothing has.
         """
         found = self._estimates(model, stage, estimator)
         return found if measure is None else found.get(measure)

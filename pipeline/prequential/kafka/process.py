@@ -55,7 +55,7 @@ class Served:
         return 200, TEXT, b"alive\n"
 
 
-class BatchSchema(faust.Schema):
+class BatchSchema(faust.Schema[Any, Any]):
     """Events carry fetched batches as they are: nothing is to be decoded by Faust."""
 
     def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:

@@ -431,7 +431,8 @@ class _Parser:
         return path
 
     def _path(self, text: Any, keys: Sequence[Any]) -> Path:
-        return self._value(lambda text: Path.parse(text, self._bare), text, keys)
+        path: Path = self._value(lambda text: Path.parse(text, self._bare), text, keys)
+        return path
 
     def _value(self, parser: Callable[[Any], Any], given: Any, keys: Sequence[Any]) -> Any:
         try:

@@ -47,7 +47,8 @@ def block_length(losses: Floats) -> int:
     square = float(off @ off)
     r = 0.0 if square == 0.0 else min(abs(float(off[1:] @ off[:-1])) / square, _MOST_CORRELATED)
     more = (math.sqrt(6.0) * r / (1.0 - r * r)) ** (2.0 / 3.0)
-    return max(1, min(n, math.ceil(n ** (1.0 / 3.0) * max(1.0, more))))
+    found: int = max(1, min(n, math.ceil(n ** (1.0 / 3.0) * max(1.0, more))))
+    return found
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:
@@ -92,9 +93,13 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
     return Run(np.where(replaced, others, places), None)
 
 
-def log_of(past: Sequence, run: Run) -> Log:
-    """The run as rows of an outcome log, of a sequence in row 0."""
+def log_of(past: Sequence, run: Run, since: int = 0) -> Log:
+    """The run as rows of an outcome log, of a sequence in row 0.
+
+    Its label times go on from `since` (ms), each outcome as long after the one before as it was in the past.
+    """
     log = taken(past.rows, run.places)
+    log.t1[:] = since + np.cumsum(past.gaps[run.places])
     log.sequence[:], log.number[:] = 0, np.arange(1, len(run.places) + 1)
     if run.factors is not None:
         log.error[:] *= run.factors

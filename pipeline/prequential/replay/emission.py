@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 
@@ -35,7 +35,7 @@ def every_for(span: int, points: int) -> int:
     >>> every_for(1000 * 365 * 86_400_000, 1000) // 604_800_000
     100
     """
-    larger = (_STEPS[-1] * 10**power * factor for power in count() for factor in (1, 2, 5))
+    larger: Iterator[int] = (_STEPS[-1] * 10**power * factor for power in count() for factor in (1, 2, 5))
     # A multiple may lie at either end.
     return next(step for step in chain(_STEPS, larger) if span // step + 1 <= points)
 

@@ -10,7 +10,7 @@ from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import standings as comparisons
 from prequential.core.input.refusals import Refusal
-from prequential.core.measures import INDEX
+from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
 from prequential.core.past.course import COURSE_STAGES
 from prequential.core.shard import Shard

@@ -84,20 +84,21 @@ class Worker(Served):
         app.input_topics = [kafka.topic(name) for name in INPUTS]
         app.shard_count = 0  # known once the cluster has answered
 
+        # (Faust's decorators are untyped.)
         def source(name: str) -> Any:
             return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
 
-        @app.agent(source("instances"))
+        @app.agent(source("instances"))  # type: ignore[untyped-decorator]
         async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
                 self._feed_all(batches)
 
-        @app.agent(source("predictions"))
+        @app.agent(source("predictions"))  # type: ignore[untyped-decorator]
         async def predictions(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
                 self._feed_all(batches)
 
-        @app.agent(source("labels"))
+        @app.agent(source("labels"))  # type: ignore[untyped-decorator]
         async def labels(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
                 self._feed_all(batches)

@@ -13,12 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config.names import margin
 from prequential.core.catalog.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, selection
 from prequential.core.delay.latency import BOUNDS
-from prequential.core.measures import INDEX
+from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.estimates import Line
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
@@ -28,6 +27,7 @@ from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, label
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
 from prequential.settings.model import Config, HttpConfig
+from prequential.settings.stages import INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.worker import compared
@@ -38,42 +38,6 @@ if TYPE_CHECKING:
 
 #: Has something done in the loop that runs the shards, and gives what comes of it.
 InLoop = Callable[[Callable[[], Any]], Any]
-
-_MEASURE_HELP = {
-    "error": "Share of outcomes that are wrong",
-    "accuracy": "Share of outcomes that are right",
-    "kappa": "Cohen's kappa",
-    "p_per": "Accuracy of the persistent baseline",
-    "kappa_per": "Kappa against the persistent baseline",
-    "p_maj": "Accuracy of the majority baseline",
-    "kappa_maj": "Kappa against the majority baseline",
-    "kappa_plus": "Geometric mean of kappa and kappa_per where both are positive",
-    "kappa_se": "Standard error of Cohen's kappa",
-    "kappa_z": "Cohen's kappa over its standard error if it were chance",
-    "balanced_accuracy": "Arithmetic mean of the recalls of the classes with labels",
-    "g_mean": "Geometric mean of the recalls of the classes with labels",
-    "mcc": "Matthews' correlation; for more than two classes Gorodkin's R_K",
-    "precision": "Precision of the positive class",
-    "recall": "Recall of the positive class",
-    "specificity": "Specificity of the positive class",
-    "f1": "F1 of the positive class",
-    "macro_precision": "Mean precision of the classes",
-    "macro_recall": "Mean recall of the classes",
-    "macro_f1": "Mean F1 of the classes",
-    "weighted_f1": "Mean F1 of the classes, weighted with their labels",
-    "log_loss": "Mean logarithmic loss of the predicted probabilities",
-    "brier": "Brier score of the predicted probabilities, summed over classes",
-    "ece": "Expected calibration error of the predicted class, 15 equal bins",
-    "mae": "Mean absolute error",
-    "mse": "Mean squared error",
-    "rmse": "Root of the mean squared error",
-    "r2": "Coefficient of determination",
-    "bias": "Mean of prediction minus label",
-    "p_ran": "Accuracy of random predictions with the model's own distribution",
-    "ipw_accuracy": "Accuracy, outcomes weighted with the inverse of their label's propensity",
-    "ipw_n": "Effective number of outcomes behind the weighted accuracy",
-    "auc": "Area under the ROC curve over a window's scores",
-}
 
 _DETAIL_HELP: dict[str, str] = {
     "normalised": "Share of all matrices of this class ratio that are no better",
@@ -278,7 +242,7 @@ class _Scrape:
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
         self._written = 0
         kinds = [
-            *((name, GAUGE, text) for name, text in _MEASURE_HELP.items() if name in measures),
+            *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
             *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
             *_FAMILIES,
         ]
@@ -344,7 +308,7 @@ class _Scrape:
                 for name, bound in objective.bounds.items():
                     column = INDEX[name]
                     if not reasons[column]:
-                        spare = margin(name, values[column], bound) + objective.tolerance
+                        spare = MEASURES[name].margin(values[column], bound) + objective.tolerance
                         self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
             self._pause(len(shown) + 1)
 
@@ -500,10 +464,4 @@ def _stages(about: Subject, stream: Stream) -> list[str]:
     """The stages of a subject that have outcomes of their own, as they are configured."""
     if about.age is not None:
         return [about.age]
-    found = []
-    for stage in stream.everywhere:
-        if stage == "bins":
-            found += [f"bin:{b}" for b in range(1, stream.bins + 1)]
-        elif stage != "intermediate":
-            found.append(stage)
-    return found
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Ints, Ints32, grown
-from prequential.core.detectors.signals import WRONG, error
-from prequential.core.detectors.watch import LOSSES, watches_of
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES, WatchedRows, watches_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
+from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
 from prequential.core.tables.keys import Key, Table
@@ -108,18 +109,17 @@ class Plan:
         """Evaluate these rows of the log; returns the alarms."""
         if not self.scored and log.scored[rows].any():
             self.score()
-        codes = None
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives)
         if self.paired:
-            codes = np.empty((len(CODES), len(rows)), dtype=np.int8)
+            codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             codes_of(self.last_signs, log, rows, positives, codes)
+            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
         for estimator in self.estimators:
-            estimator.update(log, rows, codes)
+            estimator.update(taken)
         alarms = new_alarms(max(1, len(self.watches) * len(rows)))
         if self.watches:
-            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-            error(log, rows, self.loss, losses, outcome)
             for place, watch in enumerate(self.watches):
-                watch.run(log, rows, losses, outcome, positives, place, alarms)
+                watch.run(taken, place, alarms)
             if not self.numbers:
                 follow(self.error_pairs, log, rows, alarms)
         return alarms

@@ -15,7 +15,6 @@ from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
-    FOLLOWED,
     LOSS_NAMES,
     NEEDED,
     OF_LOSSES,
@@ -26,13 +25,13 @@ from prequential.core.comparisons.joint import (
     new_joint,
 )
 from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of
-from prequential.core.comparisons.timeline import follow, new_timeline
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
-from prequential.core.tables.keys import Key, Table
-from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.tables.keys import Table
+from prequential.core.tables.logs import OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
+from prequential.settings.stages import parse_pair
 
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12
@@ -53,8 +52,7 @@ class Pairing:
         self.tables: list[Comparisons] = []
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
-        self._used = np.zeros(5, dtype=np.int64)
-        self.timeline = new_timeline(0)
+        self._used = np.zeros(4, dtype=np.int64)
         #: By pair: A and B.
         self.ends: dict[int, tuple[int, int]] = {}
         #: By pair, where a model's stages are compared: `initial/final`.
@@ -102,7 +100,7 @@ class Pairing:
         """A model's stages are compared with each other, as far as that is configured."""
         stages = self._catalog.plans[self._catalog.registry.subjects.plan[model.row]].stages
         for label in stream.config.compare_stages:
-            before, _, after = label.partition("/")
+            before, after = parse_pair(label)
             places = stages.index(before), stages.index(after)
             pair = self._make(stream, model, model, 1, places)
             self.labels[pair] = label
@@ -252,8 +250,6 @@ class Pairing:
 
     def all_tables(self) -> Iterator[Table]:
         """All that is state, and what its rows stand for."""
-        streams = len(self._catalog.streams)
-        yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
         for tables in self.tables:
             yield from tables.tables()
 
@@ -347,16 +343,13 @@ class Pairing:
     # ---- joint outcomes
 
     def consume(self, logs: Logs) -> None:
-        """Take over what the outcome log and the log of events have."""
-        log, events, used = logs.outcomes, logs.events, self._used
-        start, count, event_count = 0, int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
-        self.timeline = grown(self.timeline, len(self._catalog.streams))
-        used[FOLLOWED] = 0
+        """Take over what the outcome log has."""
+        log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
             start = find(
-                log, start, count, events, event_count, self._catalog.registry, self.heads, self.pairs,
-                self.seen, self.timeline, self._joint, used,
+                log, start, count, self._catalog.registry, self.heads, self.pairs, self.seen, self._joint,
+                used,
             )  # fmt: skip
             written = int(used[WRITTEN])
             if written:
@@ -365,7 +358,6 @@ class Pairing:
                 self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
-        follow(self.timeline, self._catalog.registry, events, int(used[FOLLOWED]), event_count)
 
     def _take(self, written: int) -> None:
         joint = self._joint

@@ -12,7 +12,6 @@ from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_V
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
-from prequential.core.estimators.naming import FADING
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
@@ -243,8 +242,8 @@ def read(side: Side, rows: list[int]) -> Found:
     verdicts = recent.verdict[of].tolist()
     return Found(
         {row: i for i, row in enumerate(rows)},
-        [Statistics(*side.statistics(place, of)) for place in range(len(side.kinds))],
-        [kind != FADING for kind, _ in side.kinds],
+        [Statistics(*side.statistics(place, of)) for place in range(len(side.estimators))],
+        [one.memory.whole for one in side.estimators],
         bounds[:, :3].tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
         columns.since[of].tolist(), columns.n[of].tolist(), bounds[:, 3].astype(np.int64).tolist(),
         [

@@ -10,26 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.comparisons import confidence_sequence, losses
-from prequential.core.comparisons.blocks import new_blocks
+from prequential.core.cohorts.blocks import new_blocks
+from prequential.core.cohorts.pending import new_closed, new_pending
+from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
-from prequential.core.comparisons.measuring import (
-    NAMES,
-    count_all,
-    count_faded,
-    count_window,
-    from_counts,
-    from_sums,
-)
+from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
+from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
 from prequential.core.comparisons.updating import (
     new_times,
     note_times,
     step_counted,
     step_losses,
-    update_all,
-    update_fading,
-    update_window,
 )
 from prequential.core.compiled.kernel import (
     Floats,
@@ -41,16 +33,12 @@ from prequential.core.compiled.kernel import (
     row_bytes,
     taken,
 )
-from prequential.core.estimators.estimator import new_cells
-from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.tables.keys import Key, Table
 from prequential.settings.model import StreamConfig
 
 #: Names of the two sorts of sequences, as snapshots have them.
 SIDES = ("counted", "scored")
-
-#: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
-_CELLS = 4
 
 
 def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
@@ -73,24 +61,17 @@ class Side:
     def __init__(self, names: Sequence[str], counted: bool) -> None:
         self.counted = counted
         self.names = tuple(names)
-        self.kinds = [parse_estimator(name) for name in names]
         self.rows = 0
         self._free: list[tuple[int, int]] = []
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_closed()
+        self._closed = new_closed()
         self.times = new_times(16)
-        self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
-
-    def _new(self, kind: int, parameter: float) -> Any:
-        if self.counted:
-            return new_cells(kind, parameter, 16, _CELLS)
-        if kind == ALL:
-            return losses.new_all(16)
-        return losses.new_window(16, int(parameter)) if kind == WINDOW else losses.new_faded(16)
+        payload = RIGHT_AND_WRONG if counted else LOSSES
+        self.estimators = [Accumulator(name, payload, 16) for name in names]
 
     # ---- rows
 
@@ -119,7 +100,8 @@ class Side:
             self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
             self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.memories = [grown(table, rows) for table in self.memories]
+        for one in self.estimators:
+            one.ensure(rows)
 
     def tables(self, number: int) -> Iterator[Table]:
         """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
@@ -133,7 +115,7 @@ class Side:
             ("verdict", self.sequences), ("pending", self.pending), ("blocks", self.blocks),
             ("recent", self.recent), ("recent blocks", self.recent_blocks), ("times", self.times),
         )  # fmt: skip
-        yield from zip(self.names, self.memories)
+        yield from ((one.name, one.table) for one in self.estimators)
 
     # ---- joint outcomes
 
@@ -144,59 +126,46 @@ class Side:
             self._closed,
         )  # fmt: skip
         note_times(self.times, joint, rows)
-        for (kind, parameter), table in zip(self.kinds, self.memories):
-            if self.counted:
-                update: Any = (update_all, update_window, update_fading)[kind]
-            else:
-                update = (losses.update_all, losses.update_window, losses.update_faded)[kind]
-            update(table, joint, rows, *((parameter,) if kind == FADING else ()))
-
-    def statistics(self, place: int, rows: Ints) -> tuple[Ints | Floats, Floats, Ints]:
-        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
-        (kind, parameter), table = self.kinds[place], self.memories[place]
-        shape = len(rows), len(NAMES)
-        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        n: Any = table.n[rows]
-        if kind == WINDOW:
-            n = np.minimum(n, int(parameter))
         if self.counted:
-            cells = np.zeros((len(rows), _CELLS))
-            if kind == FADING:
-                count_faded(table, rows, parameter, cells)
-            else:
-                (count_all if kind == ALL else count_window)(table, rows, cells)
-            from_counts(cells, kind != FADING, values, reasons)
-            if kind == FADING:  # one after the other, as all sums that are published
-                n = cells[:, 0] + cells[:, 1] + cells[:, 2] + cells[:, 3]
+            codes = counts_of(joint, rows)
+            for one in self.estimators:
+                one.count(codes)
         else:
-            sums = table.sums[rows] if kind != WINDOW else np.zeros((len(rows), 2))
-            if kind == WINDOW:
-                losses.read_window(table, rows, sums)
-            from_sums(sums, n.astype(np.float64), values, reasons)
-        return n, values, reasons
+            added = additions_of(joint, rows)
+            for one in self.estimators:
+                one.add(added)
+
+    def statistics(self, place: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
+        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
+        estimator, shape = self.estimators[place], (len(rows), len(NAMES))
+        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        if self.counted:
+            counted = estimator.counted(rows)
+            from_counts(counted.cells, estimator.memory.whole, values, reasons)
+            return counted.n, values, reasons
+        sums = estimator.summed(rows)
+        from_sums(sums, values, reasons)
+        return sums[:, -1], values, reasons
 
     # ---- copies
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        memories = sum(row_bytes(table, *self._unread) for table in self.memories)
-        return memories + sum(map(row_bytes, (self.sequences, self.recent, self.times)))
-
-    @property
-    def _unread(self) -> tuple[str, ...]:
-        """Rings of windows only say what leaves them; but losses are summed up from theirs."""
-        return ("ring",) if self.counted else ()
+        return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
 
     def part(self, rows: Ints) -> Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.recent = taken(self.sequences, rows), taken(self.recent, rows)
-        part.times = taken(self.times, rows)
-        part.memories = [taken(table, rows, *self._unread) for table in self.memories]
+        part.sequences, part.recent, part.times = (taken(table, rows) for table in self._read())
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
+        part.estimators = [one.part(rows) for one in self.estimators]
         return part
+
+    def _read(self) -> tuple[Any, ...]:
+        """Tables that readings need, beside those of estimators."""
+        return self.sequences, self.recent, self.times
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""

@@ -50,6 +50,19 @@ def _wide(kind: Any) -> Any:
     return types.int64 if narrow else kind
 
 
+def named(function: Function, owner: str) -> Function:
+    """The function by another qualified name, `OWNER.name`: for functions that a factory makes for owners.
+
+    Compiled loops are kept, and linked with each other, by their qualified names: of two with one name either
+    might be taken for the other.
+
+    >>> named(lambda: None, "window").__qualname__
+    'window.<lambda>'
+    """
+    function.__qualname__ = f"{owner}.{function.__name__}"
+    return function
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
 
@@ -285,6 +298,11 @@ def row_bytes(table: Any, *unread: str) -> int:
     """Bytes of a row that `taken` copies."""
     columns = (column for name, column in columns_of(table).items() if name not in unread)
     return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+
+
+def viewed(table: Table, rows: slice) -> Table:
+    """These rows of a NamedTuple of columns, not copied."""
+    return type(table)(*(column[rows] for column in table))
 
 
 def of_rows(table: Table, rows: Ints) -> Table:

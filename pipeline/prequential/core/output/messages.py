@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,16 +15,16 @@ from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
 from prequential.core.detectors.watch import Watch
-from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
-from prequential.core.estimators.naming import FADING
-from prequential.core.measures import INDEX, NAMES, REASONS
+from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, State, States, state_of
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.stages import PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
 
@@ -196,15 +197,13 @@ class Reporter:
         if len(line.positions) == 1:
             own = plan.estimators[line.place]
             sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
-            cells = cells_of(own, sequence)
+            cells = own.cells_of(sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                factor = own.parameter if own.kind == FADING else None
-                pairs = pairs_of(own, sequence) if plan.paired else []
                 found = details_of(
-                    names, cells, own.capacity, factor, pairs, positive, stream.class_names,
-                    knows_labels(own, sequence),
+                    names, cells, own.capacity, own.memory.whole, partial(own.effective, sequence),
+                    own.pairs_of(sequence), positive, stream.class_names, own.knows_labels(sequence),
                 )  # fmt: skip
                 if row in self._notes.labels and "dependence" in found:
                     found["dependence"] |= self._notes.labels[row].report(stream.class_names)
@@ -234,11 +233,10 @@ class Reporter:
     @staticmethod
     def _began_later(kept: list[str], stage: str, estimator: str, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
-        stages = [stage]
-        if stage == "intermediate":
-            stages = ["initial", *(f"bin:{b}" for b in range(1, stream.bins + 1))]
         return any(
-            what in kept for one in stages for what in (f"stage {one}", f"{one} estimator {estimator}")
+            what in kept
+            for one in parts(stage, stream.bins)
+            for what in (f"stage {one}", f"{one} estimator {estimator}")
         )
 
     def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
@@ -345,7 +343,7 @@ class Reporter:
         return found
 
     def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
-        key = (stream.name, self._catalog.partition, model, None, "period", state.name)
+        key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
         selected = self._measure_period(stream, row, state.row)
         said = {
             "start": state.start, "end": state.end, "status": state.status,

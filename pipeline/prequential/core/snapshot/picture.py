@@ -17,11 +17,11 @@ from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import standings
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.comparisons.standings import Copies
-from prequential.core.compiled.kernel import Ints, of_rows, row_bytes, taken
+from prequential.core.compiled.kernel import Ints, of_rows, taken
 from prequential.core.delay.accounts import Accounts
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.incidents.incidents import Standing
-from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.streams import MODEL
@@ -99,9 +99,9 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     """Bytes of a sequence, as far as they are copied."""
     total = 0
     for estimator in plan.estimators:
-        total += sum(row_bytes(table, "ring") for table in (estimator.cells, *estimator.pairs))
+        total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
         if estimator.summed and (scored or plan.numbers):
-            total += row_bytes(estimator.sums)
+            total += estimator.sums.row_bytes
     return total
 
 
@@ -164,8 +164,7 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
 def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
     part = copy.copy(estimator)
     part.summed = estimator.summed and with_sums
-    part.sums = taken(estimator.sums, rows if part.summed else slice(0))
-    # Rings say what leaves a window; of a picture nobody asks it. Their width is that of the window.
-    part.cells = taken(estimator.cells, rows, "ring")
-    part.pairs = [taken(table, rows, "ring") for table in estimator.pairs]
+    part.sums = estimator.sums.part(rows if part.summed else slice(0))
+    part.cells = estimator.cells.part(rows)
+    part.pairs = [one.part(rows) for one in estimator.pairs]
     return part

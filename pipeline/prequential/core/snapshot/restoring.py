@@ -34,6 +34,7 @@ from prequential.core.tables.streams import (
 )
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
 
@@ -103,9 +104,9 @@ class _Restoring:
         registry = catalog.registry
         for name in STREAM_STATE:
             getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
-        pairing = self._state.pairing
-        pairing.timeline = grown(pairing.timeline, at + 1)
-        for name, column in pairing.timeline._asdict().items():
+        state = self._state
+        state.timeline = grown(state.timeline, at + 1)
+        for name, column in state.timeline._asdict().items():
             column[at] = arrays[f"streams.timeline.{name}"][at]
         old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
         count = len(saved["classes"])
@@ -262,7 +263,7 @@ class _Restoring:
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
             for position, stage in enumerate(plan.stages):
-                if stage in old_plan.stages and (same_bins or not stage.startswith("bin:")):
+                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     found = copies.setdefault((old_plan.number, plan.number), [])
                     found.append((first + old_plan.stages.index(stage), start + position, row, stage))
                 else:

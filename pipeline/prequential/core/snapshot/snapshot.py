@@ -14,6 +14,7 @@ import numpy as np
 from prequential.core.comparisons import saving
 from prequential.core.compiled import ids
 from prequential.core.compiled.space import Space, size_of
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.state import State
 from prequential.core.tables.keys import Key, Table
@@ -116,7 +117,7 @@ def _head(state: State) -> dict[str, Any]:
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
                 "stages": list(plan.stages), "watched": plan.watched,
-                "detectors": [asdict(detector) for detector in plan.config.every_detector],
+                "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
             }
             for plan in catalog.plans
