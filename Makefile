@@ -49,8 +49,8 @@ lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
 	$(TEST)/bin/mypy
 
-bench: $(BENCH)/.ready ## the benchmark, side by side with its peers
-	$(BENCH)/bin/prequential bench $(ARGS)
+bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options
+	$(BENCH)/bin/python -m tests.bench.contest $(ARGS)
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \

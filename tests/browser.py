@@ -78,6 +78,7 @@ def opened(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light",
         http_credentials=None if password is None else {"username": "me", "password": password},
         ignore_https_errors=True,  # certificates of tests are their own
+        locale="en-US",
     )  # fmt: skip
     page = context.new_page()
     page.set_default_timeout(PATIENCE)

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracle_cohorts import Place, Timeline
 from oracle_coverage import Account, Latest, quantiles
 from oracle_estimators import Outcome
 from oracle_records import (
@@ -63,9 +64,7 @@ class Meeting:
     life: int
     record: int
     proba: Mapping[str, float]
-    ts: int  # of the prediction
-    clock: int  # the stream's
-    events: int  # of the stream, up to this record's meetings
+    place: Place  # in the stream's timeline
 
 
 @dataclass
@@ -78,7 +77,6 @@ class Result:
     meetings: list[Meeting] = field(default_factory=list)  # of each outcome, more about it
     counts: Counts = field(default_factory=Counts)
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)  # by stream and model
-    events: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # kind, ts, clock
 
 
 @dataclass
@@ -140,6 +138,8 @@ class Stream:
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
         self.latest = Latest()
+        self.timeline = Timeline(settings.horizon)
+        self.places: dict[int, Place] = {}  # by `ts`, of predictions with outcomes by this record
         self.processed = 0  # records
         self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
@@ -186,7 +186,15 @@ class Stream:
     def note(self, kind: str, prediction: Prediction) -> None:
         """Something became of a prediction."""
         assert self.clock is not None
-        self.result.events.setdefault(self.name, []).append((kind, prediction.ts, self.clock))
+        self.timeline.follow(kind, prediction.ts, self.clock)
+
+    def locate(self, met: list[Prediction]) -> None:
+        """Where predictions lie that have just met their label; what is complete with them is closed."""
+        if met:
+            assert self.clock is not None
+            numbers = {one.ts: self.timeline.number_of(one.ts) for one in met}
+            epoch, frontier = self.timeline.epoch, self.timeline.close(self.clock)
+            self.places = {ts: Place(number, epoch, frontier) for ts, number in numbers.items()}
 
     def count(self, name: str, model: str | None = None) -> None:
         """Count one event of the stream, or of one of its models."""
@@ -267,6 +275,7 @@ class Stream:
             else:
                 self.note("waits", new)
                 self.note("met", new)
+                self.locate([new])
                 self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
         memory.prediction_ts.append(new.ts)
@@ -274,6 +283,7 @@ class Stream:
         if memory.label is not None:
             self.note("waits", new)
             self.note("met", new)
+            self.locate([new])
             self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
         before = [old for old in memory.waiting if (old.model, old.ts) == (new.model, new.ts)]
@@ -300,6 +310,7 @@ class Stream:
             waiting, memory.waiting = memory.waiting, []
             for prediction in waiting:
                 self.note("met" if prediction.ts <= t1 else "late", prediction)
+            self.locate([prediction for prediction in waiting if prediction.ts <= t1])
             for model in self.models:
                 own = [prediction for prediction in waiting if prediction.model == model]
                 counting = [prediction for prediction in own if prediction.ts <= t1]
@@ -399,19 +410,17 @@ class Stream:
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
             })  # fmt: skip
-            assert self.clock is not None
-            events = len(self.result.events[self.name])
             self.result.meetings.append(
-                Meeting(id(memory), self.processed, chosen.proba, chosen.ts, self.clock, events)
+                Meeting(id(memory), self.processed, chosen.proba, self.places[chosen.ts])
             )
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
-            persistent is not None,
+            persistent is not None, self.places[chosen.ts],
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:
-        """Emit a model's messages; with `covered`, what they say of its predictions."""
+        """Emit a model's messages; with `covered`, the first says what became of its predictions."""
         counts = self.result.counts
         merged = counts[self.name, None] + counts[self.name, model.name]
         messages = model.messages(dict(merged))
@@ -430,15 +439,16 @@ class Stream:
             }
             if self.settings.task == "classification":
                 coverage |= account.selection()
-            for message in messages:
-                message["coverage"] = coverage
+            messages[0]["coverage"] = coverage
         self.result.metrics += messages
 
     def emit_all(self, *, only_dirty: bool) -> None:
         """Emit all models that have outcomes, or those with news."""
+        said = set()
         for model in (group for groups in self.models.values() for group in groups):
             if model.count and (model.dirty or not only_dirty):
-                self.emit(model, covered=True)
+                self.emit(model, covered=model.name not in said)
+                said.add(model.name)
 
 
 def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oracle import Meeting, Result
+from oracle_estimators import NOTHING, Halving, parse_estimator
 from oracle_records import Settings
 from oracle_scores import Probable, brier, log_loss
 
@@ -96,6 +97,13 @@ def statistics(
     elif estimator.startswith("fading:"):
         factor = float(estimator[7:])
         weights = [factor**age for age in range(len(joint) - 1, -1, -1)]
+    elif estimator.startswith("decay:"):
+        halving = Halving(int(parse_estimator(estimator)[1] or 0))
+        weights = [1.0] * bool(joint)
+        for factor in [halving.left(one.ts) for one in joint][:0:-1]:
+            weights.insert(0, weights[0] * factor)
+        if counted:
+            weights = [w if w >= NOTHING else 0.0 for w in weights]
     n = sum(weights)
     loss_a = sum(w * one.a for w, one in zip(weights, joint))  # type: ignore[operator]
     loss_b = sum(w * one.b for w, one in zip(weights, joint))  # type: ignore[operator]
@@ -110,7 +118,7 @@ def statistics(
         measures |= {"n01": n01, "n10": n10}
         if n01 + n10 > 0:
             measures["mcnemar"] = math.copysign((n01 - n10) ** 2 / (n01 + n10), n01 - n10)
-            if not estimator.startswith("fading:") and n01 + n10 < 25:
+            if not estimator.startswith(("fading:", "decay:")) and n01 + n10 < 25:
                 both, fewer = int(n01 + n10), int(min(n01, n10))
                 tail = sum(math.comb(both, k) for k in range(fewer + 1)) / 2**both
                 measures["mcnemar_p"] = min(1.0, 2 * tail)

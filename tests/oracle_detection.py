@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from oracle_detectors import TESTS, Test, seed_of
-from oracle_estimators import ALL_MEASURES, Estimator, Outcome, parse_estimator
+from oracle_detectors import TESTS, Harm, Test, seed_of
+from oracle_estimators import ALL_MEASURES, Estimator, Halving, Outcome, parse_estimator
 from oracle_records import Settings
 from oracle_scores import WEIGHTED
 
@@ -28,17 +28,19 @@ class ErrorEstimate:
         self.losses: list[float] = []
         self.faded_sum = 0.0
         self.faded_n = 0.0
+        self.halving = Halving(int(self.parameter or 0)) if self.name == "decay" else None
 
-    def add(self, loss: float) -> float:
-        """The estimator's error after this loss."""
+    def add(self, loss: float, ts: int = 0) -> float:
+        """The estimator's error after this loss, of an outcome with this label time (ms)."""
         self.losses.append(loss)
         if self.parameter is None:
             return math.fsum(self.losses) / len(self.losses)
         if self.name == "window":
             memory = self.losses[-int(self.parameter) :]
             return math.fsum(memory) / len(memory)
-        self.faded_sum = loss + self.parameter * self.faded_sum
-        self.faded_n = 1.0 + self.parameter * self.faded_n
+        factor = self.halving.left(ts) if self.halving else self.parameter
+        self.faded_sum = loss + factor * self.faded_sum
+        self.faded_n = 1.0 + factor * self.faded_n
         return self.faded_sum / self.faded_n
 
 
@@ -53,10 +55,10 @@ class Signal:
             raise ValueError(f"unknown signal {text!r}; known: error, ESTIMATOR, SHORT/LONG")
         self.estimates = [ErrorEstimate(name) for name in names]
 
-    def add(self, loss: float) -> float | None:
+    def add(self, loss: float, ts: int = 0) -> float | None:
         """The signal after this outcome, or None when the detector is not fed with it."""
         self.seen += 1
-        errors = [estimate.add(loss) for estimate in self.estimates]
+        errors = [estimate.add(loss, ts) for estimate in self.estimates]
         if not errors:
             return float(loss)
         if len(errors) == 1:
@@ -174,9 +176,13 @@ class Detector:
         """The detector's own part of an alarm message, if this outcome raises one."""
         if isinstance(self.signal, MeasureSignal):
             x = self.signal.add(outcome)
+        elif isinstance(self.signal, Signal):
+            x = self.signal.add(outcome.loss(self.settings), outcome.ts)
         else:
             x = self.signal.add(outcome.loss(self.settings))
-        found = None if x is None else self.test.add(x)
+        if x is None:
+            return None
+        found = self.test.add_at(x, outcome.place) if isinstance(self.test, Harm) else self.test.add(x)
         if found is None:
             return None
         statistic, threshold = found if isinstance(found, tuple) else (found, float(self.params["lambda"]))

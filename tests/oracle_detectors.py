@@ -14,6 +14,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from oracle_cohorts import Place, Sums, Waiting, added, blocks_of, inflation
+
 Alarm = tuple[float, float]
 
 
@@ -252,98 +254,120 @@ class Ecdd(Test):
 
 
 class Harm(Test):
-    """Risk above what was agreed: of all values, and of those since multiples of 2,000 and more."""
+    """Risk above what was agreed: of all values, and since ranges of 2,000 and more were full."""
 
-    REST = 1_000
+    REST, FEWEST = 1_000, 100
 
     def __init__(self, params: Mapping[str, Any], seed: int) -> None:
         self.before = [0, 0, 0, 0]  # tests by range
-        self.reference: list[float] = []
+        self.reference: list[Sums] = []
+        self.theta = 0.0 if params.get("reference", 0) else params.get("bound", 0.1)
         self.resting = False
+        self.waiting = Waiting()
         super().__init__(params, seed)
+        self.theta += self.params.get("tolerance", 0.0) if self.theta else 0.0
+
+    def restart(self) -> None:
+        super().restart()
+        self.rested: list[Sums] = []
+        self.ranges: list[list[Sums]] = [[], [], [], []]  # cohorts of x
+        self.known: list[float | None] = []  # f of all when their number had doubled …
+        self.known_n = 0  # … to this at last
 
     def add(self, x: float) -> Alarm | None:
-        """The alarm, if x raises one."""
-        x = min(max(x, 0.0), 1e100)
-        count = self.params.get("reference", 0)
-        if len(self.reference) < count:
-            self.reference.append(x)
+        """The alarm, if x raises one; it counts at once."""
+        return self.add_at(x, Place())
+
+    def add_at(self, x: float, place: Place) -> Alarm | None:
+        """The same of a prediction at this place."""
+        found = None
+        for cohort in self.waiting.add(min(max(x, 0.0), 1e100), place):
+            found = self.count(cohort, found is None) or found
+        return found
+
+    def count(self, cohort: Sums, look: bool) -> Alarm | None:
+        """A cohort of losses counts."""
+        if not self.theta:
+            self.reference.append(cohort)
+            self.refer()
             return None
-        self.seen.append(x)
-        theta, level = self.params.get("bound", 0.1), self.params.get("level", 0.01)
-        if count:
-            theta, level = self.upper_bound(level / 2), level / 2
-        theta += self.params.get("tolerance", 0.0)
         if self.resting:
-            if len(self.seen) == self.REST:
-                self.resting = statistics.fmean(self.seen) > theta
+            self.rested.append(cohort)
+            n, total, _ = added(self.rested)
+            if n >= self.REST:
+                self.resting = total / n > self.theta
                 self.restart()
             return None
-        found = [one for r in range(4) if (one := self.of_range(r, theta, level)) is not None]
+        for own in self.ranges:
+            own.append(cohort)
+        found = [one for r in range(4) if look and (one := self.of_range(r)) is not None]
         if found:
             self.before = [one + 1 for one in self.before]
             self.resting = True
             self.restart()
-            return max(found), theta
+            return max(found), self.theta
+        n = added(self.ranges[0])[0]
+        if n >= max(512, 2 * self.known_n):
+            self.known_n = n
+            self.known.append(inflation(blocks_of(self.d_of(0)), n))
+        for r in range(1, 4):
+            if added(self.ranges[r])[0] >= 8 ** (r - 1) * self.params.get("restart", 2_000):
+                self.ranges[r] = []
+                self.before[r] += 1
         return None
 
-    def of_range(self, r: int, theta: float, level: float) -> float | None:
+    def d_of(self, r: int) -> list[Sums]:
+        """A range's cohorts of d = x/θ - 1."""
+        theta = self.theta
+        return [(n, x / theta - n, x2 / theta**2 - 2 * x / theta + n) for n, x, x2 in self.ranges[r]]
+
+    def of_range(self, r: int) -> float | None:
         """The lower bound of the mean of a range, if it is above θ."""
-        n, length = len(self.seen), 8 ** (r - 1) * self.params.get("restart", 2_000) if r else 0
-        if r and not length:
+        theta, restart = self.theta, self.params.get("restart", 2_000)
+        level, scale = self.params.get("level", 0.01), self.params.get("scale", 1.0)
+        d = self.d_of(r)
+        n, s, v = added(d)
+        if n < self.FEWEST or s <= 0 or (r and not restart):
             return None
-        own = self.seen[(n - 1) // length * length :] if r else self.seen
-        share = (1 / 6 if r else 1 / 2) if self.params.get("restart", 2_000) else 1
+        share = ((1 / 6 if r else 1 / 2) if restart else 1) * (0.5 if self.reference else 1)
         alpha = share * level / ((self.before[r] + 1) * (self.before[r] + 2))
-        if r and len(own) == length:
-            self.before[r] += 1
-        f, scale = self.inflation([x / theta - 1 for x in self.seen]), self.params.get("scale", 1.0)
         rho = 8 * max(1.0, (scale / theta) ** 2)
-        s, v = sum(x / theta - 1 for x in own) / f, sum((x / theta - 1) ** 2 for x in own) / f
         start = math.lgamma(rho) + rho - rho * math.log(rho)
         normed = math.log(1.0001) + math.log(0.5 + 1 / (3 * math.sqrt(2 * math.pi * rho))) + start
 
-        def beyond(s: float) -> bool:
+        def beyond(s: float, v: float) -> bool:
             a, x = v + rho, v + rho + s
             of_s = math.lgamma(a) - a * math.log(x) + x
             return of_s >= math.log(math.exp(normed) / alpha + 1 / (s + 1))
 
-        if s <= 0 or not beyond(s):
+        if not beyond(s, v):
+            return None  # nor is it with any f above 1
+        f = inflation(blocks_of(d), n)
+        if f is not None:
+            f = min([f, *(known for known in self.known[-2:] if known is not None)])
+        if f is None or not beyond(s / f, v / f):
             return None
-        below, above = 0.0, s
+        below, above = 0.0, s / f
         for _ in range(100):
             middle = (below + above) / 2
-            below, above = (below, middle) if beyond(middle) else (middle, above)
-        return theta + theta * (s - above) * f / len(own)
+            below, above = (below, middle) if beyond(middle, v / f) else (middle, above)
+        return theta + theta * (s / f - above) * f / n
 
-    @staticmethod
-    def inflation(d: list[float]) -> float:
-        """So many values are worth an independent one."""
-        products = [a * b for a, b in pairwise(d)]
-        changes = sum(product < 0 for product in products)
-        of_mean = max(0.0, 1 - 5 / changes) * sum(d) ** 2 / len(d) if changes else 0.0
-        if sum(products) <= 0:
-            return 1.0
-        r = (sum(products) - of_mean) / (sum(x * x for x in d) - of_mean)
-        r = max(0.0, min(0.9, r))
-        return (1 + r) / (1 - r)
-
-    def upper_bound(self, alpha: float) -> float:
-        """Of the risk of the reference period."""
-        scale, n = self.params.get("scale", 1.0), len(self.reference)
-        x = [min(1.0, one / scale) for one in self.reference]
-        mean, spread = statistics.fmean(x), statistics.pvariance(x)
-        f = 1.0
-        if spread > 0:
-            r = (sum(a * b for a, b in pairwise(x)) / n - mean**2) / spread
-            r = max(0.0, min(0.9, r))
-            f = (1 + r) / (1 - r)
+    def refer(self) -> None:
+        """The upper bound of the risk of the reference period, once it is over."""
+        scale = self.params.get("scale", 1.0)
+        x = [(n, total / scale, squares / scale**2) for n, total, squares in self.reference]
+        n, total, _ = added(x)
+        f = inflation(blocks_of(x), n)
+        if n < self.params["reference"] or f is None:
+            return
+        mean, alpha = min(1.0, total / n), self.params.get("level", 0.01) / 2
         below, above = mean, 1.0
         for _ in range(100):
             p = (below + above) / 2
             apart = sum(a * math.log(a / b) for a, b in ((mean, p), (1 - mean, 1 - p)) if a > 0 and b > 0)
             below, above = (p, above) if n / f * apart <= -math.log(alpha) else (below, p)
-        return scale * above
+        self.theta = scale * above + self.params.get("tolerance", 0.0)
 
 
 class PageHinkley(Test):

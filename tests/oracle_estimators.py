@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from oracle_cohorts import Place
 from oracle_measures import MEASURES, Kind, Measured, measures
 from oracle_records import Settings, Target
 from oracle_scores import (
@@ -18,6 +19,12 @@ from oracle_scores import (
     probability_measures,
     weighted_measures,
 )
+
+#: Weights below it are none.
+NOTHING = 1e-200
+
+#: Milliseconds.
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 ALL_MEASURES = (*MEASURES, *PROBABILISTIC, *NUMERIC)
 
@@ -35,6 +42,7 @@ class Outcome:
     proba: Mapping[str, float]
     propensity: float | None = None
     label_known: bool = True  # whether the baselines had seen any label
+    place: Place = field(default_factory=Place)
     first_truth: Target = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,12 +86,32 @@ class Fading:
         self.n = 0.0
         self.weights: dict[Kind, float] = {}
 
-    def add(self, kind: Kind) -> None:
-        """Let every kind decay, then add 1 to this outcome's."""
-        for known in self.weights:
-            self.weights[known] *= self.factor
+    def add(self, kind: Kind, factor: float | None = None) -> None:
+        """Let every kind decay, by another factor if there is one, then add 1 to this outcome's."""
+        factor = self.factor if factor is None else factor
+        faded = {known: weight * factor for known, weight in self.weights.items()}
+        self.weights = {known: weight for known, weight in faded.items() if weight >= NOTHING}
         self.weights[kind] = self.weights.get(kind, 0.0) + 1.0
-        self.n = 1.0 + self.factor * self.n
+        self.n = 1.0 + factor * self.n
+
+
+class Halving:
+    """How much is left of what was before at each outcome: 2^(-Δt/H), Δt >= 0 from the latest label time.
+
+    >>> halving = Halving(10)
+    >>> [halving.left(ts) for ts in (5, 15, 12, 35)]
+    [1.0, 0.5, 1.0, 0.25]
+    """
+
+    def __init__(self, half_life: int) -> None:
+        self.half_life = half_life  # ms
+        self.latest: int | None = None
+
+    def left(self, ts: int) -> float:
+        """Of an outcome with this label time (ms), the next one."""
+        before = ts if self.latest is None else self.latest
+        self.latest = max(before, ts)
+        return float(2.0 ** (-(self.latest - before) / self.half_life))
 
 
 def parse_estimator(text: str) -> tuple[str, float | None]:
@@ -91,6 +119,8 @@ def parse_estimator(text: str) -> tuple[str, float | None]:
 
     >>> parse_estimator("all"), parse_estimator("window:1000"), parse_estimator("fading:0.999")
     (('all', None), ('window', 1000), ('fading', 0.999))
+    >>> parse_estimator("decay:1h"), parse_estimator("decay:20ms")
+    (('decay', 3600000), ('decay', 20))
     """
     name, _, parameter = text.partition(":")
     if text == "all":
@@ -99,7 +129,9 @@ def parse_estimator(text: str) -> tuple[str, float | None]:
         return "window", int(parameter)
     if name == "fading" and 0 < float(parameter) <= 1:
         return "fading", float(parameter)
-    raise ValueError(f"unknown estimator {text!r}; known: all, window:W, fading:A")
+    if name == "decay" and (unit := parameter.lstrip("0123456789")) in UNITS:
+        return "decay", int(parameter.removesuffix(unit)) * UNITS[unit]
+    raise ValueError(f"unknown estimator {text!r}; known: all, window:W, fading:A, decay:H")
 
 
 class Estimator:
@@ -110,28 +142,37 @@ class Estimator:
         self.name, self.parameter = parse_estimator(text)
         self.outcomes: list[Outcome] = []
         self.fading = Fading(self.parameter if self.name == "fading" else 1.0)  # type: ignore[arg-type]
+        self.halving = Halving(int(self.parameter or 0)) if self.name == "decay" else None
+        self.factors: list[float] = []  # by outcome: what is left at it of what was before
 
     def add(self, outcome: Outcome) -> None:
         """Remember an outcome, the latest."""
         self.outcomes.append(outcome)
-        self.fading.add(outcome.kind(revised=False))
+        self.factors.append(self.halving.left(outcome.ts) if self.halving else self.fading.factor)
+        self.fading.add(outcome.kind(revised=False), self.factors[-1])
 
     @property
     def n(self) -> float:
         """Outcomes in memory; faded, N."""
-        return self.fading.n if self.name == "fading" else len(self.last())
+        return self.fading.n if self.forgets else len(self.last())
+
+    @property
+    def forgets(self) -> bool:
+        """Whether older outcomes count less."""
+        return self.name in ("fading", "decay")
 
     def last(self) -> list[Outcome]:
         """The outcomes in memory."""
         return self.outcomes[-int(self.parameter or 0) :] if self.name == "window" else self.outcomes
 
     def weighted(self) -> list[tuple[float, Outcome]]:
-        """The outcomes in memory with their weights: faded, A to the power of their age."""
+        """The outcomes in memory with their weights: faded, A to the power of their age, or by time."""
         found = []
         weight = 1.0
-        for outcome in reversed(self.last()):
-            found.append((weight, outcome))
-            weight *= self.fading.factor
+        for outcome, factor in zip(reversed(self.last()), reversed(self.factors)):
+            if weight >= NOTHING:
+                found.append((weight, outcome))
+            weight *= factor
         return found
 
     def measures(self, *, revised: bool) -> Measured:
@@ -141,7 +182,7 @@ class Estimator:
             undefined.update(dict.fromkeys((*MEASURES, *PROBABILISTIC, *WEIGHTED), "not_classification"))
             return values, undefined
         kinds: Mapping[Kind, float] = self.fading.weights
-        if self.name != "fading":
+        if not self.forgets:
             kinds = Counter(outcome.kind(revised=revised) for outcome in self.last())
         values, undefined = measures(kinds, self.settings.positive_class)
         of_probabilities: Measured = {}, dict.fromkeys(PROBABILISTIC, "empty")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from prequential.calibration.report import Report, lines
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
 from prequential.config.reader import load_config
-from prequential.core.compiled.kernel import Floats
+from prequential.core.compiled.kernel import Floats, taken
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.adwin import Settings as Adwin
 from prequential.past.sequences import Sequence, sequences
@@ -225,6 +226,24 @@ def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
     assert left.what == "bad final"
     assert left.why.startswith("it has 6,000 outcomes, the budget wants 15,5")
     assert "expected at least 7,7" in left.why
+
+
+def test_bounds_that_are_wide_are_said_first() -> None:
+    """1,000 outcomes, an alarm in 86,400 wanted; the whole past says it without."""
+    config = StreamConfig(stages=("final",), detectors=(DetectorConfig("cusum"),))
+    [past] = pasts(config, {"bad": 0.3})
+    wrong = markov(3, 0.5, 0.3, COUNT)
+    past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
+    settings = Settings(parse_budget("1 per 1d"), 0.2, 100_000, 1)
+    short = replace(past, rows=taken(past.rows, np.arange(1_000)))
+    report = calibrate([short], settings)
+    [note], [one] = report.notes, report.detectors
+    assert one.alarms[2] > 10 * one.alarms[0]
+    assert note.what == "cusum error"
+    expected, low, high = one.alarms
+    said = f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} expected"
+    assert note.why.startswith(said)
+    assert calibrate([past], settings).notes == []
 
 
 def test_outcomes_that_are_worth_few_are_refused() -> None:

@@ -63,8 +63,88 @@ def later() -> list[str]:
     return found
 
 
+def anew() -> list[str]:
+    """Loops that are compiled, as they aren't in the cache, when all are made ready."""
+    from prequential.program.compilation import compile_loops
+    from prequential.settings.model import Config
+
+    found: list[str] = []
+    save: Any = loopcache.LoopCache.save_overload
+
+    def noted(self: Any, signature: Any, data: Any) -> None:
+        found.append(f"{self._name} {signature}")
+        save(self, signature, data)
+
+    loopcache.LoopCache.save_overload = noted  # type: ignore[method-assign]
+    compile_loops(lambda notice: None, Config())
+    return found
+
+
 def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
     assert in_another_process() == "[]\n"
+    # … nor anew in another process, also of the loops that a factory makes.
+    assert in_another_process("anew") == "[]\n"
+
+
+_FACTORY = """
+from prequential.core.compiled.kernel import inner, kernel, named
+from prequential.core.compiled.steps import one, two
+
+def loop_of(owner, step):
+    def put(x):
+        return step(x) + 0.5
+    put = inner(named(put, owner))
+    def run(x):
+        return put(x)
+    return kernel(named(run, owner))
+
+loops = [loop_of("one", one), loop_of("two", two)]
+"""
+
+_STEPS = """
+from prequential.core.compiled.kernel import inner
+
+@inner
+def one(x):
+    return x + 1.0
+
+@inner
+def two(x):
+    return x + {two}
+"""
+
+
+def test_loops_of_a_factory_are_kept_each_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are found again in another process, and dropped with the file of what is handed to the factory."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
+    folder = tmp_path / "prequential" / "core" / "compiled"
+    folder.mkdir(parents=True)
+    program = f"""
+import sys
+from pathlib import Path
+from prequential.core import compiled
+from prequential.core.compiled import loopcache
+compiled.__path__.append({str(folder)!r})
+loopcache._ROOTS = (*loopcache._ROOTS, Path({str(folder.parents[1])!r}))
+from prequential.core.compiled.factory import loops
+print([loop(1.0) for loop in loops], [sum(loop.stats.cache_hits.values()) for loop in loops])
+"""
+    (folder / "factory.py").write_text(_FACTORY)
+
+    def said(two: float) -> str:
+        (folder / "steps.py").write_text(_STEPS.format(two=two))
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True
+        )
+        return done.stdout.strip()
+
+    assert said(2.0) == "[2.5, 3.5] [0, 0]"
+    assert said(2.0) == "[2.5, 3.5] [1, 1]"
+    assert said(3.0) == "[2.5, 4.5] [0, 0]"
+    names = {path.name.split("-")[0] for path in (tmp_path / "loops").glob("*/factory.*.nbi")}
+    assert names == {f"factory.{owner}.{loop}" for owner in ("one", "two") for loop in ("put", "run")}
 
 
 def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
@@ -198,4 +278,4 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 
 
 if __name__ == "__main__":
-    print(later())
+    print(anew() if sys.argv[1:] else later())

@@ -1,45 +1,80 @@
-"""Servers of HTTP: at which addresses, and what becomes of errors in the middle of an answer."""
+"""Servers of HTTP: at which addresses, and what they do while an answer is made."""
 
 from __future__ import annotations
 
 import http.client
 import logging
+import socket
 import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler
 from urllib.request import urlopen
 
 import pytest
-from prequential.http.endpoint import TEXT, Endpoint
-from prequential.http.server import ThreadedServer
+from prequential.http.endpoint import TEXT, Answer, Endpoint
 from prequential.settings.model import HttpConfig
 
 from tests.skipping import needs_ipv6
 
 
-@pytest.mark.parametrize(
-    ("error", "messages"),
-    [(RuntimeError("ours"), ["answering 127.0.0.1"]), (ConnectionResetError("theirs"), [])],
-)
-def test_errors_of_ours_are_logged_and_clients_that_go_away_are_not(
-    error: Exception, messages: list[str], caplog: pytest.LogCaptureFixture
+def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Fails(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            raise error
+    asked, over = threading.Event(), threading.Event()
 
-    server = ThreadedServer("127.0.0.1", 0, Fails)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    def waits() -> Answer:
+        asked.set()
+        over.wait(30)
+        return 200, TEXT, b"prequential_kappa 1\n" * 10_000
+
+    endpoint = Endpoint(HttpConfig(port=0), {"/metrics": waits, "/live": lambda: (200, TEXT, b"alive\n")})
     try:
-        with closing(http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)) as client:
-            client.request("GET", "/")
-            with pytest.raises(http.client.RemoteDisconnected):
-                client.getresponse()
+        with closing(http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)) as scrape:
+            scrape.request("GET", "/metrics")
+            assert asked.wait(30)
+            with urlopen(f"{endpoint.address}/live", timeout=30) as answer:
+                assert answer.read() == b"alive\n"
+        over.set()
+        with urlopen(f"{endpoint.address}/metrics", timeout=30) as answer:
+            assert len(answer.read()) == 200_000
     finally:
-        server.shutdown()
-        server.server_close()
-    found = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
-    assert found == messages
+        over.set()
+        endpoint.stop()
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prequential.http.server._REQUEST_SECONDS", 0.2)
+    asked = threading.Event()
+
+    def takes_longer() -> Answer:
+        asked.wait(0.6)
+        return 200, TEXT, b"alive\n"
+
+    endpoint = Endpoint(HttpConfig(port=0), {"/live": takes_longer})
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as silent,
+            socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as halfway,
+        ):
+            halfway.sendall(b"GET /live HTTP/1.1\r\n")
+            assert silent.recv(1) == halfway.recv(1) == b""
+        with urlopen(f"{endpoint.address}/live", timeout=30) as answer:
+            assert answer.read() == b"alive\n"
+    finally:
+        endpoint.stop()
+
+
+def test_nothing_but_reading_is_understood() -> None:
+    endpoint = Endpoint(HttpConfig(port=0), {"/live": lambda: (200, TEXT, b"alive\n")})
+    try:
+        for method, status in (("POST", 405), ("DELETE", 405), ("HEAD", 200)):
+            with closing(http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)) as client:
+                client.request(method, "/live")
+                answer = client.getresponse()
+                assert (answer.status, answer.getheader("Server")) == (status, "prequential")
+                assert method != "HEAD" or answer.read() == b""
+    finally:
+        endpoint.stop()
 
 
 def test_a_worker_is_also_served_at_an_address_of_ipv6() -> None:

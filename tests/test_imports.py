@@ -59,7 +59,7 @@ def test_the_library_leaves_the_environment_alone() -> None:
         *(
             f"prequential.{module}"
             for module in (
-                "version", "serving.temporal", "serving.waiting", "topics.producer", "topics.admin",
+                "program.version", "serving.temporal", "serving.waiting", "topics.producer", "topics.admin",
                 "core.shard", "settings.model", "config.reader", "replay.sources", "demo.broker", "cli.main",
                 "cli.worker", "cli.replay",
             )

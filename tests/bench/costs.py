@@ -53,7 +53,7 @@ def measure(case: str, streams: int, records: int, incidents: bool = True) -> di
     shard = Shard(Config(defaults=about.config))
     if not incidents:
         for name in ("consume", "follow_events"):
-            setattr(shard.incidents, name, lambda *_: [])
+            setattr(shard.state.incidents, name, lambda *_: [])
     size = min(4 * ROUND, records // 2)
     rounds = list(feed(shard, generate(records // each, models, streams, case=case), size))
     memory = resident() - before
@@ -69,7 +69,7 @@ def measure(case: str, streams: int, records: int, incidents: bool = True) -> di
         "messages": sum(spent.messages for spent in rest),
         "records": sum(spent.records for spent in rest),
         "outcomes": int(outcomes[models_of(shard)].sum()),
-        "dead_letters": sum(shard.dead_letters),
+        "dead_letters": sum(shard.state.dead_letters),
         "mb": memory / 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
     }

@@ -1,6 +1,6 @@
 """What is paid for measures and details: at each outcome of a model, and at each metrics message.
 
-`python -m tests.bench.measures` (or `prequential bench --measures`) evaluates outcomes with probabilities, in
+`python -m tests.bench.measures` (or `make bench ARGS=--measures`) evaluates outcomes with probabilities, in
 two stages and by three estimators, under several choices of measures and details; then it makes messages
 again and again: about one model at a time, as where they are due by count, and about all models at once with
 what became of their predictions, as where they are due by time.
@@ -20,9 +20,11 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
+from prequential.core import shard as shard_module
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
-from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.settings.model import DETAILS, Config, StreamConfig
 from prequential.topics.outputs import Metrics, encode
 
 from tests.bench.feeding import feed, models_of
@@ -36,7 +38,7 @@ MESSAGES = 4_000
 
 #: Agreement alone: kappa against chance and both baselines.
 FEW = ("error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus")
-ALL = (*KNOWN_MEASURES, *MORE_MEASURES)
+ALL = NAMES
 
 CASES: dict[str, StreamConfig] = {
     "eight measures": StreamConfig(measures=FEW),
@@ -50,19 +52,22 @@ CASES: dict[str, StreamConfig] = {
 def measure(config: StreamConfig, classes: int, instances: int, messages: int) -> dict[str, float]:
     """CPU µs of an outcome, and of a message: made alone, made with many others, as JSON."""
     shard = Shard(Config(defaults=replace(config, emit_outcomes=None, emit_every=None)))
-    evaluate: Any = vars(Shard)["_evaluate"]
+    evaluate: Any = shard_module.evaluate
     evaluating = 0.0
 
-    def timed(count: int, records: list[Any]) -> Any:
+    def timed(*given: Any) -> Any:
         nonlocal evaluating
         began = thread_time()
-        found = evaluate(shard, count, records)
+        found = evaluate(*given)
         evaluating += thread_time() - began
         return found
 
-    shard._evaluate = timed  # type: ignore[method-assign]
-    for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
-        pass
+    shard_module.evaluate = timed
+    try:
+        for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
+            pass
+    finally:
+        shard_module.evaluate = evaluate
     catalog, reporter = shard.catalog, shard.reporter
     rows = models_of(shard)
     outcomes = int(catalog.columns.subjects.outcomes[rows].sum())

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from prequential.cli import bench
-from prequential.cli.main import main
 from prequential.core.shard import Shard
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 
-from tests.bench import costs, measures
+from tests.bench import contest, costs, measures
 from tests.bench.cases import CASES
 from tests.bench.feeding import batches, feed
 from tests.bench.messages import Record, generate
@@ -96,7 +94,7 @@ def test_a_case_has_the_instances_and_labels_of_the_plain_one_at_their_times(cas
 @pytest.mark.parametrize("case", CASES)
 def test_the_product_takes_all_of_it(case: str) -> None:
     shard, _ = evaluated(case, list(generate(**SIZE, case=case)))
-    assert shard.dead_letters == [0, 0, 0]
+    assert shard.state.dead_letters == [0, 0, 0]
     assert outcomes([shard]) == SIZE["instances"] * (CASES[case].models or SIZE["models"])
 
 
@@ -164,11 +162,11 @@ def test_a_reporter_is_as_before_when_all_records_are_through() -> None:
 
 
 def test_the_command_knows_all_cases() -> None:
-    assert set(CASES) == {*bench._CASES, *bench._BESIDE.values()}
+    assert set(CASES) == {*contest._CASES, *contest._BESIDE.values()}
 
 
 def test_with_a_case_the_worker_takes_part_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--case", "segments", "--only", "loop"]) == 2
+    assert contest.main(["--case", "segments", "--only", "loop"]) == 2
     assert "--case segments is for the worker alone: not with --only loop" in capsys.readouterr().err
 
 
@@ -185,7 +183,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
         done.append(("load", case, str(instances)))
         return kafka, 4 * instances
 
-    def contest(root: object, who: Any, kafka: KafkaConfig, records: int) -> dict[str, Any]:
+    def play(who: Any, kafka: KafkaConfig, records: int) -> dict[str, Any]:
         done.append(("run", who.case, who.module))
         slow = 4 if who.case == "period" else 1
         return {
@@ -193,13 +191,13 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
             "events_per_second": 1000 / slow, "cpu_us_per_event": 2.0 * slow,
         }  # fmt: skip
 
-    for name, instead in (("_cluster", cluster), ("_load", load), ("_contest", contest)):
-        monkeypatch.setattr(bench, name, instead)
+    for name, instead in (("_cluster", cluster), ("_load", load), ("_contest", play)):
+        monkeypatch.setattr(contest, name, instead)
     return done
 
 
 def test_plain_and_the_case_take_turns(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--case", "period", "--rounds", "2", "--instances", "50", "--json"]) == 0
+    assert contest.main(["--case", "period", "--rounds", "2", "--instances", "50", "--json"]) == 0
     turn = [
         ("load", "plain", "50"), ("run", "plain", "prequential_worker"),
         ("load", "period", "50"), ("run", "period", "prequential_worker"),
@@ -211,14 +209,14 @@ def test_plain_and_the_case_take_turns(played: list[Any], capsys: pytest.Capture
 
 
 def test_the_ratio_is_printed(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--case", "period"]) == 0
+    assert contest.main(["--case", "period"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "period" in line)
     assert "0.25 x" in row
     assert "4.00 x" in row
 
 
 def test_without_a_case_peers_take_part(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--only", "prequential", "--json"]) == 0
+    assert contest.main(["--only", "prequential", "--json"]) == 0
     assert played == [("load", "plain", "200000"), ("run", "plain", "prequential_worker")]
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert result["ratio"] == 1

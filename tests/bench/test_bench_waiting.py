@@ -1,11 +1,12 @@
-"""`prequential bench --waiting` runs, and says what it should in a form that machines can read."""
+"""The benchmark with `--waiting` runs, and says what it should in a form that machines can read."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from prequential.cli.main import main
+
+from tests.bench.contest import main
 
 FIELDS = {
     "waiting", "streams", "bytes_per_waiting", "peak_mb", "decode_us", "join_us", "messages_us",
@@ -15,7 +16,7 @@ FIELDS = {
 
 @pytest.mark.slow
 def test_each_case_is_a_line_of_json(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--waiting", "2000", "--json"]) == 0
+    assert main(["--waiting", "2000", "--json"]) == 0
     results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [(result["waiting"], result["streams"]) for result in results] == [
         (20, 1), (200, 1), (2_000, 1), (20, 10), (200, 100), (2_000, 1_000),
@@ -32,5 +33,5 @@ def test_each_case_is_a_line_of_json(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("wrong", ["199", "0", "-1"])
 def test_too_few_to_be_divided(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--waiting", wrong]) == 2
+    assert main(["--waiting", wrong]) == 2
     assert f"--waiting is {wrong}: expected at least 200" in capfd.readouterr().err

@@ -1,6 +1,6 @@
 """What many waiting predictions cost: memory, the join, and pauses.
 
-`python -m tests.bench.waiting [--waiting 1000000]` (or `prequential bench --waiting`) puts N predictions
+`python -m tests.bench.waiting [--waiting 1000000]` (or `make bench ARGS=--waiting`) puts N predictions
 whose labels are days away into a shard, as one stream and as many small ones, each case in a process of its
 own, without a broker. Then
 
@@ -88,7 +88,7 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
         return list(feed(shard, records, size, FLUSH_EVERY))
 
     def waits() -> int:
-        return int(shard.reporter.coverage.models.waiting[models_of(shard)].sum())
+        return int(shard.state.accounts.coverage.models.waiting[models_of(shard)].sum())
 
     def expired() -> int:
         return int(shard.catalog.columns.subjects.expired[models_of(shard)].sum())

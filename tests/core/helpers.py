@@ -21,17 +21,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from oracle_records import probabilities
 from prequential.config.reader import load_config
-from prequential.core import shard as shard_module
+from prequential.core import state as state_module
 from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import tables_of
-from prequential.core.estimators.sums import WindowSums
+from prequential.core.estimators.window import WindowSums
 from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
-from prequential.core.snapshot.snapshot import _STREAM_STATE, _SUBJECT_STATE
 from prequential.core.tables.outcomes import SCORED, WEIGHTED
 from prequential.core.tables.store import SETTLED, WAITING
-from prequential.core.tables.streams import BASELINE, BASELINE_AGE
+from prequential.core.tables.streams import BASELINE, BASELINE_AGE, STREAM_STATE, SUBJECT_STATE
 from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import (
@@ -257,7 +256,7 @@ def small_logs(rows: int = 1) -> Iterator[None]:
     as wide as the widest needs.)
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_module, "_LOG_ROWS", rows)
+        patch.setattr(state_module, "_LOG_ROWS", rows)
         yield
 
 
@@ -295,7 +294,7 @@ def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
 
     Rows of tables aren't in it, and nothing that a state has no use for.
     """
-    store, streams = shard.store, shard.catalog.streams
+    store, streams = shard.state.store, shard.catalog.streams
     found: dict[tuple[str, str], tuple[Any, ...]] = {}
     for slot in ids.dump(store.ids).slots.tolist():
         stream = streams[store.ids.stream[slot]]
@@ -324,8 +323,8 @@ def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
 
 def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
     """A prediction that an instance has."""
-    predictions, values = shard.store.predictions, shard.store.values
-    probabilities = shard.store.probabilities
+    predictions, values = shard.state.store.predictions, shard.state.store.values
+    probabilities = shard.state.store.probabilities
     about = shard.catalog.subjects[predictions.model[row]]
     extra = int(predictions.extra[row])
     given = []
@@ -361,7 +360,7 @@ def state_of(shard: Shard) -> dict[str, Any]:
     for stream in catalog.streams:
         at, first, count = stream.code, int(streams.classes[stream.code]), len(stream.class_names)
         found[f"stream {at}"] = {
-            name: getattr(streams, name)[at].tolist() for name in _STREAM_STATE if name not in _CACHES
+            name: getattr(streams, name)[at].tolist() for name in STREAM_STATE if name not in _CACHES
         }
         for name in ("seen", "order", "followed"):
             found[f"classes {at} {name}"] = getattr(classes, name)[first : first + count].tolist()
@@ -373,7 +372,7 @@ def state_of(shard: Shard) -> dict[str, Any]:
             found |= _subject(shard, row)
     found |= _pairs(shard)
     for what in ("coverage", "selection", "periods", "latencies"):
-        for name, column in flat_columns(getattr(shard.reporter, what)).items():
+        for name, column in flat_columns(getattr(shard.state.accounts, what)).items():
             if name not in _CACHES:
                 found[f"{what} {name}"] = column.tobytes().rstrip(b"\0")
     return found
@@ -385,7 +384,7 @@ def _subject(shard: Shard, row: int) -> dict[str, Any]:
     plan = shard.catalog.plans[subjects.plan[row]]
     # Of others than baselines it doesn't matter when they began.
     is_baseline = subjects.kind[row] in (BASELINE, BASELINE_AGE)
-    names = [name for name in _SUBJECT_STATE if is_baseline or name != "began"]
+    names = [name for name in SUBJECT_STATE if is_baseline or name != "began"]
     found: dict[str, Any] = {f"subject {row}": [getattr(subjects, name)[row].item() for name in names]}
     for place, stage in enumerate(plan.stages):
         at = int(subjects.first[row]) + place
@@ -396,12 +395,12 @@ def _subject(shard: Shard, row: int) -> dict[str, Any]:
 
 def _pairs(shard: Shard) -> dict[str, Any]:
     """What is kept of pairs of models."""
-    pairing, found = shard.pairing, {}
+    pairing, found = shard.state.pairing, {}
     for pair, (a, b) in pairing.ends.items():
         sides = pairing.tables[pairing.pairs.plan[pair]].sides
         found[f"pair {a} {b}"] = []
-        for place, (_, _, side, row) in enumerate(pairing.sequences(pair)):
-            for table in sides[side].tables():
+        for place, (*_, side, row) in enumerate(pairing.sequences(pair)):
+            for _, table in sides[side].named():
                 found[f"pair {a} {b}"] += [place, _content(table, row)]
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,11 @@ from prequential.core.catalog.plans import Plan
 from prequential.core.catalog.state import ensure_rows, new_store
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.details.details import details_of
-from prequential.core.estimators.measuring import cells_of, knows_labels, measured, pairs_of
-from prequential.core.estimators.naming import FADING
+from prequential.core.estimators.measuring import measured
 from prequential.core.join import scoring
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS
 from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
 from prequential.core.tables.streams import OTHER, SORTS, name_hash
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
@@ -121,11 +121,11 @@ class Outcomes:
 
     def cells(self, name: str) -> Any:
         """The joint cells of an estimator."""
-        return cells_of(self._estimator(name), 0)
+        return self._estimator(name).cells_of(0)
 
     def pairs(self, name: str) -> list[Any]:
         """The pairs of neighbours of an estimator, by sign."""
-        return pairs_of(self._estimator(name), 0)
+        return self._estimator(name).pairs_of(0)
 
     def _estimator(self, name: str) -> Any:
         return next(estimator for estimator in self.plan.estimators if estimator.name == name)
@@ -148,9 +148,8 @@ class Outcomes:
             code = positive_of(self.positives, 0, cells.reshape(capacity, -1).sum(axis=1))
             details = details_of(
                 self.plan.config.details, cells, capacity,
-                estimator.parameter if estimator.kind == FADING else None,
-                self.pairs(name) if self.plan.paired else [], code, self.names,
-                knows_labels(estimator, 0),
+                estimator.memory.whole, partial(estimator.effective, 0), self.pairs(name), code, self.names,
+                estimator.knows_labels(0),
             )  # fmt: skip
         return Measured(float(found.n[0]), values, undefined, details)
 

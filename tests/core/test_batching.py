@@ -309,7 +309,7 @@ class TestSnapshotOfShard:
         written = snapshot_of(life.shard)
         other = restored(world.config, written)
         assert state_of(other) == state_of(life.shard)
-        assert other.remembered == life.shard.remembered
+        assert other.state.remembered == life.shard.state.remembered
         assert other.cuts == []
 
     def test_the_states_are_rich(self) -> None:
@@ -335,7 +335,7 @@ class TestSnapshotOfShard:
         """Nothing is touched for the first time while the shard stands still."""
         shard = halfway(world_of(0)).shard
         space = Space(shard.snapshot_size)
-        copies = [space.copy(array) for array in snapshot._arrays(shard).values() if array.nbytes]
+        copies = [space.copy(array) for array in snapshot._arrays(shard.state).values() if array.nbytes]
         assert all(np.shares_memory(copied, space._memory) for copied in copies)
 
     def test_it_comes_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -642,18 +642,18 @@ def test_the_shards_have_something_in_every_table() -> None:
         shard = kind.build()
         for seed in range(30):
             kind.use(shard, random.Random(seed))
-        store, reporter = shard.store, shard.reporter
+        store, accounts, notes = shard.state.store, shard.state.accounts, shard.state.notes
         for what in ("predictions", "values", "labels", "probabilities", "marks"):
             table = getattr(store, what)
             names |= {f"{what}.{field}" for field in columns_of(table)}
             used += Counter(f"{what}.{f}" for f, column in columns_of(table).items() if column.any())
         for what in ("coverage", "selection", "periods", "latencies"):
-            tables = flat_columns(getattr(reporter, what))
+            tables = flat_columns(getattr(accounts, what))
             names |= {f"{what}.{field}" for field in tables}
             used += Counter(f"{what}.{field}" for field, column in tables.items() if column.any())
         for what in ("labels", "reported", "worse"):
             names.add(what)
-            used[what] += bool(getattr(reporter, what))
+            used[what] += bool(getattr(notes, what))
     # A generation of latencies is over after minutes and a hundred labels: `tests/tables/test_latency.py`.
     assert {name for name in names if not used[name]} <= {"latencies.streams.newer"}
 

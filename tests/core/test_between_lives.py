@@ -84,7 +84,7 @@ def test_propensities_that_nobody_asks_for_any_more(measure: str) -> None:
     lives.go(*(inst(i, i, label_propensity=0.5) for i in range(3)))
     lives.next(measures=("accuracy",))
     lives.go(*(record for i in range(3, 90) for record in (inst(i, i), pred(i, i, "a"))))
-    store = lives.shard.store
+    store = lives.shard.state.store
     check(store)
     assert len(store.marks.propensity) == len(store.instances) > 64
     shorter = store._replace(marks=store.marks._replace(propensity=store.marks.propensity[:3]))
@@ -100,7 +100,7 @@ def test_a_lower_limit_of_instances_is_reached_again() -> None:
     refused = dead_letters_of(lives.go(pred(30, 40, "a")))
     assert len(refused) == 1
     assert dead_letters_of(lives.go(lab(0, 500, "a"), pred(31, 501, "a"))) == []
-    assert lives.shard.remembered <= 2
+    assert lives.shard.state.remembered <= 2
 
 
 @pytest.mark.parametrize("horizon", [100, 10_240_000])
@@ -132,7 +132,7 @@ def test_what_waits_is_found_under_another_horizon(horizons: tuple[int, ...]) ->
         assert 0 <= waiting(lives.shard)[1] - (75_000 - 700 * left[0]) <= horizon // 128
     lives.go(*(lab(i, 76_000, "a") for i in left))
     assert waiting(lives.shard) == (0, 0)
-    table = lives.shard.reporter.coverage
+    table = lives.shard.state.accounts.coverage
     assert not table.cohorts.counts[:, 0].any()
     assert (table.cohorts.counts[:, 1] >= table.cohorts.counts[:, 2:].sum(axis=1)).all()
 
@@ -156,7 +156,7 @@ def waiting(shard: Shard) -> tuple[int, int]:
     """How many predictions of s/m wait, and the oldest one's age."""
     stream = shard.catalog.by_name["s"]
     model, clock = stream.models["m"], int(shard.catalog.registry.streams.clock[stream.code])
-    table = shard.reporter.coverage
+    table = shard.state.accounts.coverage
     return int(table.models.waiting[model]), coverage.oldest(table, np.array([model]), np.array([clock]))[0]
 
 

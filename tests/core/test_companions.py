@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, metrics_of, small_logs
-from prequential.settings.model import KNOWN_MEASURES, MORE_MEASURES
+from prequential.core.measures.registry import NAMES
 from worlds import World, random_world
 
 from tests.nightly import scaled
@@ -32,7 +32,7 @@ def world_of(seed: int, models: int | None = None) -> World:
     settings = copy.deepcopy(world.settings)
     settings["defaults"].update(
         baselines=["persistent", "majority", "random"], details=DETAILS, temporal_correction=True,
-        measures=[*KNOWN_MEASURES, *MORE_MEASURES],
+        measures=NAMES,
     )  # fmt: skip
     if models is not None:
         settings["defaults"]["settle"] = "1ms"  # no revisions to speak of

@@ -160,8 +160,7 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
     sequence = oracle_verdicts.Sequence(defaults["compare_level"])
-    horizon = about[-1].horizon
-    states = oracle_verdicts.states(expected, "s", joint, horizon, sequence)
+    states = oracle_verdicts.states(joint, sequence)
     assert len(found) >= len(joint) // 5 > 40
     for message in found:
         while sequence.n < message.outcomes:
@@ -241,7 +240,7 @@ def test_nobody_is_compared_where_it_is_off() -> None:
 def test_pairs_beyond_the_limit_are_left_out_and_counted() -> None:
     lives = Lives(stages=("final",), limits=Limits(pairs_per_stream=2))
     assert pairs_of(go(lives, 1, x="a", y="b", z="a")) == [("x", "y"), ("x", "z")]
-    assert lives.shard.pairing.left_out == {0: 1}
+    assert lives.shard.state.pairing.left_out == {0: 1}
 
 
 def test_a_champion_is_compared_with_everybody() -> None:
@@ -249,7 +248,7 @@ def test_a_champion_is_compared_with_everybody() -> None:
     assert pairs_of(go(lives, 1, v="a", w="b", x="a", y="b", z="a")) == [
         ("y", "v"), ("y", "w"), ("y", "x"), ("y", "z"),
     ]  # fmt: skip
-    assert lives.shard.pairing.left_out == {}
+    assert lives.shard.state.pairing.left_out == {}
 
 
 @pytest.mark.parametrize("stages", [("after:1ms",), ("after:3ms", "after:1ms")])
@@ -278,7 +277,7 @@ def test_stages_at_an_age_alone_are_compared(stages: tuple[str, ...]) -> None:
     }  # fmt: skip
     assert {m.pairs for m in expected} == {5}
     assert said(found(alone, 0)) == said(expected)
-    assert alone.shard.pairing.left_out == {0: 1}
+    assert alone.shard.state.pairing.left_out == {0: 1}
     alone.next(stages=stages, limits=limits, baselines=("majority",))
     assert alone.missing == []
     assert said(found(alone, 40)) == said(found(beside, 40))

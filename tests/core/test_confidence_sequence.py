@@ -19,12 +19,14 @@ import numpy as np
 import oracle_verdicts as oracle
 import pytest
 from oracle_cases import lab, pred
+from oracle_cohorts import Place
+from prequential.core.cohorts import pending as cohorts
+from prequential.core.cohorts.blocks import Blocks, new_blocks
+from prequential.core.cohorts.timeline import CLOSED, OPEN
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
-from prequential.core.comparisons.blocks import Blocks, new_blocks
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.timeline import CLOSED, OPEN
 from prequential.core.comparisons.updating import step_losses
 from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.confidence_sequence import RHO, needed_for
@@ -39,11 +41,11 @@ class Tables(NamedTuple):
     """All that sequences have."""
 
     sequences: sequence.Sequences
-    pending: sequence.Pending
+    pending: cohorts.Pending
     blocks: Blocks
     recent: forgetting.Recent
     recent_blocks: Blocks
-    closed: sequence.Pending
+    closed: cohorts.Closed
 
 
 def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
@@ -51,8 +53,8 @@ def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
     for row in range(rows):
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
     return Tables(
-        table, sequence.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
-        sequence.new_closed(),
+        table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
+        cohorts.new_closed(),
     )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def test_step_by_step_it_is_the_definition(level: float) -> None:
     tables, expected, seen = begun("error", level), oracle.Sequence(level), set()
     for i, d in enumerate(differences(3, 900)):
         run(tables, 0, [d])
-        expected.step(d, i, 0, i + 1)
+        expected.step(d, Place(i, 0, i + 1))
         check(tables, expected)
         seen.add((expected.verdict, expected.recent, expected.before > 0))
     assert {verdict for verdict, _, _ in seen} == {"undecided", "b_better"}, "a mean that moves is dependence"
@@ -116,7 +118,7 @@ def test_step_by_step_of_another_loss() -> None:
     tables, expected = begun("brier"), oracle.Sequence(0.05, False, b)
     for i, d in enumerate(differences(3, 600, "brier")):
         run(tables, 0, [d])
-        expected.step(d, i, 0, i + 1)
+        expected.step(d, Place(i, 0, i + 1))
         check(tables, expected)
     assert (expected.verdict, expected.recent) == ("undecided", "a_better")
     assert expected.before > 0
@@ -138,7 +140,7 @@ def test_cohorts_of_any_size_that_close_in_any_steps(seed: int) -> None:
             after = cohort
         place = CLOSED if cohort is None else cohort
         run(tables, 0, [d], [place], epoch, [after])
-        expected.step(d, cohort, epoch, after)
+        expected.step(d, Place(cohort, epoch, after))
         frontier = after
         check(tables, expected)
     assert expected.counted_n() > 300
@@ -150,7 +152,7 @@ def test_all_open_cohorts_and_that_of_the_outcome_close_at_once() -> None:
     assert tables.sequences.counted[0] == 0
     run(tables, 0, [-1.0], [OPEN], 0, [OPEN + 1])
     assert tables.sequences.counted[0] == OPEN + 1
-    assert tables.closed.n[0].tolist() == [1] * (OPEN + 1)
+    assert tables.closed.n.tolist() == [1] * (OPEN + 1)
     assert tables.blocks.number[0, 0] == tables.recent_blocks.number[0, 0] == OPEN + 1
 
 
@@ -161,7 +163,7 @@ def test_an_outcome_of_a_closed_cohort_counts_at_once() -> None:
     assert tables.pending.n[0].sum() == 1
     run(tables, 0, [-1.0], [CLOSED], 0, [5])
     assert tables.sequences.counted[0] == 3
-    assert tables.closed.total[0, :2].tolist() == [1.0, -1.0]  # what was closed, then itself
+    assert tables.closed.total[:2].tolist() == [1.0, -1.0]  # what was closed, then itself
 
 
 def test_predictions_that_come_after_their_labels_are_compared() -> None:

@@ -21,26 +21,29 @@ from prequential.core.compiled.kernel import Floats, grown
 from prequential.core.delay import latency
 from prequential.core.delay.latency import BOUNDS, new_latencies, with_streams
 from prequential.core.detectors import DETECTORS, signals
-from prequential.core.detectors.watch import Signal
-from prequential.core.estimators import fading
-from prequential.core.estimators.all_history import AllHistory
+from prequential.core.detectors.watch import Signal, WatchedRows
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.all_history import AllCounts
+from prequential.core.estimators.declaration import COUNTS, Additions, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.naming import parse_signal
-from prequential.core.estimators.window import Window
+from prequential.core.estimators.rows import unrevised
+from prequential.core.estimators.sums import losses
+from prequential.core.estimators.window import WindowCounts
 from prequential.core.input.encoder import class_name
 from prequential.core.shard import Shard
 from prequential.core.tables import calendar, streams
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.calendar import BEGINNING, NEVER
 from prequential.core.tables.errors import Unusable
-from prequential.core.tables.outcomes import new_log
+from prequential.core.tables.outcomes import SCORED, new_log
 from prequential.core.tables.records import INSTANCE, LABEL
 from prequential.settings.model import Config, DetectorConfig, Limits, StreamConfig
 from sequences import NO_CLASS, Codes, Outcomes, log_of, positives_of, random_outcomes
 
 from tests.tables.compiled import from_python
 
-count_label, add_to_fading = from_python(streams.count_label), from_python(fading.add)
+count_label = from_python(streams.count_label)
 schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
 advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)
 
@@ -241,20 +244,20 @@ class Faded:
     """Fading sum and count of a signal, and the average that they make."""
 
     def __init__(self, factor: float) -> None:
-        self._factor = factor
-        self._table = signals.new_fading_error(1)
+        self._of = Accumulator(f"fading:{factor!r}", losses(1), 1)
 
     def update(self, x: Floats) -> list[float]:
         """The average after each of the values."""
-        average, rows = np.full(len(x), np.nan), np.arange(len(x), dtype=np.int32)
-        fed = np.ones(len(x), dtype=np.uint8)
-        signals.fading_error(self._table, new_log(len(x)), rows, x, fed, self._factor, average)
-        return average.tolist()
+        none, read = np.zeros(len(x), dtype=np.int64), np.zeros((len(x), 2))
+        flags = np.full(len(x), SCORED, dtype=np.uint8)
+        self._of.add(Additions(none.astype(np.int32), none, flags, x[:, None].copy()), read)
+        return (read[:, 0] / read[:, 1]).tolist()
 
     @property
     def now(self) -> tuple[float, float]:
         """Sum and count."""
-        return float(self._table.total[0]), float(self._table.n[0])
+        total, count = self._of.summed(np.zeros(1, dtype=np.int64))[0].tolist()
+        return total, count
 
 
 class TestFading:
@@ -298,12 +301,14 @@ class TestFading:
 
     @pytest.mark.parametrize("factor", [1e-300, 1e-10, 0.5, 0.9999, 1.0])
     def test_no_weight_is_infinite_and_no_outcome_without_one(self, factor: float) -> None:
-        table, weights = fading.new_table(1, 2), np.zeros(2)
+        of = Accumulator("fading:1", Payload(COUNTS, 2), 1)
+        of.parameter = factor
+        first = np.zeros(1, dtype=np.int64)
         for between in (0, 1, 10, 1000, 10**6, 10**12):
-            add_to_fading(table, 0, 0, factor)
-            table.n[0] += between
-            add_to_fading(table, 0, 1, factor)
-            fading.read(table, 0, factor, weights)
+            of.count(unrevised(first.astype(np.int32), first, np.zeros(1, dtype=np.int32)))
+            of.table.n[0] += between
+            of.count(unrevised(first.astype(np.int32), first, np.ones(1, dtype=np.int32)))
+            weights = of.counted(first).cells[0]
             assert np.isfinite(weights).all()
             assert weights[1] >= 1
             assert weights[0] == 0 or weights[0] >= 1e-200
@@ -365,6 +370,7 @@ class Watched:
         self._of = self._new(capacity)
 
     def _new(self, capacity: int) -> Signal:
+        self._capacity = capacity
         return Signal(self._name, self._min_outcomes, 1, capacity, signals.WRONG)
 
     def grow(self, capacity: int) -> None:
@@ -376,9 +382,8 @@ class Watched:
     def update(self, outcomes: Sequence[Codes]) -> list[float | None]:
         """The value after each outcome; None where the detector isn't fed."""
         log, rows = log_of(outcomes), np.arange(len(outcomes), dtype=np.int32)
-        losses, outcome = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-        signals.error(log, rows, signals.WRONG, losses, outcome)
-        values, fed = self._of.update(log, rows, losses, outcome, positives_of(["a", "b"]))
+        taken = WatchedRows(log, rows, self._capacity, signals.WRONG, positives_of(["a", "b"]))
+        values, fed = self._of.update(taken)
         return [value if one else None for value, one in zip(values.tolist(), fed.tolist())]
 
 
@@ -851,9 +856,9 @@ def test_latencies_fall_into_their_bounds() -> None:
 
 
 def test_memories_are_what_their_names_say() -> None:
-    whole, window = (Estimator(name, 1, 2, False, False).cells for name in ("all", "window:12"))
-    assert isinstance(whole, AllHistory)
-    assert isinstance(window, Window)
+    whole, window = (Estimator(name, 1, 2, False, False).cells.table for name in ("all", "window:12"))
+    assert isinstance(whole, AllCounts)
+    assert isinstance(window, WindowCounts)
     assert window.ring.shape == (1, 12)
 
 

@@ -21,7 +21,7 @@ from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metr
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.compiled.kernel import columns_of
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.http.endpoint import TEXT, Endpoint

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
-from prequential.settings.model import DETAILS, KNOWN_MEASURES, MORE_MEASURES, Config, StreamConfig
+from prequential.settings.model import DETAILS, Config, StreamConfig
 from prequential.topics.outputs import Metrics
 
 
@@ -29,7 +30,7 @@ def numbers_of(value: Any) -> Iterator[Any]:
 def evaluated(labels: str, predictions: str, estimators: tuple[str, ...]) -> list[Metrics]:
     """Messages about outcomes one after the other, each class a character."""
     config = StreamConfig(
-        estimators=estimators, details=DETAILS, measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+        estimators=estimators, details=DETAILS, measures=NAMES,
         emit_outcomes=50, emit_every=None,
     )  # fmt: skip
     shard = Shard(Config(defaults=config))

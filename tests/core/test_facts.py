@@ -161,6 +161,6 @@ def test_a_summary_accounts_for_every_record(seed: int) -> None:
     assert [found[name].read for name in KINDS] == [len(rows) for rows in world.topics]
     count, streams = len(shard.catalog.streams), shard.catalog.columns.streams
     assert found["labels"].used == (streams.completed[:count] + streams.revisions[:count]).sum()
-    coverage = shard.reporter.coverage
+    coverage = shard.state.accounts.coverage
     met = coverage.cohorts.counts[coverage.pool.owner >= 0][:, 2:].sum() + coverage.models.folded[:, 2:].sum()
     assert found["predictions"].used == met > 0

@@ -170,7 +170,7 @@ def check(seed: int) -> tuple[int, int, int]:
         assert {(kind, place) for place in places} <= letters.keys(), KINDS[kind]
     limits = CONFIG.limits
     assert len(shard.catalog.streams) <= limits.streams_per_shard
-    assert shard.remembered <= limits.instances_per_shard
+    assert shard.state.remembered <= limits.instances_per_shard
     metrics = [output for output in outputs if isinstance(output, Metrics)]
     for message in metrics:
         assert all(map(math.isfinite, message.measures.values())), message

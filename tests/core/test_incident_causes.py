@@ -13,7 +13,8 @@ from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
 @pytest.mark.parametrize(
     "name",
     [
-        "innocent_version", "innocent_latency", "innocent_coverage", "worse_version", "worse_at_once",
+        "innocent_version", "innocent_version_soon", "innocent_latency",
+        "innocent_coverage", "worse_version", "worse_at_once",
         "version_of_one", "harder_inputs", "other_inputs", "sure_concept",
     ],
 )  # fmt: skip

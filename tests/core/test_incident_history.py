@@ -106,7 +106,7 @@ def test_blocks_are_those_of_a_plain_loop(seed: int, n: int) -> None:
     stream = a_stream(seed, n)
     shard = lived(stream)
     owner = shard.catalog.by_name["s"].models["m"]
-    view = shard.incidents.view(owner)
+    view = shard.state.incidents.view(owner)
     expected = in_blocks(outcomes_of(stream))
     found = view.blocks
     assert found.number.tolist() == [block[0].number for block in expected]

@@ -71,5 +71,5 @@ def test_a_record_that_is_refused_is_not_counted_twice() -> None:
         shard.add(batch_of(kind, rows, 0, len(rows)))
     while shard.advance([ENDED] * 3, 1000):
         pass
-    assert shard.dead_letters == [0, 1, 0]
+    assert shard.state.dead_letters == [0, 1, 0]
     assert shard.misplaced == [0, 2, 1]

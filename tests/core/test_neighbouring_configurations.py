@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
 from prequential.core.catalog.state import check
+from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.settings.model import (
+    DEFAULT_MEASURES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
     Config,
     DetectorConfig,
     IncidentConfig,
@@ -38,7 +38,7 @@ _SIGNALS = ("error", "fading:0.9/fading:0.99")
 #: All that adds tables or columns.
 FULL = StreamConfig(
     positive_class="a", estimators=("all", "window:20", "fading:0.99"),
-    measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+    measures=NAMES,
     stages=("initial", "final", "bins", "after:5ms", "after:20ms"),
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
@@ -51,7 +51,7 @@ FULL = StreamConfig(
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "loss": ("squared",), "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
-    "measures": (("accuracy",), KNOWN_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
+    "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
     "temporal_correction": (False,), "baselines": ((), ("majority",), ("persistent", "random")),
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
@@ -153,7 +153,7 @@ def failures(keys: list[str]) -> Iterator[str]:
                 other = replace(other, compare_stages=())  # of stages that there are
             try:
                 changed = Life(other, full).go(end)
-                check(changed.shard.store)
+                check(changed.shard.state.store)
                 back = Life(FULL, Life(other).go(middle)).go(end)
                 for life in (changed, back):
                     assert key in _COUNTS or life.outcomes() == expected

@@ -7,19 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import oracle
 import pytest
-from helpers import alarms_of, batch_of, restored, snapshot_of
+from helpers import alarms_of, batch_of, catch_up, live, restored, snapshot_of
 from oracle_detectors import TESTS
 from prequential.config.reader import load_config
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, DetectorConfig, Objective, StreamConfig
 from prequential.topics.outputs import Alarm
+from test_comparisons import world_of_verdicts
 
-COUNT = 2_400
+COUNT = 4_800
 
 
 def outcomes(seed: int, task: str = "classification") -> list[Any]:
-    """Of a model that gets worse after 1,200: labels, predictions, probabilities; or numbers."""
+    """Of a model that gets worse half-way: labels, predictions, probabilities; or numbers."""
     some = random.Random(seed)
     found: list[Any] = []
     for place in range(COUNT):
@@ -45,7 +48,7 @@ def raised(settings: StreamConfig, given: list[Any], most: int = 500, halves: bo
         rows[1].append((i, {**about, "model": "m", "y_pred": said[0], **proba}))
         rows[2].append((i, {**about, "y_true": label}))
     shard, outputs = Shard(config), list[Any]()
-    for start, stop in ((0, 1_250), (1_250, COUNT)):
+    for start, stop in ((0, 2_450), (2_450, COUNT)):
         shard.add(batch_of(1, rows[1], start, stop))
         shard.add(batch_of(2, rows[2], start, stop))
         while shard.advance([1 << 62] * 3, most):
@@ -113,6 +116,23 @@ def test_a_bound_is_tested_by_its_losses(
     assert raised(settings, given, most=7, halves=True) == found
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_outcomes_count_by_cohorts_of_predictions(seed: int) -> None:
+    """Labels as chance has it: alarms are those of the oracle's loop, live and in one go."""
+    world = world_of_verdicts(seed)
+    world.settings["defaults"]["detectors"] = [
+        {"detector": "harm", "signal": "error", "bound": 0.05, "level": 0.5, "restart": 150}
+    ]
+    expected = oracle.run(world.settings, world.in_order()).alarms
+    found = alarms_of(catch_up(world).outputs)
+    assert [(one.model, one.outcome) for one in found] == [(one["model"], one["outcome"]) for one in expected]
+    for one, other in zip(found, expected):
+        assert one.statistic == pytest.approx(other["statistic"], rel=1e-6)
+    assert found
+    if seed < 2:
+        assert alarms_of(live(world, random.Random(seed), takeovers=True).outputs) == found
+
+
 def test_the_first_outcomes_are_the_reference() -> None:
     settings = StreamConfig(objective=Objective({}, 0.02, 0.01, 1_000), detectors=())
     given = outcomes(4)
@@ -127,7 +147,7 @@ def test_what_is_no_mean_of_losses_has_a_bound_and_no_test(tmp_path: Path) -> No
     file = tmp_path / "c.yaml"
     file.write_text("defaults: {objective: {kappa: 0.9, accuracy: 0.9}}")
     config = load_config(str(file)).defaults
-    assert [one.detector for one in config.every_detector] == ["page-hinkley", "page-hinkley", "harm"]
+    assert [one.detector for one in every_detector(config)] == ["page-hinkley", "page-hinkley", "harm"]
     assert [one.detector for one in config.detectors] == ["page-hinkley", "page-hinkley"]
 
 
@@ -139,10 +159,10 @@ def test_it_is_a_detector_as_others(tmp_path: Path) -> None:
         "streams: {numbers: {task: regression, objective: {reference: null, mse: 2}}}\n"
     )
     config = load_config(str(file))
-    first, second = config.defaults.every_detector
+    first, second = every_detector(config.defaults)
     assert first == DetectorConfig("harm", "brier", {"bound": 0.3})
     assert (second.signal, second.params["bound"], second.params["tolerance"]) == ("error", 0.1, 0.01)
-    (of_numbers,) = config.stream("numbers").every_detector
+    (of_numbers,) = every_detector(config.stream("numbers"))
     assert (of_numbers.signal, of_numbers.params["scale"]) == ("mse", 2.0)
 
 

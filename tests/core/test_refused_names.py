@@ -50,14 +50,14 @@ SETTINGS = StreamConfig(
 
 def rows_of(shard: Shard) -> dict[str, int]:
     """Rows of all tables that names have rows in."""
-    catalog, reporter = shard.catalog, shard.reporter
+    catalog, accounts = shard.catalog, shard.state.accounts
     return {
         "streams": len(catalog.streams), "subjects": len(catalog.subjects),
         "segments": len(catalog.segment_origin), "classes": len(catalog.registry.classes.seen),
         "pairs of labels": len(catalog.registry.pairs.pairs), "ages": len(catalog.registry.ages.age),
-        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.pairing.count,
-        "coverage": len(reporter.coverage.models.first), "periods": len(reporter.periods.models.first),
-        "owners": len(shard.incidents.history.owners.position), "streams seen": len(shard.seen.records),
+        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.state.pairing.count,
+        "coverage": len(accounts.coverage.models.first), "periods": len(accounts.periods.models.first),
+        "owners": len(shard.state.incidents.history.owners.position), "streams seen": len(shard.seen.records),
     }  # fmt: skip
 
 

@@ -179,18 +179,18 @@ def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def used_of(shard: Shard) -> dict[str, int]:
     """Rows in use of what grows with records of a version, free ones among them."""
-    reporter, own = shard.reporter, shard.incidents.history
+    accounts, own = shard.state.accounts, shard.state.incidents.history
     return {
-        "cohorts": int(reporter.coverage.pool.counters[0]),
-        "periods": int(reporter.periods.pool.counters[0]),
-        "cells of periods": int(reporter.periods.cell_pool.counters[0]),
-        "sums of periods": int(reporter.periods.sums_used[0]),
-        "counts by class": int(reporter.selection.used[0]),
+        "cohorts": int(accounts.coverage.pool.counters[0]),
+        "periods": int(accounts.periods.pool.counters[0]),
+        "cells of periods": int(accounts.periods.cell_pool.counters[0]),
+        "sums of periods": int(accounts.periods.sums_used[0]),
+        "counts by class": int(accounts.selection.used[0]),
         "rows for segments": len(shard.catalog.segment_origin),
         "blocks": int(own.outcomes.used[0]), "cells": int(own.outcomes.used[1]),
         "blocks of predictions": int(own.predictions.used[0]),
-        "pairs": shard.pairing.count, "pairs reported": len(shard.comparisons.reported),
-        "reported": len(reporter.reported), "examples": len(shard.incidents.examples),
+        "pairs": shard.state.pairing.count, "pairs reported": len(shard.state.pairing.reported),
+        "reported": len(shard.state.notes.reported), "examples": len(shard.state.incidents.examples),
         "plans": sum(plan.rows for plan in shard.catalog.plans),
     }  # fmt: skip
 
@@ -234,14 +234,14 @@ def test_those_that_a_former_version_kept_are_free_after_a_restart(monkeypatch: 
     fed(shard, one_after_the_other(0, 20))
     expected = [snapshot_of(shard), by_sequence(fed(shard, one_after_the_other(20, 40)))]
     with monkeypatch.context() as patch:
-        patch.setattr(Shard, "_forget", lambda self, rows: self.pairing.forget())
+        patch.setattr(Shard, "_forget", lambda self, rows: self.state.pairing.forget())
         former = Shard(config)
         fed(former, one_after_the_other(0, 20))
         kept = snapshot_of(former)
     assert sum(map(len, kept)) > sum(map(len, expected[0]))
     successor = restored(config, kept)
     assert by_sequence(fed(successor, one_after_the_other(20, 40), 7)) == expected[1]
-    pool = successor.reporter.coverage.pool
+    pool = successor.state.accounts.coverage.pool
     rows = [row for row in successor.catalog.by_name["s"].subjects if successor.catalog.subjects[row]]
     assert set(pool.owner[pool.owner >= 0].tolist()) <= set(rows)
     assert len(successor.catalog.segment_origin) == len(former.catalog.segment_origin)
@@ -251,7 +251,7 @@ def test_other_owners_blocks_stay_when_all_move_together() -> None:
     shard = Shard(World(SETTINGS, ([], [], [])).config)
     fed(shard, one_after_the_other(0, 3))
     fed(shard, [pred(10_000 + i, 5_000 + i, "a", model=f"n{i % 20}") for i in range(400)])
-    pool = shard.incidents.history.predictions
+    pool = shard.state.incidents.history.predictions
     owners = np.flatnonzero(pool.lines.places).tolist()
     assert len(owners) > 20
     before = {owner: repr(read(pool, owner)) for owner in owners}
@@ -288,4 +288,4 @@ def test_what_is_open_of_a_version_that_gives_way_is_closed(silent: bool) -> Non
     told = incidents_of(fed(shard, [pred(600 + i, 3_000, "a", model_version=f"v{i}") for i in (1, 2)]))
     closed = (opened.id, "m:v0", "closed", 2)
     assert [(one.id, one.model, one.status, one.revision) for one in told] == [closed] * (not silent)
-    assert not shard.incidents.open
+    assert not shard.state.incidents.open

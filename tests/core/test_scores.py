@@ -19,8 +19,8 @@ from prequential.core.compiled.mathematics import log
 from prequential.core.detectors import signals
 from prequential.core.estimators import sums as tables
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.naming import FADING, WINDOW
-from prequential.core.measures import DEFINED, REASONS
+from prequential.core.estimators.rows import Rows
+from prequential.core.measures.declaration import DEFINED, REASONS
 from prequential.core.measures.probabilistic import brier, ece, log_loss
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import Log
@@ -94,15 +94,10 @@ def log_with(outcomes: Sequence[Scored | None]) -> Log:
 class Sums:
     """What an estimator sums up over one sequence, after `before` outcomes without scores."""
 
-    _READ = tuple(map(from_python, (tables.read_all, tables.read_window, tables.read_faded)))
-    _SPREAD = tuple(map(from_python, (tables.spread_all, tables.spread_window, tables.spread_faded)))
-
     def __init__(self, estimator: str, before: int = 0, *, numbers: bool = False) -> None:
         self._of = Estimator(estimator, 1, 4, numbers, paired=False)
         self.update([None] * before)
         self._of.score()
-        self._factor = (self._of.parameter,) if self._of.kind == FADING else ()
-        self._more = (numbers,) if self._of.kind == WINDOW else self._factor
 
     def update(self, outcomes: Sequence[Scored | None]) -> None:
         """Add consecutive outcomes, which have a log of their own."""
@@ -111,12 +106,12 @@ class Sums:
     def take(self, log: Log, piece: slice) -> None:
         """Add consecutive outcomes of a log."""
         rows: Ints32 = np.arange(len(log.kind), dtype=np.int32)
-        self._of.update(log, rows[piece], None)
+        self._of.update(Rows(log, rows[piece], 4, self._of.numbers))
 
     def read(self) -> tuple[bool, Floats]:
         """Whether there are sums of anything, and the sums."""
-        sums = np.full(SIZE, np.nan)
-        return self._READ[self._of.kind](self._of.sums, 0, *self._more, sums), sums
+        sums = self._of.sums.summed(np.zeros(1, dtype=np.int64))[0]
+        return bool(tables.is_any(sums)), sums[:SIZE]
 
     @property
     def sums(self) -> Floats:
@@ -125,11 +120,11 @@ class Sums:
     @property
     def spread(self) -> float:
         """Of numbers."""
-        return float(self._SPREAD[self._of.kind](self._of.sums, 0, *self._factor))
+        return float(self._of.sums.summed(np.zeros(1, dtype=np.int64))[0, tables.SPREAD])
 
     @property
     def table(self) -> Any:
-        return self._of.sums
+        return self._of.sums.table
 
     def restored(self) -> Sums:
         """Another one, with nothing but what the tables of this one hold."""

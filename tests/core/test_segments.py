@@ -156,7 +156,7 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         shard.add(Batch(kind, range(len(values)), times, decode(kind, values)))
     while shard.advance([ENDED] * 3, 100):
         pass
-    store = shard.store
+    store = shard.state.store
     # The last instance's late prediction came when all else was forgotten: it has expired.
     assert {name: known[0] for (_, name), known in known_of(shard).items()} == {"end": WAITING, "49": EXPIRED}
     assert not store.pools.used.any()

@@ -144,9 +144,9 @@ def test_columns_of_incidents_are_their_segments() -> None:
     lives, numbers = Lives(**SETTINGS | {"segments": ("site", "arm")}), count(1)
     lives.go(*records_of(numbers, 30))
     owner = lives.shard.catalog.by_name["s"].models["m"]
-    before = columns(lives.shard.incidents, owner)
+    before = columns(lives.shard.state.incidents, owner)
     lives.next(**SETTINGS | {"segments": ("arm",), "segments_per_key": 2})
-    after = columns(lives.shard.incidents, owner)
+    after = columns(lives.shard.state.incidents, owner)
     kept = {one.segment for one in filter(None, lives.shard.catalog.subjects) if one.segment}
     assert after == {name: of for name, of in before.items() if name in kept}
     assert len(before) == 6

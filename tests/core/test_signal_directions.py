@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, alarms_of, batch_of, metrics_of
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
-from prequential.settings.model import KNOWN_MEASURES, MORE_MEASURES, Config, DetectorConfig, StreamConfig
+from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.outputs import Output
 
 CHANGE = 400
@@ -56,7 +56,7 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
 
 MEASURES = [
     ("regression" if name in OF_NUMBERS else "classification", name)
-    for name in (*KNOWN_MEASURES, *MORE_MEASURES)
+    for name in NAMES
     if name not in NOT_QUALITY
 ]
 

@@ -139,7 +139,7 @@ def remembered(partitions: Sequence[Partition]) -> dict[tuple[str, str], Any]:
     found: dict[tuple[str, str], Any] = {}
     for one in partitions:
         own = known_of(one.shard)
-        assert len(own) == one.shard.remembered
+        assert len(own) == one.shard.state.remembered
         assert not found.keys() & own.keys()
         found |= own
     for state, *_, predictions in found.values():
@@ -202,10 +202,10 @@ def test_what_a_shard_counts_as_a_whole_is_counted_once() -> None:
     parent.shard.flush()
     parent.ends[1] += 2
     shards = [one.shard for one in grow(world, [parent], 2)]
-    assert parent.shard.dead_letters == [0, 2, 0]
-    assert [shard.dead_letters for shard in shards] == [[0, 2, 0], [0, 0, 0]]
+    assert parent.shard.state.dead_letters == [0, 2, 0]
+    assert [shard.state.dead_letters for shard in shards] == [[0, 2, 0], [0, 0, 0]]
     assert [shard.merge.cut for shard in shards] == [parent.ends, [0, 0, 0]]
-    assert sum(shard.remembered for shard in shards) == parent.shard.remembered
+    assert sum(shard.state.remembered for shard in shards) == parent.shard.state.remembered
     assert sorted(stream.name for shard in shards for stream in shard.catalog.streams) == sorted(
         stream.name for stream in parent.shard.catalog.streams
     )

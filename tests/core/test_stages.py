@@ -16,8 +16,7 @@ from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, smal
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.catalog.catalog import Stream
-from prequential.core.estimators.measuring import cells_of
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.core.output.estimates import State, _intermediate
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, StreamConfig
@@ -62,7 +61,7 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         plan = catalog.plans[catalog.registry.subjects.plan[subject.row]]
         for place, stage in enumerate(plan.stages):
             row = int(catalog.registry.subjects.first[subject.row]) + place
-            cells = cells_of(plan.estimators[0], row).reshape(plan.capacity, plan.capacity, 4)
+            cells = plan.estimators[0].cells_of(row).reshape(plan.capacity, plan.capacity, 4)
             for code in np.flatnonzero(cells.sum(axis=(0, 2))).tolist():
                 number = int(names[code].removeprefix("p"))
                 found.setdefault(int(subject.model), {})[stage] = made[number][2]

@@ -11,16 +11,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
+from prequential.core.measures.registry import NAMES as MEASURES
 from prequential.settings.durations import duration
 from prequential.settings.model import (
-    AFTER,
     BASELINES,
     COMPARE_LOSSES,
+    DEFAULT_MEASURES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
-    STAGES,
 )
+from prequential.settings.stages import CONFIGURED, parse
+
+#: All that can be computed, those of every message first.
+ALL_MEASURES = (*DEFAULT_MEASURES, *(name for name in MEASURES if name not in DEFAULT_MEASURES))
 
 #: Signals that are measures: two of these in each world.
 OF_CLASSES = (
@@ -144,6 +146,28 @@ def _beside(rng: random.Random) -> random.Random:
     return random.Random(repr(rng.getstate()))
 
 
+#: Half-lives from less than an outcome's distance to the next to longer than any world.
+_DECAY = ("decay:40ms", "decay:1s", "decay:2h")
+
+
+def _by_time(rng: random.Random, regression: bool) -> dict[str, list[Any]]:
+    """Estimators that forget by time, and detectors on them, in half of all worlds."""
+    if rng.random() < 0.5:
+        return {"estimators": [], "detectors": []}
+    measure = rng.choice(["mae", "r2"] if regression else ["kappa", "brier", "f1"])
+    signals = [rng.choice(_DECAY), "decay:40ms/decay:1s", f"{rng.choice(_DECAY)}:{measure}"]
+    return {
+        "estimators": rng.sample(_DECAY, rng.choice([1, 1, 2])),
+        "detectors": [
+            {
+                "detector": "page-hinkley", "signal": signal, "delta": rng.choice([0, 0.1]),
+                "lambda": rng.choice([0.5003719, 2.0071937]), "min_outcomes": rng.choice([1, 30]),
+            }
+            for signal in rng.sample(signals, 2)
+        ],
+    }  # fmt: skip
+
+
 def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, Any]]:
     """Some of those besides Page-Hinkley's test for an increase, with which short sequences have alarms.
 
@@ -208,6 +232,8 @@ def _random_settings(
         for signal in (*SIGNALS, *of_measures)
     ]
     detectors += _random_detectors(_beside(rng), sort.regression)
+    by_time = _by_time(_beside(rng), sort.regression)
+    detectors += by_time["detectors"]
     window = rng.choice([1, 3, 50])
     fading = rng.choice([0.5, 0.9, 0.999, 1.0])
     emit = {
@@ -228,7 +254,7 @@ def _random_settings(
         "task": "regression" if sort.regression else "classification",
         "loss": rng.choice(["absolute", "squared"]),
         "positive_class": rng.choice([None, None, None, rng.choice(classes)[0], "nothing's"]),
-        "estimators": ["all", f"window:{window}", f"fading:{fading}"],
+        "estimators": ["all", f"window:{window}", f"fading:{fading}", *by_time["estimators"]],
         "stages": rng.choice(stages),
         "bins": rng.choice([1, 2, 3, 5]),
         "alpha": rng.choice([0.5, 1, 2.0, 10]),
@@ -252,7 +278,7 @@ def _random_settings(
     if rng.random() < 0.1:
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
-        defaults["measures"] = [*KNOWN_MEASURES, "ipw_accuracy", "ipw_n"]
+        defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
     return {
         "defaults": defaults,
         "streams": {
@@ -409,13 +435,14 @@ _CLASSES: tuple[Any, ...] = (
 
 _FADING = ("fading:0.05", "fading:0.5", "fading:0.9", "fading:0.999", "fading:1", "fading:1e-30")
 _ESTIMATORS = ("all", "window:1", "window:2", "window:30", "window:1000", *_FADING)
+_EXTREME_DECAY = ("decay:1ms", "decay:1h", "decay:36525d")
 _OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
 _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
-    measures = [name for name in (*KNOWN_MEASURES, *MORE_MEASURES) if (name in _OF_NUMBERS) == regression]
+    measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
     of_measures = [
         f"{rng.choice(_ESTIMATORS if measure != 'auc' else ('window:1', 'window:30'))}:{measure}"
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
@@ -475,15 +502,17 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         for signal in _extreme_signals(rng, task == "regression")
     ]
     ages = [f"after:{age}ms" for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))]
-    stages = _some(rng, STAGES, 4) + ages or ["final"]
+    stages = _some(rng, CONFIGURED, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
     period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
     return {
         "task": task,
         "loss": rng.choice(["absolute", "squared"]),
         "positive_class": rng.choice([None, None, "a", True, 1, "", "nothing's"]),
-        "estimators": rng.sample(_ESTIMATORS, rng.choice([1, 2, 3])),
-        "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+        "estimators": [
+            *rng.sample(_ESTIMATORS, rng.choice([1, 2, 3])), *_some(_beside(rng), _EXTREME_DECAY, 2),
+        ],
+        "measures": list(ALL_MEASURES),
         "details": list(DETAILS) if rng.random() < 0.8 else _some(rng, DETAILS, 3),
         "dependence_order": rng.choice([1, 3, 30]),
         "stages": rng.sample(stages, len(stages)),
@@ -507,6 +536,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "detectors": [
             *rng.sample(detectors, rng.choice([0, 2, len(detectors)])),
             *_extreme_detectors(_beside(rng), task == "regression"),
+            *_by_time(_beside(rng), task == "regression")["detectors"],
         ],
         "incidents": _incidents(_beside(rng)),
     }
@@ -534,7 +564,7 @@ def extreme_settings(rng: random.Random, before: dict[str, Any] | None = None) -
     stages = [
         stage
         for stage in defaults["stages"]
-        if not stage.startswith(AFTER) or duration(stage.removeprefix(AFTER)) <= horizon
+        if not (age := parse(stage)).is_age or age.number <= horizon
     ]
     defaults["stages"] = stages or ["final"]
     if defaults["period"] is not None:  # needs time, and not too many in a horizon

@@ -77,7 +77,7 @@ def test_an_error_of_ours_is_answered_and_logged(
 
 def test_it_only_reads(site: tuple[str, Board]) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        assert ask(site[0], "/api/overview", method)[0].status == 501
+        assert ask(site[0], "/api/overview", method)[0].status == 405
     answer, body = ask(site[0], "/", "HEAD")
     assert (answer.status, body) == (200, b"")
 
@@ -94,7 +94,7 @@ def test_a_target_that_is_none_is_a_bad_request(
 ) -> None:
     answer, body = ask(site[0], "http://[", Host="localhost:9465")
     assert answer.status == 400
-    assert b"'http://['" in body
+    assert b"http://[" in body
     assert not caplog.records
 
 

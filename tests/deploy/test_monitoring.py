@@ -16,7 +16,7 @@ from manifests import RULES
 from prequential.config.reader import load_config
 from prequential.core import warmup
 from prequential.core.shard import Shard
-from prequential.settings.model import KNOWN_MEASURES, Config, HttpConfig, Objective, StreamConfig
+from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Objective, StreamConfig
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
@@ -249,7 +249,7 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
         name: replace(stream, objective=bounds[stream.task == "regression"])
         for name, stream in {**warmup.CONFIG.streams, "classes": warmup.CONFIG.defaults}.items()
     }
-    config = replace(warmup.CONFIG, streams=streams, http=HttpConfig(measures=KNOWN_MEASURES))
+    config = replace(warmup.CONFIG, streams=streams, http=HttpConfig(measures=DEFAULT_MEASURES))
     shard = Shard(config)
     warmup._feed(shard, 0)
     compared = StreamConfig(
@@ -290,7 +290,7 @@ def test_every_metric_is_shown_or_watched() -> None:
 
 def test_every_measure_that_is_asked_for_is_configured_and_named_in_the_documentation() -> None:
     used = {metric for query in QUERIES.values() for metric, _ in _selectors(query)}
-    needed = {name for name in KNOWN_MEASURES if f"prequential_{name}" in used}
+    needed = {name for name in DEFAULT_MEASURES if f"prequential_{name}" in used}
     shown = set(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
     assert needed | set(HttpConfig().measures) == shown
     text = (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8")

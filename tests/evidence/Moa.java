@@ -19,7 +19,12 @@ import moa.classifiers.trees.HoeffdingTree;
 import moa.core.Utils;
 import moa.options.OptionHandler;
 import moa.streams.ImbalancedStream;
+import moa.streams.InstanceStream;
 import moa.streams.generators.AgrawalGenerator;
+import moa.streams.generators.LEDGenerator;
+import moa.streams.generators.RandomRBFGenerator;
+import moa.streams.generators.RandomTreeGenerator;
+import moa.streams.generators.WaveformGenerator;
 
 /** What MOA says: alarms of its detectors, and predictions of its trees. See tests/evidence/moa.py. */
 public class Moa {
@@ -27,6 +32,9 @@ public class Moa {
     public static void main(String[] args) throws IOException {
         if (args[0].equals("detectors")) {
             detectors();
+        } else if (args[0].equals("holdout")) {
+            holdout(args[1], Integer.parseInt(args[2]), Integer.parseInt(args[3]),
+                Integer.parseInt(args[4]), Integer.parseInt(args[5]));
         } else {
             agrawal(args[1], Integer.parseInt(args[2]), Integer.parseInt(args[3]));
         }
@@ -97,6 +105,70 @@ public class Moa {
             }
             System.out.println(labels);
             System.out.println(predictions);
+        }
+    }
+
+    /**
+     * The 2013 paper's figure 3: a line of labels, one of predictions, and one of the tree's errors on instances
+     * that it never learns, after so many outcomes each.
+     */
+    private static void holdout(String name, int seed, int count, int held, int every) {
+        InstanceStream stream = stationary(name, seed);
+        List<Instance> never = new ArrayList<>();
+        for (int i = 0; i < held; i++) {
+            never.add((Instance) stream.nextInstance().getData());
+        }
+        HoeffdingTree tree = new HoeffdingTree();
+        tree.setModelContext(stream.getHeader());
+        tree.prepareForUse();
+        StringBuilder labels = new StringBuilder();
+        StringBuilder predictions = new StringBuilder();
+        List<String> errors = new ArrayList<>();
+        for (int i = 1; i <= count; i++) {
+            Instance instance = (Instance) stream.nextInstance().getData();
+            predictions.append(Utils.maxIndex(tree.getVotesForInstance(instance)));
+            labels.append((int) instance.classValue());
+            tree.trainOnInstance(instance);
+            if (i % every == 0) {
+                int wrong = 0;
+                for (Instance one : never) {
+                    wrong += Utils.maxIndex(tree.getVotesForInstance(one)) == (int) one.classValue() ? 0 : 1;
+                }
+                errors.add(Double.toString((double) wrong / held));
+            }
+        }
+        System.out.println(labels);
+        System.out.println(predictions);
+        System.out.println(String.join(" ", errors));
+    }
+
+    /** Streams with MOA's defaults, of LED the seven attributes that say something. */
+    private static InstanceStream stationary(String name, int seed) {
+        switch (name) {
+            case "Waveform":
+                WaveformGenerator waves = new WaveformGenerator();
+                waves.instanceRandomSeedOption.setValue(seed);
+                waves.prepareForUse();
+                return waves;
+            case "LED":
+                LEDGenerator led = new LEDGenerator();
+                led.suppressIrrelevantAttributesOption.set();
+                led.instanceRandomSeedOption.setValue(seed);
+                led.prepareForUse();
+                return led;
+            case "RBF":
+                RandomRBFGenerator rbf = new RandomRBFGenerator();
+                rbf.modelRandomSeedOption.setValue(seed);
+                rbf.instanceRandomSeedOption.setValue(seed);
+                rbf.prepareForUse();
+                return rbf;
+            case "RT":
+                RandomTreeGenerator trees = new RandomTreeGenerator();
+                trees.treeRandomSeedOption.setValue(seed);
+                trees.instanceRandomSeedOption.setValue(seed);
+                trees.prepareForUse();
+                return trees;
+            default: throw new IllegalArgumentException(name);
         }
     }
 }

@@ -1,8 +1,14 @@
+import com.yahoo.labs.samoa.instances.Attribute;
+import com.yahoo.labs.samoa.instances.DenseInstance;
 import com.yahoo.labs.samoa.instances.Instance;
+import com.yahoo.labs.samoa.instances.Instances;
 import com.yahoo.labs.samoa.instances.InstancesHeader;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.Collectors;
 import moa.classifiers.AbstractClassifier;
 import moa.classifiers.Classifier;
 import moa.classifiers.bayes.NaiveBayes;
@@ -23,16 +29,18 @@ import moa.streams.generators.LEDGeneratorDrift;
 public class MoaDelayed {
 
     /**
-     * Stream, seed, instances, latency of the label in instances, parts of it, and models.
+     * Stream, seed, instances, latency of the label in instances, parts of it, models, and labels.
      *
      * <p>Of each instance a line: its label, and of each model what it predicted at its arrival and at the end
-     * of each part, the last one just before its label.
+     * of each part, the last one just before its label; but between these two only where the number of labels
+     * that the model has learned is a multiple of the last argument; the prediction before stands otherwise.
      */
     public static void main(String[] args) {
         int seed = Integer.parseInt(args[1]);
         int count = Integer.parseInt(args[2]);
         int delay = Integer.parseInt(args[3]);
         int bins = Integer.parseInt(args[4]);
+        int every = Integer.parseInt(args[6]);
         List<Instance> stream = instances(args[0], seed, count);
         List<Classifier> models = new ArrayList<>();
         for (String name : args[5].split(",")) {
@@ -43,7 +51,12 @@ public class MoaDelayed {
             for (int m = 0; m < models.size(); m++) {
                 for (int bin = 0; bin <= bins; bin++) {
                     int at = now - delay * bin / bins;
-                    if (at >= 0 && at < stream.size()) {
+                    if (at < 0 || at >= stream.size()) {
+                        continue;
+                    }
+                    if (bin > 0 && bin < bins && Math.max(0, now - delay) % every > 0) {
+                        said[m][at][bin] = said[m][at][bin - 1];
+                    } else {
                         int guess = Utils.maxIndex(models.get(m).getVotesForInstance(stream.get(at)));
                         said[m][at][bin] = (char) ('0' + guess);
                     }
@@ -88,6 +101,7 @@ public class MoaDelayed {
             case "led": return led(seed, count);
             case "agrawal": return agrawal(seed, count);
             case "hyperplane": return hyperplane(seed, count);
+            case "given": return given();
             default: throw new IllegalArgumentException(name);
         }
     }
@@ -145,6 +159,31 @@ public class MoaDelayed {
         List<Instance> found = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             found.add(next(source));
+        }
+        return found;
+    }
+
+    /** From standard input, one a line: numbers, the last one being the class, 0 or 1. */
+    private static List<Instance> given() {
+        List<String> lines =
+            new BufferedReader(new InputStreamReader(System.in)).lines().collect(Collectors.toList());
+        int inputs = lines.get(0).split(",").length - 1;
+        List<Attribute> attributes = new ArrayList<>();
+        for (int i = 0; i < inputs; i++) {
+            attributes.add(new Attribute("x" + i));
+        }
+        attributes.add(new Attribute("y", List.of("0", "1")));
+        InstancesHeader header = new InstancesHeader(new Instances("given", attributes, 0));
+        header.setClassIndex(inputs);
+        List<Instance> found = new ArrayList<>();
+        for (String line : lines) {
+            String[] values = line.split(",");
+            Instance one = new DenseInstance(inputs + 1);
+            one.setDataset(header);
+            for (int i = 0; i <= inputs; i++) {
+                one.setValue(i, Double.parseDouble(values[i]));
+            }
+            found.add(one);
         }
         return found;
     }

@@ -153,10 +153,23 @@ def innocent_version(rng: np.random.Generator) -> Stream:
 
 def innocent_version_long_ago(rng: np.random.Generator) -> Stream:
     """The same, and both are long past: blocks have grown longer than what lay between."""
-    n = 9_000
+    return _innocent(rng, LATER, 9_000, 0.35)
+
+
+def innocent_version_soon(rng: np.random.Generator) -> Stream:
+    """The same, with half as many outcomes between."""
+    return _innocent(rng, LATER // 2, 3_000, 0.35)
+
+
+def innocent_version_slight(rng: np.random.Generator) -> Stream:
+    """The same of a change less than half as large, so that what lay between tells less."""
+    return _innocent(rng, LATER, 3_000, 0.2)
+
+
+def _innocent(rng: np.random.Generator, later: int, n: int, level: float) -> Stream:
     return Stream(
-        steps(rng, (BEFORE + n, 0.3)), steps(rng, (BEFORE, 0.1), (n, 0.35)),
-        version=["v1"] * (BEFORE + LATER) + ["v2"] * (n - LATER),
+        steps(rng, (BEFORE + n, 0.3)), steps(rng, (BEFORE, 0.1), (n, level)),
+        version=["v1"] * (BEFORE + later) + ["v2"] * (n - later),
     )
 
 
@@ -264,6 +277,8 @@ SCENARIOS = {
     "model_version": Scenario(model_version, "model_version", {}, {"version": "v2"}),
     "innocent_version": Scenario(innocent_version, "concept", {}, {}),
     "innocent_version_long_ago": Scenario(innocent_version_long_ago, "concept", {}, {}),
+    "innocent_version_soon": Scenario(innocent_version_soon, "concept", {}, {}),
+    "innocent_version_slight": Scenario(innocent_version_slight, "concept", {}, {}),
     "innocent_version_before": Scenario(innocent_version_before, "concept", {}, {}),
     "innocent_latency": Scenario(innocent_latency, "concept", {}, {}),
     "innocent_coverage": Scenario(innocent_coverage, "concept", {}, {}),
@@ -308,11 +323,12 @@ def main(arguments: list[str]) -> None:
         runs = [found for seed in range(seeds) if (found := said(scenario, seed))]
         opened = sum(is_right(scenario, found[0]) for found in runs)
         last = sum(is_right(scenario, found[-1]) for found in runs)
-        off = np.median([abs(found[-1].change_point["prediction_ts"] / 1000 - BEFORE) for found in runs])
+        off = [abs(found[-1].change_point["prediction_ts"] / 1000 - BEFORE) for found in runs]
+        middle = f"{np.median(off):.0f}" if off else "-"
         other = Counter(
             found[-1].causes[0]["cause"] for found in runs if not is_right(scenario, found[-1])
         )
-        print(f"{name:<27}{len(runs):>10}{opened:>8}{last:>6}{off:>8.0f}  {dict(other) or ''}", flush=True)
+        print(f"{name:<27}{len(runs):>10}{opened:>8}{last:>6}{middle:>8}  {dict(other) or ''}", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.budgets import due
-from prequential.core.measures import NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import Log, new_log
 from prequential.past.sequences import Sequence

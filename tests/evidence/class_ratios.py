@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats
-from prequential.core.detectors import DETECTORS, signals
+from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.declaration import MIN_OUTCOMES
 from prequential.core.detectors.signals import WRONG
-from prequential.core.detectors.watch import Signal
+from prequential.core.detectors.watch import Signal, WatchedRows
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import Log
 from prequential.past.bootstrap import Run, log_of
@@ -115,9 +115,7 @@ def signal_of(past: Outcomes, log: Log, name: str) -> tuple[Floats, Bytes]:
     """The signal after each outcome, and where it has a value."""
     signal = Signal(name, MIN_OUTCOMES, 1, max(2, len(past.classes)), WRONG)
     places = np.arange(len(past), dtype=np.int32)
-    losses, outcome = np.empty(len(past)), np.empty(len(past), dtype=np.uint8)
-    signals.error(log, places, WRONG, losses, outcome)
-    return signal.update(log, places, losses, outcome, past.positives)
+    return signal.update(WatchedRows(log, places, max(2, len(past.classes)), WRONG, past.positives))
 
 
 def alarms_of(log: Log, values: Floats, fed: Bytes) -> int:

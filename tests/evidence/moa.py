@@ -118,6 +118,13 @@ def agrawal(positive: float, seeds: int, count: int) -> dict[str, Said]:
     return {str(seed): ({"tree": list(lines[2 * seed + 1])}, list(lines[2 * seed])) for seed in range(seeds)}
 
 
+def holdout(stream: str, seed: int, count: int, held: int, every: int) -> tuple[Said, dict[int, float]]:
+    """What a Hoeffding tree of MOA says of the 2013 paper's streams, and its holdout error after so many."""
+    labels, said, errors = run("holdout", stream, *map(str, (seed, count, held, every)))
+    places = range(every, count + 1, every)
+    return ({"tree": list(said)}, list(labels)), dict(zip(places, map(float, errors.split())))
+
+
 def table() -> list[str]:
     """Series with the same alarms, the same first one, and alarms of a series, by error rates."""
     heads = " | ".join(f"{100 * a:.0f} to {100 * b:.0f} %: same, first | alarms" for a, b in RATES)

@@ -1,9 +1,9 @@
-"""Figures 2 to 6 of the 2015 paper done again on Elec2: what previous labels are worth to a model.
+"""Table 3 and figures 2 to 6 of the 2015 paper done again on Elec2: what previous labels are worth.
 
 Naive Bayes, Hoeffding trees (HT, HAT), naive Bayes that begins anew by DDM, and leveraged bagging of trees,
 of river, test-then-train: as they are, with temporal correction, and temporally augmented, by the wrappers
-that this project has for model servers. `python -m tests.evidence.temporal_dependence --rows 3000` prints the
-tables of docs/papers.md, in some three minutes.
+that this project has for model servers. `python -m tests.evidence.temporal_dependence` prints the tables of
+docs/papers.md, in some three minutes; `--rows 45312` takes all instances.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from prequential.replay.sources import Source, replay
@@ -20,17 +21,14 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 from river import compose, drift, ensemble, naive_bayes, preprocessing, tree
 
-from tests.evidence.dependent_errors import Rows, elec2, shuffled
+from tests.evidence.dependent_errors import Rows, chosen, elec2, shuffled
 from tests.evidence.sequences import Said, lines_of
-
-#: The paper's input variables: without prices, and without the date.
-FEATURES = ("day", "period", "nswdemand", "vicdemand", "transfer")
 
 #: Latest labels that a model is augmented with (figure 6).
 ORDERS = (1, 2, 3, 5, 10)
 
 #: Outcomes that curves (figure 4) are means of, and from one point to the next.
-WINDOW, EVERY = 1_000, 5_000
+WINDOW, EVERY = 1_000, 1_000
 
 #: Instances of Elec2.
 _ALL = 45_312
@@ -72,11 +70,6 @@ def augmented(name: str, order: int = 1) -> Any:
 WAYS: dict[str, Callable[[str], Any]] = {
     "as it is": plain, "corrected": corrected, "augmented": augmented,
 }  # fmt: skip
-
-
-def chosen(rows: Rows) -> Rows:
-    """With the paper's variables only."""
-    return [({name: x[name] for name in FEATURES}, y) for x, y in rows]
 
 
 def predictions(model: Any, rows: Rows) -> list[str]:
@@ -160,6 +153,14 @@ def wrapped(rows: Rows, names: Sequence[str] = tuple(LEARNERS)) -> tuple[list[st
     return lines, courses
 
 
+def characteristics(truth: Sequence[str]) -> str:
+    """Table 3: instances, classes, shares of the majority class, and of labels like the one before."""
+    counts = {y: truth.count(y) for y in set(truth)}
+    most = max(counts.values()) / len(truth)
+    same = sum(y == before for before, y in pairwise(truth)) / (len(truth) - 1)
+    return f"{len(truth):,} instances, {len(counts)} classes, P(M) = {most:.2f}, P(T) = {same:.2f}"
+
+
 def dependence(truth: Sequence[str], orders: Sequence[int] = (1, 2, 3, 4, 5, 6, 47, 48)) -> list[str]:
     """Figure 5: Δ(ℓ) = P(i | ℓ times i before) - P(i | ℓ + 1 times i before), ℓ = 0 without any condition."""
     lines = [
@@ -201,10 +202,11 @@ def orders(rows: Rows, names: Sequence[str] = tuple(LEARNERS)) -> list[str]:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rows", type=int, default=20_000, help="instances of Elec2 that models learn")
+    parser.add_argument("--rows", type=int, default=12_000, help="instances of Elec2 that models learn")
     options = parser.parse_args()
     rows = chosen(elec2(options.rows))
-    print(*dependence([y for _, y in elec2(_ALL)]), "", sep="\n", flush=True)
+    truth = [y for _, y in elec2(_ALL)]
+    print(characteristics(truth), "", *dependence(truth), "", sep="\n", flush=True)
     print(*benchmarks(rows), "", sep="\n", flush=True)
     for lines in wrapped(rows):
         print(*lines, "", sep="\n", flush=True)

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from tests.evidence import convergence, delayed_labels, measure_dynamics, temporal_dependence
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from tests.evidence import (
+    convergence,
+    delayed_labels,
+    measure_dynamics,
+    normalised_measures,
+    temporal_dependence,
+)
 from tests.evidence.dependent_errors import elec2
 from tests.kafka_jars import Unavailable
 
@@ -63,9 +77,70 @@ def test_distributions_and_class_ratios() -> None:
     assert (few >= 0.9).mean() < 0.01 < (many >= 0.9).mean()
     balanced = measure_dynamics.values("balanced_accuracy", 10, 150)
     assert balanced.mean() == pytest.approx(0.5)
-    rare = measure_dynamics.courses(("1:15", "1:4", "1:1"), (3_000, 2_000, 2_000))
-    recall = rare["recall"]
-    assert recall[0] < recall[2]
+    positives, negatives = (
+        measure_dynamics.courses(rare_positives, (3_000, 2_000, 2_000)) for rare_positives in (True, False)
+    )
+    assert positives["recall"][0] < positives["recall"][2]
+    assert positives["recall"] != negatives["recall"]
+    for measure in ("accuracy", "balanced_accuracy", "kappa", "g_mean", "mcc"):
+        assert positives[measure] == pytest.approx(negatives[measure])
+
+
+def test_gradients_towards_more_positive_labels() -> None:
+    """2019 paper, figure 3; of precision it is 1/(tp + fp) for any matrix."""
+    up = {measure: measure_dynamics.upwards(measure, 4, 12) for measure in measure_dynamics.MEASURES}
+    assert up["accuracy"] == pytest.approx(0.0, abs=1e-9)
+    tp, fp = np.meshgrid(np.arange(1, 4), np.arange(1, 12), indexing="ij")
+    assert up["precision"] == pytest.approx(0.5 * 16 / (tp + fp))
+    assert up["recall"] == pytest.approx(0.5 * 16 * (4 - 2 * tp) / 4**2)
+    # With the classes exchanged it is the same downwards.
+    exchanged = measure_dynamics.upwards("mcc", 12, 4)
+    assert up["mcc"] == pytest.approx(-exchanged[::-1, ::-1].T, abs=1e-6)
+
+
+def test_measures_of_trees_plain_and_normalised(tmp_path: Path) -> None:
+    """2019 paper, figure 1 and table V, on a data set of that form."""
+    x, y = make_classification(240, 5, weights=[0.8], random_state=1)
+    (tmp_path / "data").mkdir()
+    np.savetxt(tmp_path / "data" / "yeast_X.csv", x, delimiter=",", header="a,b,c,d,e", comments="")
+    assert normalised_measures.read(tmp_path / "data", "yeast") is None
+    np.savetxt(tmp_path / "data" / "yeast_y.csv", y, fmt="%d", header="y", comments="")
+    data = normalised_measures.read(tmp_path / "data", "yeast")
+    assert data is not None
+    found = normalised_measures.means(data, times=1)
+    model = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=23))
+    folds = RepeatedStratifiedKFold(n_splits=10, n_repeats=1, random_state=23)
+    for measure, scorer in (("accuracy", "accuracy"), ("f1", "f1"), ("mcc", "matthews_corrcoef")):
+        theirs = cross_val_score(model, x, y, scoring=scorer, cv=folds).mean()
+        assert found[measure][0] == pytest.approx(theirs)
+        assert 0.5 < found[measure][1] <= 1.0
+    (tmp_path / "printed.csv").write_text(
+        "Id,Dataset,Classifier,Measure,Type,Mean,Std\n1,yeast,CART,MCC,Normalized,0.5,0\n"
+    )
+    paper = normalised_measures.printed(tmp_path / "printed.csv")
+    [row] = normalised_measures.table({"yeast": found}, paper, "Normalized")[2:]
+    assert row.endswith(f"{found['mcc'][1]:.2f} (0.50) |")
+    assert normalised_measures.characteristics({"yeast": data})[2].startswith(
+        "| yeast | 240 (1,484) | 5 (8) |"
+    )
+
+
+def test_streams_that_are_given_are_read(tmp_path: Path) -> None:
+    """2020 paper: the form of its Hyperplane stream."""
+    text = "@data\n0.2,0.3,?,1,1\n0.6,0.9,?,2,2\n0.6,0.9,class2,2,102\n0.2,0.3,class1,1,101\n"
+    (tmp_path / "some.arff").write_text(text)
+    assert delayed_labels.hyperplane_lines(tmp_path / "some.arff") == "0.2,0.3,0\n0.6,0.9,1"
+    of = delayed_labels.Experiment("Elec2", "given", 300, 48, 8, 1, delayed_labels.EXPERIMENTS[-1].paper)
+    given = "\n".join(delayed_labels.elec2_lines().splitlines()[:300])
+    try:
+        said = delayed_labels.served(of, 1, ("NC", "NB"), given=given)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert said.truth == [line[-1] for line in given.splitlines()]
+    final = [row[-1] for row in said.models["NC"]]
+    assert final[1:] == said.truth[:-1]  # the label before, known just before its own
+    one = delayed_labels.evaluated(said, of)
+    assert one.last("NC", "final") > one.last("NC", "initial")
 
 
 @pytest.mark.nightly
@@ -76,3 +151,16 @@ def test_forgetting_estimates_come_nearer_to_the_holdout_error() -> None:
     assert far["window:1000"] < far["all"]
     assert found["all"][4_000] > found["holdout"][4_000]
     assert len(convergence.table(found, (1_000, 4_000))) == 3 + len(convergence.ESTIMATORS)
+
+
+@pytest.mark.parametrize("stream", convergence.STREAMS)
+def test_streams_of_moa_and_of_river_have_one_form(stream: str) -> None:
+    """2013 paper, figure 3: instances, classes and places are the same."""
+    (said, truth), holdout = convergence.learned(stream, 1, 1_000)
+    try:
+        (theirs, their_truth), their_holdout = convergence.of_moa(stream, 1, 1_000)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert len(said["tree"]) == len(theirs["tree"]) == len(truth) == len(their_truth) == 1_000
+    assert len(set(truth)) == len(set(their_truth))
+    assert holdout.keys() == their_holdout.keys() == {1_000}

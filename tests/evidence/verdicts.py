@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+from prequential.core.cohorts import pending as cohorts
+from prequential.core.cohorts import timeline as time
+from prequential.core.cohorts.blocks import Blocks, new_blocks
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
-from prequential.core.comparisons import timeline as time
-from prequential.core.comparisons.blocks import Blocks, new_blocks
 from prequential.core.compiled.kernel import Bytes, Floats, Ints
 from scipy import special
+
+from tests.evidence.labels import at_once, label, shuffled, sooner
 
 LEVEL = 0.05
 OUTCOMES = 30_000
 ERROR = 0.1
-
-#: Outcomes of a day, where labels take days.
-DAY = 1_000
 
 # Worlds: they fill in d_1 … d_n of one stream, in the order of predictions; `gap` is what B is better by.
 
@@ -86,39 +86,16 @@ def change(seed: int, before: float, after: float, d: Floats) -> None:
         d[i] = wrong(ERROR + gap / 2) - wrong(ERROR - gap / 2)
 
 
-# Labels: when each comes, in predictions that were made until then.
-
-
-def at_once(d: Floats, seed: int) -> Floats:
-    """In order."""
-    return np.arange(len(d), dtype=np.float64)
-
-
-def shuffled(size: int) -> Callable[[Floats, int], Floats]:
-    """In batches, at their end, in any order."""
-
-    def when(d: Floats, seed: int) -> Floats:
-        i = np.arange(len(d))
-        return (i // size + 1) * size + np.random.default_rng(seed).random(len(d)) / 2
-
-    return when
-
-
-def sooner(d: Floats, seed: int) -> Floats:
-    """A day later of what only A has wrong; three days later of everything else."""
-    return np.arange(len(d)) + np.where(d > 0, 1.0, 3.0) * DAY
-
-
 class Tables(NamedTuple):
     """What the product has of a pair and its stream."""
 
     timeline: time.Timeline
     sequences: sequence.Sequences
-    pending: sequence.Pending
+    pending: cohorts.Pending
     blocks: Blocks
     recent: forgetting.Recent
     recent_blocks: Blocks
-    closed: sequence.Pending
+    closed: cohorts.Closed
 
 
 def begun(level: float = LEVEL) -> Tables:
@@ -126,8 +103,8 @@ def begun(level: float = LEVEL) -> Tables:
     table = sequence.new_table(1)
     sequence.declare(table, 0, 1.0, level, True)
     return Tables(
-        time.new_timeline(1), table, sequence.new_pending(1), new_blocks(1), forgetting.new_recent(1),
-        new_blocks(1), sequence.new_closed(),
+        time.new_timeline(1), table, cohorts.new_pending(1), new_blocks(1), forgetting.new_recent(1),
+        new_blocks(1), cohorts.new_closed(),
     )  # fmt: skip
 
 
@@ -140,20 +117,12 @@ def run(
     Returns how many outcomes there were: all, or with `until_b` until B is found better.
     """
     timeline, table = tables.timeline, tables.sequences
-    horizon, made, n = 10**9, 0, len(d)
+    made, n = 0, len(d)
     for k in range(n):
         i = order[k]
-        while made < n and made <= when[i]:
-            time._add(timeline, 0, made, made, horizon)
-            made += 1
-        place = time.place_of(timeline, 0, i)
-        cohort = place
-        if place >= 0:
-            timeline.met[0, place] += 1
-            cohort = timeline.first[0] + place
-        frontier = time.close(timeline, 0, made, horizon)
+        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
         count = sequence.step(
-            table, tables.pending, tables.blocks, 0, d[i], cohort, timeline.epoch[0], frontier, tables.closed
+            table, tables.pending, tables.blocks, 0, d[i], cohort, epoch, frontier, tables.closed
         )
         forgetting.follow(tables.recent, tables.recent_blocks, table, 0, tables.closed, count)
         verdicts[k], recent[k] = table.verdict[0], tables.recent.verdict[0]

@@ -11,25 +11,27 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from compiled import from_python
 from prequential.core.compiled.kernel import Floats, Ints, Ints32
 from prequential.core.detectors import DETECTORS, signals
-from prequential.core.estimators import all_history, fading, pairs, sums, window
-from prequential.core.measures import INDEX
+from prequential.core.detectors.watch import Signal, WatchedRows
+from prequential.core.estimators import pairs
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
-from prequential.core.tables import outcomes, scores
+from prequential.core.tables import outcomes
 from prequential.core.tables.alarms import Alarms, new_alarms
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log, new_log
 from prequential.core.tables.streams import OTHER
 
-read_all, spread_all = from_python(sums.read_all), from_python(sums.spread_all)
-read_window, spread_window = from_python(sums.read_window), from_python(sums.spread_window)
-read_faded, spread_faded = from_python(sums.read_faded), from_python(sums.spread_faded)
-
 #: The first half of a log has classes below the first, the other half below the second.
 CAPACITIES = (2, 4)
 
-FACTOR, SIZE = 0.95, 20
+FACTOR, SIZE, HALF_LIFE = 0.95, 20, 30
+
+#: An estimator of each memory, by its name.
+ESTIMATORS = {
+    "all": "all", "window": f"window:{SIZE}", "fading": f"fading:{FACTOR}", "decay": f"decay:{HALF_LIFE}ms",
+}  # fmt: skip
 
 
 def random_log(seed: int, rows: int = 1200, sequences: int = 3, *, numbers: bool = False) -> Log:
@@ -47,7 +49,7 @@ def random_log(seed: int, rows: int = 1200, sequences: int = 3, *, numbers: bool
         q = int(random.integers(sequences))
         classes = CAPACITIES[2 * row >= rows]
         log.sequence[row] = q
-        log.t1[row] = row
+        log.t1[row] = 3 * row + row * 7 % 11 - 5  # now and then before the one before
         if former[q] and random.random() < 0.15:
             # Mostly of a late one, which may still be in the window.
             age = min(len(former[q]) - 1, int(random.integers(1 + 2 * SIZE)))
@@ -105,25 +107,11 @@ class Consumers:
         self.sequences = sequences
         self.positives = positives_of(sequences, 1)
         self.capacity = CAPACITIES[0]
-        self.matrices = self._matrices(sequences)
+        self.estimators = self._estimators()
+        self.signals = self._signals()
         self.tables: dict[str, Any] = {
-            "all sums": sums.new_all(sequences),
-            "window sums": sums.new_window(sequences, SIZE, numbers),
-            "faded sums": sums.new_faded(sequences),
-            "all log_loss sums": sums.new_all(sequences),
-            "window auc sums": sums.new_window(sequences, SIZE, numbers),
-            "fading ece sums": sums.new_faded(sequences),
-            "last": pairs.new_last_signs(sequences),
-            "error pairs": pairs.new_error_pairs(sequences),
-            "all error": signals.new_all_error(sequences),
-            "window error": signals.new_window_error(sequences, SIZE, self.loss),
-            "fading error": signals.new_fading_error(sequences),
-            "ratio": signals.new_ratio(sequences),
-        }
-        for sign, codes in enumerate(pairs.CODES):
-            self.tables[f"all pairs {sign}"] = all_history.new_table(sequences, codes)
-            self.tables[f"window pairs {sign}"] = window.new_table(sequences, codes, SIZE)
-            self.tables[f"fading pairs {sign}"] = fading.new_table(sequences, codes)
+            "last": pairs.new_last_signs(sequences), "error pairs": pairs.new_error_pairs(sequences),
+        }  # fmt: skip
         self.detector = DETECTORS["page-hinkley"]
         self.settings = self.detector.configured({"lambda": 3, "min_outcomes": 10})
         for name in ("error", "window error", "ratio", "window auc"):
@@ -131,126 +119,87 @@ class Consumers:
         self.values: dict[str, list[tuple[int, float]]] = {}  # (row, value) by signal
         self.alarms: list[tuple[int, int, float, float]] = []  # (row, detector, statistic, autocorrelation)
 
-    def _matrices(self, sequences: int) -> dict[str, Any]:
-        cells = 4 * self.capacity**2
+    def _estimators(self) -> dict[str, Estimator]:
+        found = {
+            name: Estimator(text, self.sequences, self.capacity, self.numbers, paired=True)
+            for name, text in ESTIMATORS.items()
+        }
+        for one in found.values():
+            one.score()
+        return found
+
+    def _signals(self) -> dict[str, Signal]:
+        measures = ("bias", "mse", "r2", "rmse") if self.numbers else ("log_loss", "auc", "ece", "brier")
+        of_measures = dict(zip(("all log_loss", "window auc", "fading ece", "decay brier"), measures))
+        names = {
+            "error": "error", "ratio": f"{ESTIMATORS['fading']}/all",
+            **{f"{name} error": text for name, text in ESTIMATORS.items()},
+            **{name: f"{ESTIMATORS[name.split()[0]]}:{measure}" for name, measure in of_measures.items()},
+        }  # fmt: skip
         return {
-            "all": all_history.new_table(sequences, cells),
-            "window": window.new_table(sequences, cells, SIZE),
-            "fading": fading.new_table(sequences, cells),
-            "all log_loss": all_history.new_table(sequences, cells),
-            "window auc": window.new_table(sequences, cells, SIZE),
-            "fading ece": fading.new_table(sequences, cells),
+            name: Signal(text, 30, self.sequences, self.capacity, self.loss) for name, text in names.items()
         }
 
     def grow(self) -> None:
         """Make room for more classes, with the sequences in reversed rows of the wider tables and back."""
-        sequences = self.sequences
-        before, self.capacity = self.capacity, CAPACITIES[1]
-        wide, back = self._matrices(sequences), self._matrices(sequences)
-        rows: Ints = np.arange(sequences)
-        for name, old in self.matrices.items():
-            kind = {"all": all_history, "window": window, "fading": fading}[name.split()[0]]
-            kind.copy_rows(old, rows, wide[name], rows[::-1].copy(), before, self.capacity)
-            kind.copy_rows(wide[name], rows[::-1].copy(), back[name], rows, self.capacity, self.capacity)
-        self.matrices = back
+        self.capacity = CAPACITIES[1]
+        rows: Ints = np.arange(self.sequences)
+        wide, back = self._estimators(), self._estimators()
+        for name, old in self.estimators.items():
+            wide[name].adopt(old, rows, rows[::-1].copy())
+            back[name].adopt(wide[name], rows[::-1].copy(), rows)
+        self.estimators = back
+        signals_then, self.signals = self.signals, self._signals()
+        for name, signal in self.signals.items():
+            signal.adopt(signals_then[name], rows, rows)
 
     def snapshot(self) -> None:
         """Go on with copies of all tables."""
-        for tables in (self.matrices, self.tables):
-            for name, table in tables.items():
-                tables[name] = type(table)(*(column.copy() for column in table))
+        for name, table in self.tables.items():
+            self.tables[name] = type(table)(*(column.copy() for column in table))
+        for estimator in self.estimators.values():
+            for one in estimator.accumulators():
+                one.table = type(one.table)(*(column.copy() for column in one.table))
 
     def update(self, log: Log, rows: Ints32) -> None:
         """Take over rows of the log."""
-        t, m, k, numbers = self.tables, self.matrices, self.capacity, self.numbers
-        all_history.update(m["all"], log, rows, k)
-        window.update(m["window"], log, rows, k)
-        fading.update(m["fading"], log, rows, k, FACTOR)
-        sums.update_all(t["all sums"], log, rows, numbers)
-        sums.update_window(t["window sums"], log, rows, numbers)
-        sums.update_faded(t["faded sums"], log, rows, numbers, FACTOR)
-        codes = np.zeros((4, len(rows)), np.int8)
-        pairs.codes_of(t["last"], log, rows, self.positives, codes)
-        for sign in range(4):
-            pairs.update_all(t[f"all pairs {sign}"], log, rows, codes[sign])
-            pairs.update_window(t[f"window pairs {sign}"], log, rows, codes[sign])
-            pairs.update_fading(t[f"fading pairs {sign}"], log, rows, codes[sign], FACTOR)
-        self._watch(log, rows)
-
-    def _watch(self, log: Log, rows: Ints32) -> None:
-        t, m, loss = self.tables, self.matrices, self.loss
-
-        def room() -> Floats:
-            return np.zeros(len(rows))
-
-        losses, fed = room(), np.zeros(len(rows), np.uint8)
-        signals.error(log, rows, loss, losses, fed)
-        of_all, of_window, of_fading, quotient = room(), room(), room(), room()
-        signals.all_error(t["all error"], log, rows, losses, fed, of_all)
-        signals.window_error(t["window error"], log, rows, losses, fed, loss, of_window)
-        signals.fading_error(t["fading error"], log, rows, losses, fed, FACTOR, of_fading)
-        ratio_fed = fed.copy()
-        signals.ratio(t["ratio"], log, rows, of_fading, of_all, fed, 30, quotient, ratio_fed)
-        watched = {
-            "error": (losses, fed), "all error": (of_all, fed), "window error": (of_window, fed),
-            "fading error": (of_fading, fed), "ratio": (quotient, ratio_fed),
-        }  # fmt: skip
-        names = ("bias", "mse", "r2") if self.numbers else ("log_loss", "auc", "ece")
-        of_measures = (
-            ("all log_loss", signals.measure_all, ()),
-            ("window auc", signals.measure_window, ()),
-            ("fading ece", signals.measure_fading, (FACTOR,)),
-        )
-        for (name, kernel, factor), measure in zip(of_measures, names):
-            values, of_fed = room(), fed.copy()
-            kernel(
-                m[name], t[f"{name} sums"], log, rows, self.capacity, self.positives, self.numbers,
-                signals.is_of_sums(measure), INDEX[measure], *factor, values, of_fed,
-            )  # fmt: skip
-            watched[name] = (values, of_fed)
+        taken = WatchedRows(log, rows, self.capacity, self.loss, self.positives)
+        codes = np.zeros((4, len(rows)), np.int32)
+        pairs.codes_of(self.tables["last"], log, rows, self.positives, codes)
+        taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
+        for estimator in self.estimators.values():
+            estimator.update(taken)
+        watched = {name: signal.update(taken) for name, signal in self.signals.items()}
         alarms = new_alarms(4 * len(rows))
         for at, name in enumerate(("error", "window error", "ratio", "window auc")):
-            self.detector.run(t[f"detector {name}"], self.settings, log, rows, *watched[name], at, alarms)
-        pairs.follow(t["error pairs"], log, rows, alarms)
+            table = self.tables[f"detector {name}"]
+            self.detector.run(table, self.settings, log, rows, *watched[name], at, alarms)
+        pairs.follow(self.tables["error pairs"], log, rows, alarms)
         for name, (values, of_fed) in watched.items():
             seen = self.values.setdefault(name, [])
             seen += [(int(rows[i]), float(values[i])) for i in np.flatnonzero(of_fed)]
         self.alarms += raised(alarms, rows)
 
-    def read(self) -> list[Floats]:
-        """What all estimators say."""
-        said = []
-        cells, of = np.zeros(4 * self.capacity**2), np.zeros(scores.SIZE)
-        t, m = self.tables, self.matrices
-        for q in range(self.sequences):
-            all_history.read(m["all"], q, cells)
-            said.append(cells.copy())
-            window.read(m["window"], q, cells)
-            said.append(cells.copy())
-            fading.read(m["fading"], q, FACTOR, cells)
-            said.append(cells.copy())
-            numbers = [
-                spread_all(t["all sums"], q),
-                spread_window(t["window sums"], q) if self.numbers else 0.0,
-                spread_faded(t["faded sums"], q, FACTOR),
-            ]
-            numbers.append(read_all(t["all sums"], q, of))
-            said.append(of.copy())
-            numbers.append(read_window(t["window sums"], q, self.numbers, of))
-            said.append(of.copy())
-            numbers.append(read_faded(t["faded sums"], q, FACTOR, of))
-            said += [of.copy(), np.array(numbers, dtype=np.float64)]
-        return said
+    def read(self) -> list[dict[str, tuple[Floats, Floats]]]:
+        """What all estimators say of each sequence, by memory: cells and sums."""
+        sequences = np.arange(self.sequences)
+        cells = {name: one.cells.counted(sequences).cells for name, one in self.estimators.items()}
+        summed = {name: one.sums.summed(sequences) for name, one in self.estimators.items()}
+        return [{name: (cells[name][q], summed[name][q]) for name in ESTIMATORS} for q in sequences]
 
     def bits(self) -> str:
         """A digest of all state, all values and all alarms."""
         digest = hashlib.sha256()
-        for tables in (self.matrices, self.tables):
-            for table in tables.values():
-                for column in table:
-                    digest.update(column.tobytes())
+        tables = list(self.tables.values())
+        for some in (self.estimators, self.signals):
+            for one in some.values():
+                tables += one.tables()  # type: ignore[attr-defined]
+        for table in tables:
+            for column in table:
+                digest.update(column.tobytes())
         for said in self.read():
-            digest.update(said.tobytes())
+            for cells, summed in said.values():
+                digest.update(cells.tobytes() + summed.tobytes())
         digest.update(repr((self.values, sorted(self.alarms, key=repr))).encode())
         return digest.hexdigest()
 

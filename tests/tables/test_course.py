@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from prequential.core.past.course import BLOCKS, Courses
+from prequential.core.past.course import BLOCKS, COURSE_STAGES, Courses
 
 LENGTHS = (1, BLOCKS, BLOCKS + 1, 3 * BLOCKS, 1_000, 5_000)
 
@@ -26,18 +26,30 @@ def test_blocks_are_means_of_equal_slices_however_outcomes_come(seed: int) -> No
             numbers[row] += 1
             places.append(numbers[row])
         some = [losses[row][number - 1] for row, number in zip(rows, places)]
-        courses.update(np.array(rows), np.array(places), np.array(some))
+        subjects, stages = np.divmod(np.array(rows), COURSE_STAGES)
+        courses.update(subjects, stages, np.array(places), np.array(some))
     for row, length in enumerate(LENGTHS):
         width = 1
         while length > BLOCKS * width:
             width *= 2
         slices = [losses[row][start : start + width] for start in range(0, length, width)]
-        assert courses.of(row) == (width, [sum(one) / len(one) for one in slices])
+        assert courses.of(*divmod(row, COURSE_STAGES)) == (width, [sum(one) / len(one) for one in slices])
 
 
 def test_what_has_no_outcomes_has_no_course() -> None:
-    courses = Courses()
-    assert courses.of(0) == (0, [])
-    courses.update(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    courses.update(np.array([3]), np.array([1]), np.array([1.0]))
-    assert (courses.of(0), courses.of(3), courses.of(99)) == ((0, []), (1, [1.0]), (0, []))
+    courses, nobody = Courses(), np.zeros(0, np.int64)
+    assert courses.of(0, 0) == (0, [])
+    courses.update(nobody, nobody, nobody, np.zeros(0))
+    one = np.array([1])
+    courses.update(one, one, one, np.array([1.0]))
+    courses.update(one, one + 1, one, np.array([1.0]))  # a later stage than are kept
+    assert (courses.of(0, 0), courses.of(1, 1), courses.of(9, 1)) == ((0, []), (1, [1.0]), (0, []))
+
+
+def test_a_stage_is_as_another_one() -> None:
+    courses, zeros, numbers = Courses(), np.zeros(100, np.int64), np.arange(1, 101)
+    courses.update(zeros, zeros + 1, numbers, np.arange(100.0))
+    courses.copy(0, 1, 0)
+    assert courses.of(0, 0) == courses.of(0, 1) == (2, [2 * i + 0.5 for i in range(50)])
+    courses.update(zeros[:1], zeros[:1], np.array([101]), np.array([7.0]))
+    assert courses.of(0, 0) != courses.of(0, 1)

@@ -14,14 +14,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import from_python
-from outcome_logs import CAPACITIES, FACTOR, SIZE, consumed, random_cuts, random_log, read_faded
-from prequential.core.compiled.kernel import Floats, grown
-from prequential.core.estimators import all_history, fading, pairs, sums, window
+from outcome_logs import (
+    CAPACITIES,
+    ESTIMATORS,
+    FACTOR,
+    HALF_LIFE,
+    SIZE,
+    consumed,
+    random_cuts,
+    random_log,
+)
+from prequential.core.compiled.kernel import Floats
+from prequential.core.estimators import pairs, window
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.declaration import COUNTS, Payload
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.rows import Rows, unrevised
+from prequential.core.estimators.sums import OF_CLASSES, SPREAD, is_any
 from prequential.core.tables import outcomes, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
-add_to_window, add_to_fading = from_python(window.add), from_python(fading.add)
-sides = from_python(sums.sides)
+sides = from_python(window._sides)
 
 ROWS = 1200
 
@@ -70,20 +83,31 @@ def additions(one: dict[str, float], *, numbers: bool) -> Iterator[tuple[int, fl
         yield (scores.WEIGHT_SQUARED, weight * weight)
 
 
-def added(of: list[dict[str, float]], factor: float = 1.0, *, numbers: bool) -> list[float]:
+def added(of: list[dict[str, float]], decays: list[float] | float = 1.0, *, numbers: bool) -> list[float]:
     """S = x + A·S, outcome by outcome, of all sums."""
     found = [0.0] * scores.SIZE
-    for one in of:
+    for place, one in enumerate(of):
+        factor = decays[place] if isinstance(decays, list) else decays
         found = [factor * value for value in found]
         for place, value in additions(one, numbers=numbers):
             found[place] += value
     return found
 
 
-def spread(of: list[dict[str, float]], factor: float = 1.0) -> float:
+def decays_of(of: list[dict[str, float]]) -> list[float]:
+    """2^(-Δt/H) at each outcome, Δt from the latest label time before it."""
+    found, latest = [], -math.inf
+    for one in of:
+        found.append(0.0 if latest == -math.inf else 2.0 ** (-max(0.0, one["t1"] - latest) / HALF_LIFE))
+        latest = max(latest, one["t1"])
+    return found
+
+
+def spread(of: list[dict[str, float]], decays: list[float] | float = 1.0) -> float:
     """Σw(y - ȳ)² in fractions."""
-    values = [Fraction(one["value"]) for one in of]
-    weights = [Fraction(factor**age) for age in reversed(range(len(of)))]
+    values, weights = [Fraction(one["value"]) for one in of], [Fraction(1)]
+    for decay in (decays if isinstance(decays, list) else [decays] * len(of))[:0:-1]:
+        weights.insert(0, weights[0] * Fraction(decay))
     mean = sum(w * y for w, y in zip(weights, values)) / sum(weights)
     return float(sum(w * (y - mean) ** 2 for w, y in zip(weights, values)))
 
@@ -93,25 +117,27 @@ def spread(of: list[dict[str, float]], factor: float = 1.0) -> float:
 def test_all_state_is_that_of_plain_loops(seed: int, numbers: bool) -> None:
     log = random_log(seed, ROWS, numbers=numbers)
     consumers = consumed(log, random_cuts(seed, ROWS), numbers=numbers)
-    said = iter(consumers.read())
-    for of in sequences_of(log):
-        assert next(said).tolist() == tally(of)
-        assert next(said).tolist() == tally(of[-SIZE:])
-        weights = [0.0] * (4 * CAPACITIES[1] ** 2)
-        for one in of:
-            weights = [FACTOR * weight for weight in weights]
-            weights[cell(int(one["first"]), int(one["prediction"]), int(one["bits"]))] += 1.0
-        np.testing.assert_allclose(next(said), weights, rtol=1e-12)
-        assert next(said).tolist() == added(of, numbers=numbers)
-        assert next(said).tolist() == added(of[-SIZE:], numbers=numbers)
-        np.testing.assert_allclose(next(said), added(of, FACTOR, numbers=numbers), rtol=1e-12, atol=1e-13)
-        *spreads, any_in_all, any_in_window, any_faded = next(said).tolist()
-        assert any_in_all
-        assert any_faded
-        assert any_in_window == any(one["scored"] for one in of[-SIZE:])
+    for of, said in zip(sequences_of(log), consumers.read()):
+        assert said["all"][0].tolist() == tally(of)
+        assert said["window"][0].tolist() == tally(of[-SIZE:])
+        decays = {"fading": [FACTOR] * len(of), "decay": decays_of(of)}
+        for name, by_outcome in decays.items():
+            weights = [0.0] * (4 * CAPACITIES[1] ** 2)
+            for one, decay in zip(of, by_outcome):
+                weights = [decay * weight for weight in weights]
+                weights[cell(int(one["first"]), int(one["prediction"]), int(one["bits"]))] += 1.0
+            np.testing.assert_allclose(said[name][0], weights, rtol=1e-11, atol=1e-199)
+            sums = added(of, by_outcome, numbers=numbers)
+            np.testing.assert_allclose(said[name][1][: scores.SIZE], sums, rtol=1e-11, atol=1e-13)
+            assert is_any(said[name][1])
+        assert said["all"][1][: scores.SIZE].tolist() == added(of, numbers=numbers)
+        assert said["window"][1][: scores.SIZE].tolist() == added(of[-SIZE:], numbers=numbers)
+        assert is_any(said["all"][1])
+        assert is_any(said["window"][1]) == any(one["scored"] for one in of[-SIZE:])
         if numbers:
-            expected = (spread(of), spread(of[-SIZE:]), spread(of, FACTOR))
-            np.testing.assert_allclose(spreads, expected, rtol=1e-9)
+            found = [said[name][1][SPREAD] for name in ("all", "window", "fading", "decay")]
+            expected = [spread(of), spread(of[-SIZE:]), *(spread(of, one) for one in decays.values())]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("numbers", [False, True])
@@ -152,59 +178,89 @@ def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> No
             fed.append(row)
     rows = np.array(fed, dtype=np.int32)
     assert (log.number[rows[log.kind[rows] == REVISION]] <= began).any()
-    capacity = CAPACITIES[1]
-    whole = all_history.new_table(2, 4 * capacity**2)
-    last = window.new_table(2, 4 * capacity**2, SIZE)
-    for table in (whole, last):
-        table.began[:] = began
-    all_history.update(whole, log, rows, capacity)
-    window.update(last, log, rows, capacity)
-    cells = np.zeros(4 * capacity**2)
-    for q, of in enumerate(reached):
-        all_history.read(whole, q, cells)
-        assert cells.tolist() == tally(of)
-        window.read(last, q, cells)
-        assert cells.tolist() == tally(of[-SIZE:])
+    taken = Rows(log, rows, CAPACITIES[1], numbers=False)
+    for name in ("all", "window"):
+        estimator = Estimator(ESTIMATORS[name], 2, CAPACITIES[1], False, False)
+        estimator.begin(np.arange(2), np.full(2, began))
+        estimator.update(taken)
+        for q, of in enumerate(reached):
+            assert estimator.cells_of(q).tolist() == tally(of if name == "all" else of[-SIZE:])
 
 
-def faded_after(factor: float, touches: list[int]) -> tuple[Floats, fading.Fading]:
-    """Weights of one sequence whose outcomes are in these cells."""
-    table = fading.new_table(1, 16)
-    for at in touches:
-        add_to_fading(table, 0, at, factor)
-    cells = np.zeros(16)
-    fading.read(table, 0, factor, cells)
-    return cells, table
+def counting(name: str, cells: list[int], times: list[int] | None = None) -> Accumulator:
+    """What is remembered of one sequence whose outcomes are in these of 16 cells."""
+    of = Accumulator(name, Payload(COUNTS, 16), 1)
+    count(of, cells, times)
+    return of
+
+
+def count(of: Accumulator, cells: list[int], times: list[int] | None = None) -> None:
+    places = np.zeros(len(cells), dtype=np.int32)
+    at = np.array(times, dtype=np.int64) if times else places.astype(np.int64)
+    of.count(unrevised(places, at, np.array(cells, dtype=np.int32)))
+
+
+def read(of: Accumulator) -> Floats:
+    return of.counted(np.zeros(1, dtype=np.int64)).cells[0]
 
 
 def test_without_fading_weights_are_counts() -> None:
     touches = np.random.default_rng(1).integers(0, 16, 5000).tolist()
-    cells, _ = faded_after(1.0, touches)
-    assert cells.tolist() == np.bincount(touches, minlength=16).tolist()
+    counts = np.bincount(touches, minlength=16).tolist()
+    assert read(counting("fading:1.0", touches)).tolist() == counts
+    assert read(counting("decay:1h", touches)).tolist() == counts  # all at one time
 
 
 def test_a_weight_next_to_nothing_is_none() -> None:
-    cells, table = faded_after(0.5, [3] + [0] * 700)
-    assert cells[3] == 0.0
-    assert cells[0] == 2.0
-    add_to_fading(table, 0, 3, 0.5)
-    assert table.weights[0, 3] == 1.0
-    table.n[0] += 1 << 60  # takes no longer
-    fading.read(table, 0, 0.5, cells)
-    assert not cells.any()
+    of = counting("fading:0.5", [3] + [0] * 700)
+    assert read(of)[3] == 0.0
+    assert read(of)[0] == 2.0
+    count(of, [3])
+    assert of.table.weights[0, 3] == 1.0
+    of.table.n[0] += 1 << 60  # takes no longer
+    assert not read(of).any()
+
+
+@pytest.mark.parametrize("first", [-8_640_000_000_000_000, -5, 0, 1_700_000_000_000, 8_640_000_000_000_000])
+def test_weights_halve_by_time(first: int) -> None:
+    """Exactly after whole half-lives; what comes late counts 1, and lets nothing decay."""
+    of = counting("decay:10ms", [0], [first])
+    assert read(of)[0] == 1.0
+    count(of, [1, 2, 0], [first + 20, first + 10, first + 30])
+    assert read(of)[:3].tolist() == [1.125, 0.5, 0.5]
+    assert of.effective(0, 2.125) == 2.125**2 / (1 + 0.125**2 + 0.5**2 + 0.5**2)
+    count(of, [5], [first + 10_000])
+    assert read(of).tolist() == [0.0] * 5 + [1.0] + [0.0] * 10
+
+
+def test_a_memory_by_time_counts_as_a_plain_loop_does() -> None:
+    random = np.random.default_rng(3)
+    times = np.cumsum(random.integers(-40, 200, 500)).tolist()
+    cells = random.integers(0, 16, 500).tolist()
+    weights, squares, latest = np.zeros(16), 0.0, times[0]
+    of = Accumulator("decay:300ms", Payload(COUNTS, 16), 1)
+    for cell_now, time in zip(cells, times):
+        decay = 2.0 ** (-max(0, time - latest) / 300)
+        latest = max(latest, time)
+        weights, squares = weights * decay, squares * decay**2 + 1.0
+        weights[cell_now] += 1.0
+        count(of, [cell_now], [time])
+        np.testing.assert_allclose(read(of), weights, rtol=1e-12)
+        n = float(weights.sum())
+        assert of.effective(0, n) == pytest.approx(n * n / squares, rel=1e-12)
 
 
 def test_faded_sums_without_weight_are_none() -> None:
     log = random_log(1, 8)
     log.kind[:], log.sequence[:], log.scored[:] = OUTCOME, 0, 0
     log.scored[0] = outcomes.SCORED
-    table, of = sums.new_faded(1), np.zeros(scores.SIZE)
-    sums.update_faded(table, log, np.array([0, 1], dtype=np.int32), False, 1e-30)
-    assert read_faded(table, 0, 1e-30, of)
-    assert of[scores.SCORED] == pytest.approx(1e-30)
-    sums.update_faded(table, log, np.arange(2, 8, dtype=np.int32), False, 1e-30)
-    assert not read_faded(table, 0, 1e-30, of)
-    assert not of.any()
+    of = Accumulator("fading:1e-30", OF_CLASSES, 1)
+    of.add(Rows(log, np.array([0, 1], dtype=np.int32), 4, numbers=False).scores)
+    sums = of.summed(np.zeros(1, dtype=np.int64))[0]
+    assert is_any(sums)
+    assert sums[scores.SCORED] == pytest.approx(1e-30)
+    of.add(Rows(log, np.arange(2, 8, dtype=np.int32), 4, numbers=False).scores)
+    assert not of.summed(np.zeros(1, dtype=np.int64)).any()
 
 
 def test_sides_are_the_scored_probabilities_of_the_window() -> None:
@@ -212,7 +268,7 @@ def test_sides_are_the_scored_probabilities_of_the_window() -> None:
     consumers = consumed(log, random_cuts(5, ROWS))
     p, is_positive = np.zeros(SIZE), np.zeros(SIZE, np.uint8)
     for q, of in enumerate(sequences_of(log)):
-        n = sides(consumers.tables["window sums"], q, p, is_positive)
+        n = sides(consumers.estimators["window"].sums.table, q, p, is_positive)
         expected = [(one["positive"], one["is_positive"]) for one in of[-SIZE:] if int(one["scored"]) & 1]
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
 
@@ -222,7 +278,7 @@ def test_a_spread_of_numbers_that_are_the_same_is_0() -> None:
     log.value[:] = 0.1
     log.kind[:] = OUTCOME
     consumers = consumed(log, random_cuts(5, 50), numbers=True)
-    assert consumers.read()[-1][:3].tolist() == [0.0, 0.0, 0.0]
+    assert [summed[SPREAD] for _, summed in consumers.read()[0].values()] == [0.0] * 4
 
 
 def test_pairs_are_those_of_neighbours() -> None:
@@ -238,16 +294,14 @@ def test_pairs_are_those_of_neighbours() -> None:
         for sign, seen in enumerate(of_sign):
             kinds = 4 if sign == pairs.CELL else 2
             codes = [kinds * before + now for before, now in pairwise(seen)]
-            count = np.bincount(codes, minlength=kinds**2)
-            cells = np.zeros(kinds**2)
-            all_history.read(consumers.tables[f"all pairs {sign}"], q, cells)
-            assert cells.tolist() == count.tolist()
-            window.read(consumers.tables[f"window pairs {sign}"], q, cells)
-            assert cells.tolist() == np.bincount(codes[-SIZE:], minlength=kinds**2).tolist()
-            fading.read(consumers.tables[f"fading pairs {sign}"], q, FACTOR, cells)
+            counts = np.bincount(codes, minlength=kinds**2)
+            cells = {name: one.pairs_of(q)[sign] for name, one in consumers.estimators.items()}
+            assert cells["all"].tolist() == counts.tolist()
+            last = np.bincount(codes[-SIZE:], minlength=kinds**2)
+            assert cells["window"].tolist() == last.tolist()
             weights = FACTOR ** np.arange(len(codes) - 1, -1, -1)
             np.testing.assert_allclose(
-                cells, np.bincount(codes, weights, minlength=kinds**2), rtol=1e-12, atol=1e-13
+                cells["fading"], np.bincount(codes, weights, minlength=kinds**2), rtol=1e-12, atol=1e-13
             )
         assert consumers.tables["error pairs"].counts[q].tolist() == np.bincount(
             [2 * a + b for a, b in pairwise(of_sign[0])], minlength=4
@@ -255,6 +309,7 @@ def test_pairs_are_those_of_neighbours() -> None:
 
 
 def test_tables_grow_by_rows() -> None:
-    table = grown(window.new_table(1, 16, SIZE), 40)
-    add_to_window(table, 39, 7)
-    assert table.cells[39, 7] == table.n[39] == 1
+    of = Accumulator(ESTIMATORS["window"], Payload(COUNTS, 16), 1)
+    of.ensure(40)
+    of.count(unrevised(np.array([39], np.int32), np.zeros(1, np.int64), np.array([7], np.int32)))
+    assert of.table.cells[39, 7] == of.table.n[39] == 1

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from oracle_detectors import TESTS
 from prequential.core.detectors import DETECTORS, harm, signals
-from prequential.core.measures import INDEX, NO_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
@@ -45,12 +46,13 @@ def errors(seed: int, rates: Sequence[float], each: int) -> list[float]:
 CASES: list[tuple[dict[str, Any], list[float]]] = [
     ({}, errors(1, (0.1, 0.4, 0.02, 0.5), 1_000)),
     ({"bound": 0.1, "tolerance": 0.05, "level": 0.2, "restart": 60}, errors(2, (0.02, 0.3, 0.01, 0.4), 999)),
-    ({"bound": 0.3, "restart": 0}, errors(3, (0.2, 0.6), 700)),
-    ({"bound": 0.0, "reference": 300, "tolerance": 0.05}, errors(4, (0.1, 0.5), 500)),
-    ({"reference": 200, "level": 0.3, "restart": 50}, errors(5, (0.0, 0.1, 0.3), 400)),
-    ({"bound": 2.0, "scale": 2.5, "tolerance": 0.5}, [abs(random.Random(6).gauss(0, 1))] * 10
-     + [abs(random.Random(i).gauss(0, 1 if i < 500 else 6)) for i in range(1_500)]),
-    ({"bound": 0.4}, [0.0] * 200 + [1.0] * 1_500),
+    ({"bound": 0.3, "restart": 0}, errors(3, (0.2, 0.6), 1_000)),
+    ({"bound": 0.0, "reference": 300, "tolerance": 0.05}, errors(4, (0.1, 0.5), 900)),
+    ({"reference": 200, "level": 0.3, "restart": 250}, errors(5, (0.0, 0.1, 0.3), 700)),
+    ({"bound": 2.0, "scale": 2.5, "tolerance": 0.5},
+     [abs(random.Random(i).gauss(0, 1 if i < 700 else 6)) for i in range(1_500)]),
+    ({"bound": 0.4}, [0.0] * 600 + [1.0] * 900),
+    ({"bound": 0.4}, [1.0] * 400),
 ]  # fmt: skip
 
 

@@ -22,15 +22,19 @@ from prequential.core.compiled import mathematics
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.measuring import measured as measured_by
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, REASONS, UNSEEN_POSITIVE, auc
+from prequential.core.estimators.sums import SPREAD
+from prequential.core.measures import auc
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers
 from prequential.core.tables import scores
 from prequential.core.tables.streams import OTHER
 
-area = from_python(auc.area)
+area = from_python(auc.auc)
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
+halved = from_python(mathematics.halved)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)
 
 NO_SUMS = np.zeros(scores.SIZE)
@@ -242,9 +246,12 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     positives = positives_of(4, *codes)
     estimator = Estimator("all", 5, 4, regression, False)
     estimator.score()
-    estimator.cells.cells[:], estimator.cells.n[:] = cells, cells.sum(axis=1)
-    estimator.cells.known[:] = 1
-    estimator.sums.sums[:], estimator.sums.labels[:, 3] = sums * scored[:, None], spreads
+    counts, summed = estimator.cells.table, estimator.sums.table
+    counts.cells[:], counts.n[:] = cells, cells.sum(axis=1)
+    counts.known[:] = 1
+    summed.sums[:, : scores.SIZE] = sums * scored[:, None]
+    if regression:
+        summed.sums[:, SPREAD] = spreads
     sequences = np.array([2, 0, 4, 3, 1, 2])
     found = measured_by(estimator, sequences, positives)
     assert found.n.tolist() == cells.sum(axis=1)[sequences].tolist()
@@ -340,6 +347,16 @@ def test_powers(base: float, exponent: int) -> None:
     assert power(base, exponent) == pytest.approx(float(Fraction(base) ** exponent), rel=1e-14)
 
 
+@given(st.integers(1, 36_525 * 86_400_000), st.floats(0, 1000))
+def test_what_is_left_after_half_lives(half_life: int, count: float) -> None:
+    gap = int(count * half_life)
+    assert halved(gap, half_life) == pytest.approx(2.0 ** -(gap / half_life), rel=1e-12)
+    assert halved(7 * half_life, half_life) == 2.0**-7
+    assert halved(gap + 1, half_life) <= halved(gap, half_life) * (1 + 1e-15)
+    assert halved(-gap, half_life) == 1.0
+    assert halved(1_200 * half_life, half_life) == 0.0
+
+
 @pytest.mark.parametrize("x", [0.0, -1.0, math.inf, math.nan])
 def test_logarithms_of_what_has_none(x: float) -> None:
     want = {0.0: -math.inf, math.inf: math.inf}.get(x, math.nan)
@@ -386,6 +403,7 @@ def fixed() -> str:
         bits += [float(value).hex() for value in (mathematics.log(x), mathematics.exp(small))]
         bits += [float(kth_root(x, k)).hex() for k in (1, 2, 3, 8, 200)]
         bits += [float(power(small, k)).hex() for k in (0, 1, 7, 30)]
+        bits += [float(halved(int(abs(small) * 1e6), half)).hex() for half in (1_000_000, 3_600_000)]
         bits.append(float(log_loss_of(x / (1 + x))).hex())
     p = np.round(generator.random(50), 1)
     sides: Ints = (generator.random(50) < 0.4).astype(np.uint8)

@@ -10,6 +10,7 @@ import pytest
 from outcome_logs import (
     CAPACITIES,
     FACTOR,
+    HALF_LIFE,
     SIZE,
     Consumers,
     consumed,
@@ -18,8 +19,8 @@ from outcome_logs import (
     random_log,
 )
 from prequential.core.detectors import signals
-from prequential.core.estimators import all_history, sums
-from prequential.core.measures import INDEX, NO_POSITIVE
+from prequential.core.detectors.watch import Signal, WatchedRows
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200
@@ -77,6 +78,15 @@ def test_errors_and_their_ratio(numbers: bool) -> None:
     def faded(rows: list[int]) -> float:
         return faded_mean(of(rows), FACTOR)
 
+    def decayed(rows: list[int]) -> float:
+        total = n = 0.0
+        latest = log.t1[rows[0]]
+        for row in rows:
+            decay = 2.0 ** (-max(0, int(log.t1[row] - latest)) / HALF_LIFE)
+            total, n = losses[row] + decay * total, 1.0 + decay * n
+            latest = max(latest, log.t1[row])
+        return total / n
+
     def ratio(rows: list[int]) -> float | None:
         return faded(rows) / whole(rows) if len(rows) >= 30 and whole(rows) > 0 else None
 
@@ -85,6 +95,7 @@ def test_errors_and_their_ratio(numbers: bool) -> None:
     check(log, consumers.values["all error"], whole, tolerance)
     check(log, consumers.values["window error"], last, tolerance)
     check(log, consumers.values["fading error"], faded, 0.0)
+    check(log, consumers.values["decay error"], decayed, 1e-12)
     check(log, consumers.values["ratio"], ratio, tolerance)
 
 
@@ -100,10 +111,9 @@ def test_a_window_of_numbers_is_a_function_of_what_is_in_it() -> None:
     log = random_log(2, 300, sequences=1, numbers=True)
     log.kind[:], log.error[:] = OUTCOME, 1e8
     log.error[-SIZE:] = 1e-3
-    values, fed = np.zeros(300), np.ones(300, np.uint8)
-    table = signals.new_window_error(1, SIZE, signals.ABSOLUTE)
-    rows = np.arange(300, dtype=np.int32)
-    signals.window_error(table, log, rows, log.error, fed, signals.ABSOLUTE, values)
+    rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, signals.ABSOLUTE, positives_of(1, 1))
+    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, signals.ABSOLUTE).update(rows)
+    assert fed.all()
     assert values[-1] == pytest.approx(1e-3, rel=1e-15)
 
 
@@ -175,12 +185,10 @@ def watched(log: Log, measure: str, positive: int = 1) -> list[tuple[int, float]
     """(row, value) of `all:MEASURE` over a log."""
     capacity, n = CAPACITIES[1], len(log.kind)
     sequences = int(log.sequence.max()) + 1
-    values, fed = np.zeros(n), np.zeros(n, np.uint8)
-    signals.measure_all(
-        all_history.new_table(sequences, 4 * capacity**2), sums.new_all(sequences), log,
-        np.arange(n, dtype=np.int32), capacity, positives_of(sequences, positive), False,
-        signals.is_of_sums(measure), INDEX[measure], values, fed,
-    )  # fmt: skip
+    taken = WatchedRows(
+        log, np.arange(n, dtype=np.int32), capacity, signals.WRONG, positives_of(sequences, positive)
+    )
+    values, fed = Signal(f"all:{measure}", 1, sequences, capacity, signals.WRONG).update(taken)
     return [(int(row), float(values[row])) for row in np.flatnonzero(fed)]
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, Decoder, decode
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, decode
 from prequential.topics.messages import (
     MAX_NAME_BYTES,
     MAX_NESTING,
     MAX_PROBABILITY_SUM,
     MAX_VALUE_BYTES,
-    Prediction,
 )
 from prequential.topics.times import milliseconds
 
@@ -118,7 +116,7 @@ class TestUsable:
             number = sign + b"9" * digits
             content = value(kind, **{name: "@"}).replace(b'"@"', number)
             other = value(kind, nobody_knows=beside)
-            found = Decoder().decode(kind, [other, content])
+            found = decode(kind, [other, content])
             is_name = name not in ("stream", "model")  # which are strings
             assert (1 not in found.reasons) == (is_name and len(number) <= 256)
 
@@ -434,16 +432,12 @@ def predicted(y_proba: bytes, *, lenient: bool = False, ascii: bool = True) -> b
 
 
 def every_way(content: bytes) -> list[Decoded]:
-    """Decoded alone, among others of either form and unusable ones, and where the names are known."""
+    """Decoded alone, and among others of either form and unusable ones."""
     usual = value(PREDICTIONS, y_proba={"UP": 1})
     found = [decode(PREDICTIONS, [content])]
     for other in (usual, value(PREDICTIONS, instance_id=7), b"junk"):
         records, reasons = decode(PREDICTIONS, [other, content])
         found.append(Decoded(records[1:], {0: reasons[1]} if 1 in reasons else {}))
-    decoder = Decoder()
-    decoder.decode(PREDICTIONS, [usual])
-    for _ in range(2):
-        found.append(decoder.decode(PREDICTIONS, [content]))
     return found
 
 
@@ -628,54 +622,3 @@ def test_damaged_records(kind: int, data: st.DataObject) -> None:
 def test_bytes_that_are_no_text_are_found_in_fields_that_are_passed_over_too() -> None:
     assert reason(LABELS, raw(LABELS, "more", b'"\xff"')) == "not UTF-8: byte 0xff can't be decoded"
     assert usable(LABELS, raw(LABELS, "more", '"ü"'.encode())).y_true == "UP"
-
-
-def plain_form(decoded: Decoded) -> tuple[list[Any], dict[int, str]]:
-    return list(map(fields_of, decoded.records)), decoded.reasons
-
-
-class TestDecoder:
-    """A decoder that knows names gives what `decode` gives."""
-
-    NAMES = ("a", "b", "größer", r"with \"quotes\"", r"\u00e9", "x" * 256, "é" * 200, "true", "1")
-    TARGETS = (
-        '"a"', '"true"', '"1"', "1", "-7", "true", "0.5", "null", str(2**63), str(10**300), str(-(2**63)),
-    )  # fmt: skip
-
-    @settings(max_examples=150)
-    @given(st.randoms(use_true_random=False), st.sampled_from(ALL))
-    def test_any_batches(self, rng: random.Random, kind: int) -> None:
-        decoder = Decoder()
-        for _ in range(6):
-            names = rng.sample(self.NAMES, 3)
-            values = []
-            for number in range(rng.choice([1, 4])):
-                fields = {"stream": f'"{rng.choice(names)}"', "instance_id": f'"{number}"'}
-                fields |= {"model": f'"{rng.choice(names)}"'} if kind == PREDICTIONS else {}
-                if kind:
-                    target = "y_pred" if kind == PREDICTIONS else "y_true"
-                    fields[target] = rng.choice([f'"{names[0]}"'] * 5 + [rng.choice(self.TARGETS)])
-                content = ",".join(f'"{key}":{text}' for key, text in fields.items())
-                values.append(b"{" + content.encode() + b"}")
-            assert plain_form(decoder.decode(kind, values)) == plain_form(decode(kind, values))
-
-    def test_names_that_are_known_are_one_string(self) -> None:
-        decoder = Decoder()
-        value = b'{"stream":"a stream","instance_id":"1","model":"a model","y_pred":"a class"}'
-        decoder.decode(PREDICTIONS, [value])
-        first, second = decoder.decode(PREDICTIONS, [value, value]).records
-        assert isinstance(first, Prediction)
-        assert isinstance(second, Prediction)
-        assert first.stream is second.stream
-        assert first.model is second.model
-        assert first.y_pred is second.y_pred
-
-    def test_too_many_names_are_not_kept(self) -> None:
-        decoder = Decoder()
-        values = [b'{"stream":"s","instance_id":"1","y_true":"class %d"}' % n for n in range(200)]
-        for _ in range(2):
-            assert plain_form(decoder.decode(LABELS, values)) == plain_form(decode(LABELS, values))
-        first, second = decoder.decode(LABELS, [values[0], values[0]]).records
-        assert first is not None
-        assert second is not None
-        assert first.stream is second.stream

@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from prequential.cli import watch
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.watching import tail
 from prequential.watching.tail import Record, Tail
 from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
@@ -167,6 +167,11 @@ class TestWithoutATerminal:
         monkeypatch.setattr(FakeTail, "now", (of_metrics(stream="\x1b[31m[red]a\nb", ts=10**17),))
         assert run("watch", "--once") == 0
         assert capsys.readouterr().out.startswith("100000000000000000 \ufffd[31m[red]a\ufffdb nb")
+
+
+def test_an_order_that_there_isnt_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^--sort is 'speed': expected a measure, such as kappa, or newest"):
+        run("watch", "--once", "--sort", "speed")
 
 
 @pytest.mark.parametrize(("end", "status"), [(KeyboardInterrupt, 0), (WorkError, None)])

@@ -11,6 +11,7 @@ from prequential.watching.pace import Pace
 from prequential.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
 from prequential.watching.state import ModelKey, Sequence, State, coverage_of
 from prequential.watching.table import change_line, newest_changes, silent_warning
+from rich.console import Console
 from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 
 HOUR = 3_600_000  # ms
@@ -284,7 +285,10 @@ def test_without_times_outcomes_are_shown() -> None:
     [model] = state.models.values()
     assert [change.outcome for change in model.changes.newest_first()] == [30_000, 17342]
     [row] = Ranking(state).rows(45311)
-    shown = [line.plain for line in detail(row, state, None, 45311, 120)]
+    console = Console(width=120)
+    with console.capture() as said:
+        console.print(detail(row, state, None, 45311, 120))
+    shown = said.get().splitlines()
     assert any("1,500 rows" in line for line in shown)
     assert not any("1970" in line for line in [*lines, *shown])
     assert state.silence(model, 1 << 40) is None

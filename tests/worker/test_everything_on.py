@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
-from prequential.settings.model import BASELINES, DETAILS, KNOWN_MEASURES, MORE_MEASURES
+from prequential.core.measures.registry import NAMES
+from prequential.settings.model import BASELINES, DETAILS
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
 
 from tests.brokers import Broker
 
 STREAM = {
-    "measures": [*KNOWN_MEASURES, *MORE_MEASURES],
+    "measures": NAMES,
     "stages": ["initial", "final", "bins", "intermediate", "after:1s"],
     "bins": 3,
     "estimators": ["all", "window:50", "fading:0.9"],

@@ -91,11 +91,12 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
             runner.feed(Fetched(kind, 0, messages, end_of(messages)))
         while not snapshots:
             await asyncio.sleep(0.01)
-        assert runner.shard.remembered
+        assert runner.shard.state.remembered
         shard, publisher = runner.shard, runner._publisher
         left = [
             ref(one) for one in (
-                runner, runner.checkpoint, shard, shard.catalog, shard.reporter, shard.store.predictions,
+                runner, runner.checkpoint, shard, shard.catalog, shard.reporter,
+                shard.state.store.predictions,
                 publisher, publisher._producer,
             )
         ]  # fmt: skip

@@ -33,7 +33,7 @@ def reach(runner: ShardRunner, times: Sequence[int], tick: int) -> None:
     """Give one record of each topic, and make messages due at a time."""
     for kind, time in enumerate(times):
         runner.shard.merge.add(Batch(kind, [0], [time], Decoded([object()], {})))
-    runner.shard.next_tick = tick
+    runner.shard.state.next_tick = tick
 
 
 def message(partition: int, offset: int) -> Message:
@@ -122,10 +122,10 @@ def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: 
 
     async def run() -> None:
         runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every)))
-        assert list(runner.shard.ticks) == [1_000]
+        assert list(runner.shard.state.ticks) == [1_000]
         reach(runner, [1_000, 1_000, 1_000], 1_000)
         assert runner._tick_has_come is expected
-        runner.shard.next_tick = 1_001
+        runner.shard.state.next_tick = 1_001
         assert runner._tick_is_near is expected
 
     asyncio.run(run())

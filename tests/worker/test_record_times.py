@@ -87,7 +87,7 @@ def test_a_record_without_a_time_has_that_of_the_one_before(number: int, expires
     assert [one.counts["expired"] for one in metrics[-3:]] == [expires] * 3
     assert [one.measures for one in metrics] == [one.measures for one in lives({})[0]]
     assert shard.merge.snapshot()[1:] == lives({})[2].merge.snapshot()[1:]
-    assert shard.remembered == 51
+    assert shard.state.remembered == 51
 
 
 @pytest.mark.kafka

@@ -39,11 +39,12 @@ from prequential.worker.snapshots import (
 
 FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
 STORED = sorted(FOLDER.glob("*.msgpack.gz"))
+PRESENT = FOLDER / f"format-{FORMAT}.msgpack.gz"
 
 #: Everything that a snapshot can hold, so that each table of it is needed.
 CONFIG: dict[str, Any] = {
     "defaults": {
-        "estimators": ["all", "window:50", "fading:0.99"],
+        "estimators": ["all", "window:50", "fading:0.99", "decay:5s"],
         "stages": ["initial", "final", "bins", "intermediate"],
         "bins": 3,
         "label_horizon": "20s",
@@ -55,6 +56,7 @@ CONFIG: dict[str, Any] = {
             {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
             {"detector": "adwin", "signal": "error"},
             {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.05, "lambda": 5},
+            {"detector": "page-hinkley", "signal": "decay:1s", "delta": 0.05, "lambda": 5},
         ],
         "emit": {"outcomes": 100, "every": None},
     },
@@ -147,7 +149,7 @@ def read(path: Path) -> Stored:
 def test_a_stored_snapshot_is_read_or_refused(path: Path, tmp_path: Path) -> None:
     stored = read(path)
     config = config_of(stored.config, tmp_path)
-    if path.name != f"format-{FORMAT}.msgpack.gz":
+    if path != PRESENT:
         with pytest.raises(WorkError, match=r"format \d+, this version reads .* --rebuild"):
             restored(stored, config)
         return
@@ -171,12 +173,12 @@ def _like(found: Any, expected: Any) -> Any:
 
 def test_the_present_format_is_stored() -> None:
     """A change of the format needs a file of its own: `python tests/worker/test_stored_snapshot.py`."""
-    assert f"format-{FORMAT}.msgpack.gz" in [path.name for path in STORED]
+    assert PRESENT in STORED
 
 
 def test_what_is_stored_is_more_than_counts() -> None:
     """Expected are all kinds of messages, of both tasks."""
-    expected = [msgspec.json.decode(line) for line in read(STORED[-1]).expected]
+    expected = [msgspec.json.decode(line) for line in read(PRESENT).expected]
     assert {message["stream"] for message in expected} == {"class", "number"}
     for field in ("estimator", "detector", "against", "severity"):
         assert any(field in message for message in expected), field
@@ -200,9 +202,8 @@ def main(folder: Path) -> None:
     )
     expected = fed(shard, records[_BEFORE:])
     stored = Stored(VERSION, text, records, _BEFORE, chunks, msgspec.msgpack.encode(manifest), expected)
-    path = FOLDER / f"format-{FORMAT}.msgpack.gz"
-    path.write_bytes(gzip.compress(msgspec.msgpack.encode(stored), mtime=0))
-    print(path, path.stat().st_size, "bytes", len(expected), "messages", shard.merge.cut)
+    PRESENT.write_bytes(gzip.compress(msgspec.msgpack.encode(stored), mtime=0))
+    print(PRESENT, PRESENT.stat().st_size, "bytes", len(expected), "messages", shard.merge.cut)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from prequential.backtesting.report import ALWAYS, NEVER, Injected, Line, Past, 
 from prequential.backtesting.running import inject, length_of
 from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.objectives import every_detector
 from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.model import DetectorConfig
 from prequential.topics.outputs import Alarm
@@ -58,7 +59,7 @@ def on_the_past(
     for past in sequences:
         own = by_sequence.get(_key(past), [])
         changes = changes_of(known, past)
-        detectors = past.config.every_detector
+        detectors = every_detector(past.config)
         names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
         raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in own]
         for name in names.values():
@@ -91,7 +92,7 @@ def injected(
             names = ", ".join(name for name in (past.stream, past.model, past.segment, past.stage) if name)
             left_out.append(f"{names}: {error}")
             continue
-        for detector, judged in zip(past.config.every_detector, found):
+        for detector, judged in zip(every_detector(past.config), found):
             alarms = sum(one.false_alarms + one.repeated + _found(one) for one in judged)
             tally.add(name_of(detector), seeds * length, alarms, judged)
         _add_baselines(tally, length, changes, tolerance, seeds)

@@ -9,6 +9,7 @@ from prequential.backtesting.detectors import name_of
 from prequential.backtesting.report import Line, Report
 from prequential.backtesting.svg import Panel, figure
 from prequential.core.compiled.kernel import Floats
+from prequential.core.detectors.objectives import every_detector
 from prequential.past.sequences import Sequence as Outcomes
 
 #: Sequences that are drawn, those with the most alarms.
@@ -34,7 +35,7 @@ def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
     for place in sorted(order[:_DRAWN]):
         one = watched[place]
         own = sequences[place]
-        marks: dict[str, list[int]] = {name_of(detector): [] for detector in own.config.every_detector}
+        marks: dict[str, list[int]] = {name_of(detector): [] for detector in every_detector(own.config)}
         for alarm, detector in zip(one.alarms, one.detectors):
             marks[detector].append(alarm.outcome)
         window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))

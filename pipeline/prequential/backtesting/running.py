@@ -10,6 +10,7 @@ from prequential.backtesting.changes import Injection, profile
 from prequential.backtesting.scores import Change, Judged, judge
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Ints
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.tables.outcomes import Log
 from prequential.past.bootstrap import block_length, blocks, generator, log_of, risen
 from prequential.past.sequences import Sequence as Outcomes
@@ -55,7 +56,7 @@ def inject(
             places = blocks(random, len(past), length, block)
             yield str(seed), log_of(past, risen(random, past, places, rise))
 
-    found: list[list[Judged]] = [[] for _ in past.config.every_detector]
+    found: list[list[Judged]] = [[] for _ in every_detector(past.config)]
     for alarms in alarms_of(past, runs()):
         for place, own in enumerate(alarms):
             found[place].append(judge(own, changes, length, tolerance))

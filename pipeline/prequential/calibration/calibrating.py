@@ -50,6 +50,9 @@ _SHOWN = 5
 #: 95 of 100 lie within so many standard deviations, which the ten streams tell (Student's t).
 _INTERVAL = 2.262
 
+#: A 95 % bound that is so many times what is expected is said before the table: a power of ten.
+_UNSURE = 10.0
+
 #: Fewer independent outcomes than a past is worth tell no variance to a seventh.
 _LEAST_INDEPENDENT = 100
 
@@ -138,6 +141,7 @@ def _calibrate(
         calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
         for rate in calibrated.rates:
             rate.alarms *= settings.budget.period
+        _say_how_wide(calibrated, report)
         at = configured.index(detector)
         new[at], found_of[at] = after, calibrated
         report.detectors.append(calibrated)
@@ -176,6 +180,18 @@ def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: R
             f"expected at least {math.ceil(longest / counted * outcomes):,} outcomes made, to count alarms on"
         )
         report.notes.append(Left(past.stream, _name(past), why))
+
+
+def _say_how_wide(one: Calibrated, report: Report) -> None:
+    """Where the alarms to come are hardly known: its bounds, before the table."""
+    expected, low, high = one.alarms
+    if high > _UNSURE * expected:
+        why = (
+            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} "
+            "expected: its past is short for alarms this rare; a longer one, or a budget of more alarms, "
+            "narrows that"
+        )
+        report.notes.append(Left(one.stream, one.detector, why))
 
 
 def _problem(past: Outcomes, apart: float, report: Report) -> bool:

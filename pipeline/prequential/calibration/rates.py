@@ -31,8 +31,8 @@ from prequential.core.detectors.adwin import Settings
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
-from prequential.core.detectors.signals import WRONG, error
-from prequential.core.detectors.watch import LOSSES, Signal, kind_of
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES, Signal, WatchedRows, kind_of
 from prequential.core.estimators.naming import parse_signal
 from prequential.core.tables.outcomes import Log, new_log
 from prequential.past.bootstrap import Run, block_length, generator, log_of
@@ -222,10 +222,11 @@ class Streams:
         plan.take(0, 0, past.stream, past.model, past.segment)
         counts = np.zeros(len(detectors), np.int64)
         places = self.places(length)
-        losses_alone = not any(parse_signal(one.signal).measure for one in detectors)
+        losses_alone, since = not any(parse_signal(one.signal).measure for one in detectors), 0
         for start in range(0, length, _CHUNK):
             some = places[start : start + _CHUNK]
-            log = self._losses(some) if losses_alone else log_of(past, Run(some, None))
+            log = self._losses(some, since) if losses_alone else log_of(past, Run(some, None), since)
+            since = int(log.t1[-1])
             raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
             counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
         return counts
@@ -234,24 +235,25 @@ class Streams:
         """Sums of the values that a detector watches, on a stream of this length."""
         past = self._past
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
-        signal = Signal(detector.signal, MIN_OUTCOMES, 1, max(2, len(past.classes)), numbers)
-        places, found = self.places(length), []
+        capacity = max(2, len(past.classes))
+        signal = Signal(detector.signal, MIN_OUTCOMES, 1, capacity, numbers)
+        places, found, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
-            log = log_of(past, Run(places[start : start + _CHUNK], None))
+            log = log_of(past, Run(places[start : start + _CHUNK], None), since)
+            since = int(log.t1[-1])
             rows = np.arange(len(log.number), dtype=np.int32)
-            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-            error(log, rows, numbers, losses, outcome)
-            values, fed = signal.update(log, rows, losses, outcome, past.positives)
+            values, fed = signal.update(WatchedRows(log, rows, capacity, numbers, past.positives))
             found.append(values[fed > 0])
         values = np.concatenate(found)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)
         return Walk(whole, float(values.std()) if len(values) else 0.0)
 
-    def _losses(self, places: Ints) -> Log:
-        """Outcome rows with what losses are made of, and nothing else."""
+    def _losses(self, places: Ints, since: int) -> Log:
+        """Outcome rows with label times and what losses are made of, and nothing else (see `log_of`)."""
         log, columns = new_log(len(places)), as_columns(Log, self._past.rows)
         log.label[:], log.prediction[:] = columns.label[places], columns.prediction[places]
         log.error[:] = columns.error[places]
+        log.t1[:] = since + np.cumsum(self._past.gaps[places])
         return log
 
 

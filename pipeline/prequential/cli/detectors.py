@@ -22,6 +22,7 @@ from prequential.cli.sources import (
     notice,
     read_past,
 )
+from prequential.core.detectors.objectives import every_detector
 from prequential.past.sequences import Sequence
 from prequential.program.compilation import compile_loops
 from prequential.replay.sources import lines_of
@@ -145,7 +146,7 @@ def _past(args: argparse.Namespace, config: Config, given: list[str]) -> tuple[l
             found = [one for one in found if getattr(one, name) == asked]
             if not found:
                 raise WorkError(f"no sequence of --{name} {asked!r}: there are {', '.join(known)}")
-    if not any(one.config.every_detector for one in found):
+    if not any(every_detector(one.config) for one in found):
         raise WorkError("no detector is configured for what was evaluated: expected --detector")
     return found, alarms
 

@@ -10,16 +10,38 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
+from prequential.core.measures.registry import NAMES
+from prequential.topics.errors import UsageError
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
-from prequential.watching.pages import HELP, whole_table
+from prequential.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.watching.screen import Screen
 from prequential.watching.state import TOPICS, State
-from prequential.watching.table import split_warning, warnings
+from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
 from rich.console import Console, Group
 from rich.live import Live
+
+_HELP = """\
+One line a model, the worst first: models with an open incident, or an alarm in the last hour, then
+the lowest accuracy (of numbers, the highest mae), or the worst value of the
+measure of --sort. Baselines come last.
+
+  up down j k   next line              PgUp PgDn Home End   further
+  Enter         open a model: its stages, estimators, comparisons with others,
+                measures, segments, counts, coverage, label latency, and alarms
+                with their times
+  Esc           back
+  /             only streams and models whose names contain what you type
+  q             quit
+
+heard     since its newest message (without new outcomes there are none);
+          who has said nothing since the time in the second line is not there
+alarm     since its newest alarm, of the model or of a segment
+MODEL*    has not the stage or estimator that was chosen: the nearest is shown
+STREAM[2] its records lie in several partitions, and each is evaluated apart:
+          this is partition 2"""
 
 #: Seconds between two pictures, unless a key is pressed, at least and at most: more often nobody reads, and
 #: it would cost more. With thousands of models one takes tens of ms: the pause is so many times as long,
@@ -43,7 +65,7 @@ def add_parser(subparsers: Any) -> None:
         description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
         "Reads committed messages only, joins no consumer group and changes nothing. Where standard\n"
         "output is no terminal, prints a plain line for each message.",
-        epilog=HELP,
+        epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--once", action="store_true", help="show what is there and end")
@@ -54,14 +76,26 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--stream", metavar="NAME", help="only this stream")
     parser.add_argument("--model", metavar="NAME", help="only this model")
+    parser.add_argument(
+        "--sort", metavar="BY",
+        help=f"a measure, the worst first (default: accuracy), or {', '.join(OTHER_WAYS)}",
+    )  # fmt: skip
+    parser.add_argument("--stage", metavar="NAME", help="models in this stage (default: final)")
+    parser.add_argument(
+        "--estimator", metavar="NAME", help="models in this estimator (default: each one's shortest window)"
+    )
     add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show until q, Ctrl-C or SIGTERM, which are the ways to end it (status 0)."""
+    if args.sort not in (None, *NAMES, *OTHER_WAYS):
+        ways = ", ".join(OTHER_WAYS)
+        raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
     kafka = kafka_from(args)
     state = State(args.stream, args.model)
+    choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal
     try:
@@ -75,10 +109,10 @@ def run(args: argparse.Namespace) -> int:
                 for record in tail.to_end():
                     state.update(*record)
                 state.since = tail.since.get(METRICS)
-                _show(state, console, live)
+                _show(state, choice, console, live)
             if not args.once:
                 if live:
-                    _follow_live(tail, state, console, kafka.bootstrap_servers)
+                    _follow_live(tail, Screen(state, kafka.bootstrap_servers, choice), state, console)
                 else:
                     _follow_plainly(tail, state)
     except KeyboardInterrupt:
@@ -86,9 +120,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(state: State, console: Console, live: bool) -> None:
+def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
     if live:
-        console.print(Group(*whole_table(state, _now(), console.width)))
+        ranking = Ranking(state)
+        ranking.choice = choice
+        console.print(Group(*whole_table(state, _now(), console.width, ranking)))
         return
     for shown in newest_lines(state):
         print(shown, flush=True)
@@ -111,12 +147,16 @@ def _follow_plainly(tail: Tail, state: State) -> None:
             print(f"prequential: {split_warning(state.split)}", file=sys.stderr, flush=True)
 
 
-def _follow_live(tail: Tail, state: State, console: Console, cluster: str) -> None:
-    with Keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as live:
-        screen = Screen(state, cluster, keys=keyboard.there)
+def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:
+    with (
+        Keyboard() as keyboard,
+        Live(screen, console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
+        screen.has_keys = keyboard.there
         next_picture = 0.0
         while not screen.over:
             _take(tail, state)
+            screen.trouble, screen.reading = tail.trouble, tail.catching_up
             keys = keyboard.wait(_SHORT_SECONDS if tail.catching_up else _LOOK_SECONDS)
             for key in keys:
                 screen.press(key)
@@ -125,8 +165,7 @@ def _follow_live(tail: Tail, state: State, console: Console, cluster: str) -> No
             if due:
                 screen.refresh(_now())
             if due or keys:
-                lines = screen.lines(*console.size, tail.trouble, tail.catching_up)
-                live.update(Group(*lines), refresh=True)
+                live.refresh()
             if due:
                 pause = max(_PICTURE_SECONDS, _PAUSE * (monotonic() - now))
                 next_picture = now + min(pause, _LONGEST_SECONDS)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from prequential.config.names import canonical, parse_estimator, parse_stage, stage_key
+from prequential.config.names import parse_estimator
 from prequential.core.detectors import DETECTORS
-from prequential.core.measures import NAMES as MEASURES
-from prequential.core.measures import NOT_QUALITY
+from prequential.core.estimators.naming import canonical
+from prequential.core.measures.registry import MEASURES
 from prequential.settings.budget import parse_budget
 from prequential.settings.durations import duration
 from prequential.settings.model import (
@@ -20,20 +20,18 @@ from prequential.settings.model import (
     COMPARE,
     COMPARE_LOSSES,
     DETAILS,
-    KNOWN_MEASURES,
     LOSSES,
     MAX_CLASSES,
-    MORE_MEASURES,
     TASKS,
     VERSIONS,
     Limits,
 )
+from prequential.settings.stages import parse as stage_key
+from prequential.settings.stages import parse_configured, parse_pair
 from prequential.topics.errors import UsageError
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
-
-_OF_A_PAIR = 2
 
 #: Fewest outcomes that can say what an error rate may be.
 _LEAST_REFERENCE = 100
@@ -170,11 +168,12 @@ def _one_of(known: tuple[str, ...]) -> Parser:
     return parse
 
 
+def _stage(value: Any) -> str:
+    return str(parse_configured(value))
+
+
 def _stages(value: Any) -> str:
-    parts = value.split("/") if isinstance(value, str) else []
-    if len(set(parts)) != _OF_A_PAIR or len(parts) != _OF_A_PAIR:
-        raise _expected(value, "two stages such as initial/final")
-    return str(value)
+    return str(parse_pair(value))
 
 
 def _level(value: Any) -> float:
@@ -200,8 +199,7 @@ def _class(value: Any) -> str:
 
 def _measure(value: Any) -> str:
     if value not in MEASURES:
-        known = ", ".join((*KNOWN_MEASURES, *MORE_MEASURES))
-        raise ValueError(f"unknown measure {value!r}; known: {known}")
+        raise ValueError(f"unknown measure {value!r}; known: {', '.join(MEASURES)}")
     return str(value)
 
 
@@ -270,14 +268,14 @@ WORKER: dict[str, Parser] = {
 HTTP: dict[str, Parser] = {
     "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
     "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
-    "stages": _optional(_list_of(parse_stage, key=stage_key, empty=True)),
+    "stages": _optional(_list_of(_stage, key=stage_key, empty=True)),
     "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
-    "stages": _list_of(parse_stage, key=stage_key),
+    "stages": _list_of(_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
@@ -303,7 +301,7 @@ INCIDENTS: dict[str, Parser] = {
 }  # fmt: skip
 
 #: What can be asked of a model.
-OBJECTIVE_MEASURES = tuple(name for name in MEASURES if name not in NOT_QUALITY)
+OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
 
 #: A bound of one of them.
 bound = _number(-_LARGEST)

@@ -14,7 +14,6 @@ from prequential.config import keys as configkeys
 from prequential.config.ingest import read_sources
 from prequential.config.keys import Parser
 from prequential.config.names import (
-    canonical,
     detectors_of_task,
     objective_of,
     objective_untested,
@@ -24,6 +23,7 @@ from prequential.config.names import (
     stage_without_outcomes,
 )
 from prequential.core.detectors import DETECTORS
+from prequential.core.estimators.naming import canonical
 from prequential.mapping import model as mapping
 from prequential.mapping.model import FORMATS, RecordMapping
 from prequential.settings.model import (
@@ -39,6 +39,7 @@ from prequential.settings.model import (
     StreamConfig,
     WorkerConfig,
 )
+from prequential.settings.stages import sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -295,7 +296,7 @@ class _Reader:
         of_task = COMPARE_LOSSES[config.task]
         for entry, pair in enumerate(config.compare_stages):
             place = children.get("compare_stages", children.get("stages", children.get("bins")))
-            absent = [stage for stage in pair.split("/") if stage not in config.evaluated_stages]
+            absent = [stage for stage in sides(pair) if stage not in config.evaluated_stages]
             if place is not None and absent:
                 self._fail(
                     place.value[entry] if "compare_stages" in children else place,

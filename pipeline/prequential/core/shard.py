@@ -1,4 +1,4 @@
-"""The shard: partition p of the three input topics together, and all state that comes of it.
+"""The shard: partition p of the three input topics together; it drives the state that comes of them.
 
 Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay` drive this
 very object, and what comes out depends on the records and their order only.
@@ -11,72 +11,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
-from math import nan
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Subject
-from prequential.core.catalog.plans import Plan
-from prequential.core.catalog.state import ensure, new_store
-from prequential.core.comparisons.pairing import Pairing
-from prequential.core.comparisons.reporting import ComparisonReporter
-from prequential.core.compiled.kernel import Ints, Ints32, capacity_for
+from prequential.core.catalog.catalog import Subject
+from prequential.core.catalog.state import ensure
+from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
-from prequential.core.delay import coverage, latency, periods, selection
-from prequential.core.details.label_dependence import LabelDependence
-from prequential.core.incidents.incidents import ALARM, WARNING, Incidents, Raised
+from prequential.core.emission import Emission
+from prequential.core.evaluating import evaluate
 from prequential.core.input import recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.encoder import Encoder, Round
-from prequential.core.input.merge import Batch, Cut, Merge
+from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.merge import Round as Taken
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
 from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
-from prequential.core.output.messages import Reporter
-from prequential.core.past.course import Courses
-from prequential.core.past.past import Past
 from prequential.core.snapshot import snapshot
 from prequential.core.snapshot.restored import Restored
-from prequential.core.tables.alarms import Alarms
+from prequential.core.snapshot.restoring import restore
+from prequential.core.state import State
 from prequential.core.tables.logs import (
     DUE,
     EVENTS,
-    LATENCIES,
     NEEDED,
     OUTCOMES,
     OVERDUE,
     REMEMBERED,
-    SEGMENT_EVENTS,
     WANTED,
     clear,
     new_logs,
 )
-from prequential.core.tables.outcomes import OUTCOME, REFERENCE
 from prequential.core.tables.records import LABEL, PREDICTION, Rows
-from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
-from prequential.topics.outputs import DeadLetter, Encoded, Output
+from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
-
-#: Rows of the logs at first: those of a round as the worker takes them.
-_LOG_ROWS = 1 << 15
-
-#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default. The row
-#: of a course is that of the subject times this, plus the stage's place.
-COURSE_STAGES = 2
 
 #: Records that are encoded at once from one on that has asked whether it would be taken.
 _WITH_NEW_NAMES = 16
 
-#: No `emit.every`: no tick is ever due.
-_NO_TICK = 1 << 62
-
 
 class Shard:
-    """State of one shard.
+    """One shard: its state, and what comes out on the way.
 
     `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
     gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
@@ -88,13 +65,12 @@ class Shard:
         self.config = config
         self.partition, self._partitions = partition, partitions
         self.replaying = False
-        self.merge = Merge()
+        self.state = State(config, partition)
+        self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order taken since the last flush, as cuts; see `prequential.core.input.merge`.
         self.cuts: list[Cut] = []
-        self.dead_letters = [0, 0, 0]
-        #: Records that are to be passed over: by kind and offset, the reason. How many have been, by kind.
+        #: Records that are to be passed over: by kind and offset, the reason.
         self.quarantine: dict[tuple[int, int], str] = {}
-        self.quarantined = [0, 0, 0]
         #: Dead letters and other outputs since the last flush.
         self.letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
@@ -104,11 +80,8 @@ class Shard:
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
         self._versions_apart = any(one.versions == "separate" for one in settings)
-        self.catalog = Catalog(config, partition)
-        self.reporter = Reporter(self.catalog)
-        self.pairing = Pairing(self.catalog)
-        self.comparisons = ComparisonReporter(self.catalog, self.pairing)
-        self.incidents = Incidents(self.catalog)
+        self.emission = Emission(self.state)
+        self.reporter = self.emission.reporter
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.tables.logs`).
@@ -120,22 +93,6 @@ class Shard:
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
         self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
-        #: How losses went, for who wants to know: see `COURSE_STAGES`.
-        self.courses: Courses | None = None
-        #: All outcomes, likewise.
-        self.past: Past | None = None
-        self.logs = new_logs(_LOG_ROWS)
-        self.store = new_store()
-        self._known = 0  # streams and subjects that the consumers have rows for
-        self._subjects = 1
-        #: By stream: whether records have come since its last tick. It matters once a stream has periods;
-        #: until then all count as touched.
-        self._touched = np.zeros(0, dtype=np.bool_)
-        self._periodic = False
-        every = {s.emit_every for s in (config.defaults, *config.streams.values())}
-        #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
-        self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
-        self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
 
     # ---- records in
 
@@ -186,30 +143,17 @@ class Shard:
 
     def last_set(self) -> None:
         """Put out metrics messages for every sequence, at the end of a replay."""
-        outcomes = self.catalog.columns.subjects.outcomes
-        for stream in self.catalog.streams:
-            rows = [one.row for one in self.catalog.subjects_of(stream) if outcomes[one.row]]
-            self.outputs += self.reporter.metrics(rows, covered=True, replaying=self.replaying)
-            if stream.config.period is not None:
-                found = self.reporter.of_periods(stream, all_news=True)
-                self.outputs += [] if self.replaying else found
-            pairs = {pair for row in stream.subjects for pair in self.pairing.of.get(row, ())}
-            self.outputs += self.comparisons.messages(pairs, replaying=self.replaying, all_news=True)
-
-    @property
-    def remembered(self) -> int:
-        """Instances that are known: waiting, labelled, settled or expired."""
-        return int(self.logs.used[REMEMBERED])
+        self.outputs += self.emission.last_set(replaying=self.replaying)
 
     # ---- processing
 
     def _process(self, taken: Taken) -> int:
         times = taken.times[taken.order]
         start, last = 0, int(times[-1])
-        while last >= self.next_tick:
-            middle = start + int(times[start:].searchsorted(self.next_tick))
+        while last >= self.state.next_tick:
+            middle = start + int(times[start:].searchsorted(self.state.next_tick))
             self._records(taken, start, middle)
-            self._tick(int(times[middle]))
+            self.outputs += self.emission.tick(int(times[middle]), replaying=self.replaying)
             start = middle
         self._records(taken, start, len(times))
         return len(times)
@@ -242,13 +186,13 @@ class Shard:
         And whether the one behind them has asked if it would be taken, and would be.
         """
         limits, streams = self.config.limits, len(self.catalog.streams)
-        admission = Admission(limits, self.store, self.remembered, streams, taken=is_taken)
+        admission = Admission(limits, self.state.store, self.state.remembered, streams, taken=is_taken)
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
         if self.encoder.retired:
             self._forget(self.encoder.retired)
             self.encoder.retired = []
-        if self._known < len(self.catalog.streams) or self._subjects < len(self.catalog.subjects):
-            self.make_rows()
+        if self.state.lacks_rows:
+            self.add_rows()
         used = len(encoded.positions)
         of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
         rows = self._join(encoded, of_rows)
@@ -259,7 +203,7 @@ class Shard:
         self.recurrence = recurrence.update(
             self.recurrence, encoded.rows, rows, self.catalog.columns.streams, len(self.catalog.streams)
         )
-        if self.logs.dropped.max() > 0:
+        if self.state.logs.dropped.max() > 0:
             self._note_dropped(taken, places[encoded.positions])
         if self._partitions is not None:
             self._count_misplaced(encoded.rows, rows)
@@ -286,35 +230,35 @@ class Shard:
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
         """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
-        for reason in np.flatnonzero(self.logs.dropped > 0).tolist():
-            batch, index = taken.locate(int(places[self.logs.dropped[reason] - 1]))
+        dropped = self.state.logs.dropped
+        for reason in np.flatnonzero(dropped > 0).tolist():
+            batch, index = taken.locate(int(places[dropped[reason] - 1]))
             self.dropped[reason] = batch.kind, batch.offsets[index]
-            self.logs.dropped[reason] = -1
+            dropped[reason] = -1
 
     def _join(self, encoded: Round, records: Sequence[Any]) -> int:
         """Let rows through the join, and consumers read what it writes; returns how many it has done.
 
         That is all of them, or those before one that has asked and would be taken.
         """
-        rows, limits, used = encoded.rows, self.config.limits, self.logs.used
-        if self._periodic:
-            self._touched[rows.stream] = True
+        rows, limits, state = encoded.rows, self.config.limits, self.state
+        self.emission.touch(rows.stream)
         row, count = 0, len(rows.kind)
-        self.store = ensure(self.store, self.catalog, rows)
-        while row < count or self.logs.used[OVERDUE]:
+        state.store = ensure(state.store, self.catalog, rows)
+        while row < count or state.logs.used[OVERDUE]:
             row, why = join(
-                rows, row, count, self.catalog.registry, self.store, self.logs, limits.instances_per_shard,
+                rows, row, count, self.catalog.registry, state.store, state.logs, limits.instances_per_shard,
                 limits.predictions_per_instance,
             )  # fmt: skip
-            used = self.logs.used
+            used = state.logs.used
             drained = bool(used[:REMEMBERED].any())
-            due = self.logs.due[: used[DUE]].tolist()
+            due = state.logs.due[: used[DUE]].tolist()
             self._consume(records)
             if why == EMIT:
-                self._emit(due)
+                self.outputs += self.emission.of_subjects(due, replaying=self.replaying)
             elif why == NEW_SEGMENT:
                 self.catalog.add_segment(int(used[WANTED]))
-                self.make_rows()
+                self.add_rows()
             elif why == FULL and not drained:
                 self._widen_logs(int(used[NEEDED]))
             elif why == NEW_NAMES:
@@ -341,225 +285,42 @@ class Shard:
             self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
 
     def _widen_logs(self, rows: int) -> None:
-        used = self.logs.used
-        self.logs = new_logs(capacity_for(rows, 2 * len(self.logs.due)))._replace(
-            used=used, dropped=self.logs.dropped
-        )
+        logs = self.state.logs
+        wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
+        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped)
 
-    def make_rows(self) -> None:
-        """Rows for streams and models that are new, where consumers keep what they know."""
-        catalog, reporter = self.catalog, self.reporter
-        reporter.latencies = latency.with_streams(reporter.latencies, len(catalog.streams))
-        reporter.late_latencies = latency.with_streams(reporter.late_latencies, len(catalog.streams))
-        reporter.selection = selection.with_rows(
-            reporter.selection, len(catalog.subjects), len(catalog.segment_origin)
-        )
-        reporter.periods = periods.with_models(reporter.periods, len(catalog.subjects))
-        for row in range(self._subjects, len(catalog.subjects)):
-            about = catalog.subjects[row]
-            if about is None:
-                continue
-            self.pairing.add(row)
-            self.incidents.add(row)
-            config = catalog.streams[about.stream].config
-            reporter.coverage = coverage.with_model(reporter.coverage, row, config.label_horizon)
-            if config.period is not None:
-                reporter.periods, _ = periods.with_model(
-                    reporter.periods, row, config.period, config.period_final_at,
-                    horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
-                )  # fmt: skip
-        for row in catalog.begun_anew:
-            stages = catalog.plans[catalog.columns.subjects.plan[row]].stages
-            reporter.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)
-        catalog.begun_anew.clear()
-        self._periodic |= any(one.config.period is not None for one in catalog.streams[self._known :])
-        self._subjects, self._known = len(catalog.subjects), len(catalog.streams)
-        more = max(0, self._known - len(self._touched))
-        self._touched = np.append(self._touched, np.ones(more, dtype=np.bool_))
+    def add_rows(self) -> None:
+        """Rows for streams and subjects that are new."""
+        self.state.add_rows()
+        self.emission.add_streams()
 
     def _forget(self, gone: list[Subject]) -> None:
         """These subjects aren't evaluated any more, whatever still waits of them."""
-        reporter, subjects = self.reporter, self.catalog.columns.subjects
-        rows = [about.row for about in gone]
-        self.pairing.forget()
-        self.comparisons.forget(rows)
-        closed = self.incidents.forget(gone)
+        closed = self.state.forget(gone)
+        self.reporter.forget([about.row for about in gone])
         self.outputs += [] if self.replaying else closed
-        reporter.forget(rows)
-        reporter.coverage = coverage.forget(reporter.coverage, rows)
-        models = np.array([row for row in rows if subjects.kind[row] == MODEL])
-        segments = self.catalog.segment_rows_of(models)
-        reporter.selection = selection.forget(reporter.selection, rows, segments)
-        reporter.periods = periods.without(reporter.periods, np.array(rows))
-
-    # ---- consumers
 
     def _consume(self, records: Sequence[Any]) -> None:
         """Whoever reads the logs does so; then they are empty."""
-        logs, reporter = self.logs, self.reporter
-        used = logs.used
-        if used[EVENTS]:
-            reporter.coverage = coverage.update(reporter.coverage, logs.events, 0, used[EVENTS])
-            reporter.selection = selection.update(reporter.selection, logs.events, 0, used[EVENTS])
-            reporter.periods = periods.update(reporter.periods, logs.events, 0, used[EVENTS])
-        if used[SEGMENT_EVENTS]:
-            selection.count_segments(reporter.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
-        count = int(used[LATENCIES])
-        if count:
-            log = logs.latencies
-            streams, latencies, clocks = log.stream[:count], log.latency[:count], log.clock[:count]
-            late = log.late[:count] > 0
-            if late.any():
-                reporter.late_latencies = latency.update(
-                    reporter.late_latencies, streams[late], latencies[late], clocks[late]
-                )
-                streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
-            reporter.latencies = latency.update(reporter.latencies, streams, latencies, clocks)
-        if used[OUTCOMES]:
-            raised = self._evaluate(int(used[OUTCOMES]), records)
-            self.pairing.consume(logs)
-            found = self.incidents.consume(logs, records, raised)
+        state, logs = self.state, self.state.logs
+        state.accounts.consume(logs)
+        state.follow_predictions()
+        if count := int(logs.used[OUTCOMES]):
+            raised = evaluate(state, self.reporter, count, records)
+            state.pairing.consume(logs)
+            found = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
-        elif used[EVENTS]:
-            self.pairing.consume(logs)
-            self.incidents.follow_events(logs)
+        elif logs.used[EVENTS]:
+            state.incidents.follow_events(logs)
         clear(logs)
-
-    def _evaluate(self, count: int, records: Sequence[Any]) -> list[Raised]:
-        """Estimators and detectors read the outcome log; returns their alarms in order."""
-        catalog, log = self.catalog, self.logs.outcomes
-        plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
-        numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-        found: list[tuple[tuple[int, ...], Raised]] = []
-        for number in numbers:
-            plan = catalog.plans[number]
-            rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
-            if "dependence" in plan.config.details and not plan.numbers:
-                self._note_labels(plan, rows)
-            if self.courses is not None:
-                self._note_course(plan, rows)
-            if self.past is not None:
-                sequences = log.sequence[rows]
-                subjects = plan.subject[sequences]
-                self.past.add(log, rows, subjects, sequences - catalog.columns.subjects.first[subjects])
-            alarms = plan.consume(log, rows, catalog.positives(plan))
-            for place, detector, numbers, level in _raised(alarms):
-                row = int(rows[place])
-                subject = int(plan.subject[log.sequence[row]])
-                stage = plan.stages[int(log.sequence[row] - catalog.columns.subjects.first[subject])]
-                about = catalog.subjects[subject]
-                assert about is not None
-                if not catalog.streams[about.stream].reports(stage):
-                    continue
-                record, outcome = int(log.record[row]), int(log.number[row])
-                alarm = self.reporter.alarm(
-                    about, stage, outcome, plan.watches[detector], *numbers, records[record].instance_id,
-                    int(log.t1[row]),
-                )  # fmt: skip
-                order = record, about.kind, subject, outcome, _place(stage), detector
-                found.append((order, Raised(record, subject, alarm, level)))
-        return [one for _, one in sorted(found, key=lambda one: one[0])]
-
-    def _note_course(self, plan: Plan, rows: Ints32) -> None:
-        """Losses of the first stages of a plan's outcomes."""
-        assert self.courses is not None
-        log, first = self.logs.outcomes, self.catalog.columns.subjects.first
-        rows = rows[log.kind[rows] == OUTCOME]
-        sequences = log.sequence[rows]
-        subjects = plan.subject[sequences].astype(np.int64)
-        stages = sequences - first[subjects]
-        shown = stages < COURSE_STAGES
-        rows, keys = rows[shown], (COURSE_STAGES * subjects + stages)[shown]
-        if plan.numbers:
-            losses = np.abs(log.error[rows])
-        else:
-            losses = (log.label[rows] != log.prediction[rows]).astype(np.float64)
-        self.courses.update(keys, log.number[rows], losses)
-
-    def _note_labels(self, plan: Plan, rows: Ints32) -> None:
-        """How labels follow each other, of each subject's outcomes: once for all of its stages."""
-        log, first = self.logs.outcomes, self.catalog.columns.subjects.first
-        rows = rows[log.kind[rows] == OUTCOME]
-        subjects = plan.subject[log.sequence[rows]]
-        own = rows[log.sequence[rows] == first[subjects]]
-        of = plan.subject[log.sequence[own]]
-        for subject in np.unique(of).tolist():
-            if subject not in self.reporter.labels:
-                self.reporter.labels[subject] = LabelDependence(plan.config.dependence_order)
-            self.reporter.labels[subject].update_many(log.label[own[of == subject]].astype(np.int64))
-
-    # ---- messages
-
-    def _emit(self, due: list[int]) -> None:
-        """Messages that an outcome has made due."""
-        subjects = self.catalog.columns.subjects
-        rows = sorted(due, key=lambda row: (int(subjects.kind[row]), row))
-        self.outputs += self.reporter.metrics(rows, replaying=self.replaying)
-        self.outputs += self.comparisons.of_subjects(rows, replaying=self.replaying)
-
-    def _tick(self, time: int) -> None:
-        """Record time passed the multiples of `emit.every` before `time`."""
-        passed = set()
-        for every, due in self.ticks.items():
-            if due is None or time >= due:
-                if due is not None:
-                    passed.add(every)
-                self.ticks[every] = (time // every + 1) * every
-        self.next_tick = min(due for due in self.ticks.values() if due is not None)
-        if passed:
-            self._emit_changed(passed)
-
-    def _emit_changed(self, passed: set[int]) -> None:
-        """Messages about what has changed since the last ones, of streams whose time it is."""
-        catalog, reporter = self.catalog, self.reporter
-        subjects = catalog.columns.subjects
-        changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
-        if not len(changed) and not self._periodic:
-            return
-        order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
-        rows = [
-            row
-            for row in changed[order].tolist()
-            if catalog.streams[subjects.stream[row]].config.emit_every in passed
-        ]
-        new = reporter.new_among(rows)
-        found = reporter.metrics(new, covered=True, replaying=self.replaying)
-        subjects.changed[rows] = 0
-        if self._periodic:
-            found = self._with_due_periods(found, passed)
-        self.outputs += found
-        self.outputs += self.comparisons.of_subjects(new, replaying=self.replaying)
-
-    def _with_due_periods(self, metrics: list[Encoded], passed: set[int]) -> list[Encoded]:
-        """These messages, which are in order of streams, and behind each stream's those about its periods.
-
-        Periods change with their stream's records only.
-        """
-        found: list[Encoded] = []
-        by_stream = groupby(metrics, key=attrgetter("stream"))
-        name, own = next(by_stream, (None, iter(())))
-        for code in np.flatnonzero(self._touched[: len(self.catalog.streams)]).tolist():
-            stream = self.catalog.streams[code]
-            if stream.config.emit_every not in passed:
-                continue
-            self._touched[code] = False
-            if name == stream.name:
-                found += own
-                name, own = next(by_stream, (None, iter(())))
-            if stream.config.period is not None:
-                due = self.reporter.of_periods(stream)
-                if not self.replaying:
-                    found += due
-        assert name is None, "what has changed was touched"
-        return found
 
     # ---- what can't be used
 
     def _refuse(self, taken: Taken, place: int, reason: str | None) -> None:
         """A dead letter; the reason is the batch's where decoding had failed."""
         batch, index = taken.locate(place)
-        self.dead_letters[batch.kind] += 1
-        self.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
+        self.state.dead_letters[batch.kind] += 1
+        self.state.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
@@ -570,34 +331,22 @@ class Shard:
     @property
     def snapshot_size(self) -> int:
         """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
-        return snapshot.size(self)
+        return snapshot.size(self.state)
 
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
         """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`."""
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
-        return snapshot.take(self, space or Space())
+        return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:
         """Become what the parts of a snapshot say; returns what became of that."""
-        return snapshot.restore(self, parts)
-
-
-def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
-    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
-    for i in range(int(alarms.raised[0])):
-        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
-        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
-    for i in range(int(alarms.warned[0])):
-        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING
+        restored = restore(self.state, parts)
+        for stream in self.catalog.streams:
+            self.encoder.know(stream)
+        self.emission.add_streams()
+        return restored
 
 
 def _wider(column: Ints, rows: int) -> Ints:
     return column if len(column) >= rows else np.append(column, np.zeros(rows, dtype=np.int64))
-
-
-def _place(stage: str) -> int:
-    """The order of stages in messages."""
-    if stage.startswith("bin:"):
-        return int(stage.removeprefix("bin:")) + 1
-    return int(stage == "final")

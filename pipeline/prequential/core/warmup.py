@@ -15,10 +15,12 @@ import numpy as np
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, periods, selection
 from prequential.core.detectors import DETECTORS
+from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators import MEMORIES
 from prequential.core.incidents import change_point, history
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
-from prequential.core.measures import OF_NUMBERS
+from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.core.tables.alarms import new_alarms
@@ -26,8 +28,6 @@ from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
     DETAILS,
-    KNOWN_MEASURES,
-    MORE_MEASURES,
     Config,
     DetectorConfig,
     Limits,
@@ -36,12 +36,15 @@ from prequential.settings.model import (
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 
+#: One of each memory; windows run full.
+_ESTIMATORS = tuple(memory.example for memory in MEMORIES.values())
+
 #: Everything that there is to evaluate, in windows so small that they run full.
 _CLASSES = StreamConfig(
-    measures=(*KNOWN_MEASURES, *MORE_MEASURES),
+    measures=NAMES,
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
-    estimators=("all", "window:5", "fading:0.9"),
+    estimators=_ESTIMATORS,
     positive_class="a",
     baselines=BASELINES,
     details=DETAILS,
@@ -55,11 +58,9 @@ _CLASSES = StreamConfig(
     compare_losses=("error", "log_loss"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
-        *(
-            DetectorConfig(signal=f"{estimator}:log_loss") for estimator in ("all", "window:5", "fading:0.9")
-        ),
-        DetectorConfig(signal="window:5/all"),
-        DetectorConfig(signal="fading:0.9/fading:0.99"),
+        *(DetectorConfig(signal=f"{estimator}:log_loss") for estimator in _ESTIMATORS),
+        *(DetectorConfig(signal=f"{estimator}/all") for estimator in _ESTIMATORS),
+        DetectorConfig(signal="window:5:auc"),
         DetectorConfig(signal="recall"),
     ),
 )
@@ -92,7 +93,7 @@ _STEP = 300
 
 def warm_up(config: Config) -> None:
     """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
-    warm_up_detectors({one.detector for some in _settings(config) for one in some.every_detector})
+    warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
     _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)
@@ -100,8 +101,8 @@ def warm_up(config: Config) -> None:
     shard = Shard(CONFIG)
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
-    for part in picture.parts(shard, scored=True):
-        copied = picture.take(shard, part, scored=True)
+    for part in picture.parts(shard.state, scored=True):
+        copied = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
         list(copied.reporter.estimates(copied.part.subjects.tolist()))
         list(standings(copied.pairs))
     shard.last_set()
@@ -141,23 +142,25 @@ def warm_consumers() -> None:
     records = [record for name in _STREAMS for _, record in _records(name, 0)]
     kinds = np.array([record.KIND for record in records], dtype=np.uint8)
     shard.encoder.encode(records, np.zeros(len(records), np.int64), kinds)
-    shard.make_rows()
-    reporter, catalog = shard.reporter, shard.catalog
+    shard.add_rows()
+    state, catalog = shard.state, shard.catalog
+    logs, accounts = state.logs, state.accounts
     nothing = np.zeros(0, dtype=np.int32)
     for plan in catalog.plans:
-        plan.consume(shard.logs.outcomes, nothing, catalog.positives(plan))
-    reporter.metrics([row for row, about in enumerate(catalog.subjects) if about is not None], covered=True)
-    own = shard.incidents.history
-    history.follow(own, shard.logs.outcomes, 0, 0, shard.logs.events, 0, 0, catalog.registry.subjects)
-    history.follow_events(own, shard.logs.events, 0, 0)
+        plan.consume(logs.outcomes, nothing, catalog.positives(plan))
+    rows = [row for row, about in enumerate(catalog.subjects) if about is not None]
+    shard.reporter.metrics(rows, covered=True)
+    own = state.incidents.history
+    history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.subjects)
+    history.follow_events(own, logs.events, 0, 0)
     counts, sums = np.zeros(0, np.int64), np.zeros(0)
     change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
     change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
-    reporter.periods = periods.update(reporter.periods, shard.logs.events, 0, 0)
-    reporter.coverage = coverage.update(reporter.coverage, shard.logs.events, 0, 0)
-    coverage.take_out(reporter.coverage, shard.logs.events, 0)
-    reporter.selection = selection.update(reporter.selection, shard.logs.events, 0, 0)
-    reporter.latencies = latency.update(reporter.latencies, nothing, *np.zeros((2, 0), np.int64))
+    accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
+    accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
+    coverage.take_out(accounts.coverage, logs.events, 0)
+    accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
+    accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:

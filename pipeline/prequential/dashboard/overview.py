@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from prequential.config.names import margin
-from prequential.core.measures import LESS_IS_BETTER
+from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN, began
 from prequential.topics.outputs import Incident
@@ -29,8 +28,12 @@ MOST_ROWS = 200
 #: Measures that are columns, points of a row's course, and lines of the lists above the table.
 _MEASURES, _POINTS, _LISTED = 4, 48, 8
 
-#: Kappas against a baseline: below 0 the baseline is better.
-_AGAINST = {"kappa_per": "repeating the latest label", "kappa_maj": "the most frequent label"}
+#: Measures against a baseline: below 0 the baseline is better.
+_AGAINST = {
+    one.name: one.reference.name
+    for one in MEASURES.values()
+    if one.quality and one.reference is not None and one.needs_label
+}
 
 
 class Missed(NamedTuple):
@@ -143,7 +146,7 @@ class Overview:
         return [
             Missed(name, values[name], bound, name in LESS_IS_BETTER)
             for name, bound in objective.bounds.items()
-            if name in values and margin(name, values[name], bound) + objective.tolerance < 0
+            if name in values and MEASURES[name].margin(values[name], bound) + objective.tolerance < 0
         ]
 
     def _urgency(self, row: Row) -> tuple[Any, ...]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import msgspec
-from prequential.core.estimators.naming import BIN
-from prequential.core.measures import LESS_IS_BETTER, NAMES, NOT_QUALITY
+from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES, NAMES, NOT_QUALITY
 from prequential.dashboard.history import History, PairKey, Past
 from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line, silent_line
 from prequential.dashboard.series import Series
+from prequential.settings.stages import shown_order
 from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 from prequential.wording.comparing import contradicted, standing
 from prequential.wording.incidents import cause_in_words
+from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
 
 #: The name of the course of what became of predictions: no stage has it.
@@ -28,9 +29,6 @@ _STAGES, _SEGMENTS = 6, 200
 
 #: Marks on the time axis of each kind, and alarms in a list: the newest.
 _MARKS, _ALARMS = 100, 100
-
-#: What an incident's chart shows: the first of these that there is.
-_SHOWN = ("accuracy", "mae", "error")
 
 #: Intervals that hold for one look, with this probability (see `docs/measures.md`).
 _LEVEL = 0.95
@@ -91,6 +89,8 @@ def model_page(
         "measures": [name for name in measures_shown(known, None) if name in known],
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
+        "references": _references(known),
+        "beside": _beside(known),
         "level": _LEVEL,
         "objective": dict(objective.bounds) if objective else {},
         "series": {
@@ -229,7 +229,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series)},
-        "measure": next((name for name in _SHOWN if series and name in series.names), None),
+        "measure": next((name for name in COMPARED if series and name in series.names), None),
         "marks": _marks(history, key, past),
     }
 
@@ -241,9 +241,33 @@ def incident_list(history: History) -> list[dict[str, Any]]:
 
 def _stages(names: Iterable[str]) -> list[str]:
     """Stages as they are told apart: `final` first, then `initial`, then ages; bins where there is room."""
-    order = {"final": 0, "initial": 1, "intermediate": 3}
-    found = sorted(set(names), key=lambda name: (order.get(name, 4 if name.startswith(BIN) else 2), name))
-    return found[:_STAGES]
+    return sorted(set(names), key=shown_order)[:_STAGES]
+
+
+def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
+    """By measure: the value that is no better than a reference, and words for it."""
+    return {
+        one.name: {"y": 0, "text": f"0: no better than {one.reference.name}"}
+        for one in MEASURES.values()
+        if one.name in known and one.quality and one.reference is not None
+    }
+
+
+def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
+    """By measure that is the share of what is right, or 1 less it: baselines' accuracies, to draw beside."""
+    baselines = [
+        (one.name, one.reference)
+        for one in MEASURES.values()
+        if one.name in known and not one.quality and one.reference is not None and one.needs_label
+    ]
+    return {
+        name: [
+            {"measure": measure, "name": of.name, "short": of.short, "one_less": not loss.one_less}
+            for measure, of in baselines
+        ]
+        for name, loss in LOSSES.items()
+        if name in known and loss.signal == "error"
+    }
 
 
 def _now(history: History, model: Model) -> list[dict[str, Any]]:

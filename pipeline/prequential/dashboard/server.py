@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-import logging
-import threading
 import time
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler
+from contextlib import suppress
 from importlib import resources
-from typing import Any, ClassVar
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
 
 import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
 from prequential.dashboard.pages import Absent
 from prequential.dashboard.views import BadRequest, Board
 from prequential.http.access import Access
-from prequential.http.compression import compressed
-from prequential.http.server import ThreadedServer, address
+from prequential.http.server import HttpServer, address, in_thread, response
 from prequential.settings.model import HttpConfig
-from prequential.topics.errors import WorkError
-
-log = logging.getLogger(__name__)
 
 #: What a page may load: what this server serves.
 POLICY = (
@@ -50,11 +45,8 @@ _PAUSE = 10
 #: Seconds after which an empty event tells proxies, and us, that the page is still there.
 _ALIVE_SECONDS = 15.0
 
-#: Pages that are sent events at the same time: each has a thread.
+#: Pages that are sent events at the same time.
 _MOST_LISTENERS = 100
-
-#: Seconds in which a client must send its request.
-_REQUEST_SECONDS = 30
 
 
 def static_files() -> dict[str, bytes]:
@@ -63,8 +55,8 @@ def static_files() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-class Server:
-    """Serves a board from threads of its own, to everybody or to whom `access` lets in.
+class Server(HttpServer):
+    """Serves a board to everybody, or to whom `access` lets in.
 
     Raises WorkError if the address can't be bound.
     """
@@ -72,163 +64,114 @@ class Server:
     def __init__(self, board: Board, host: str, port: int, access: Access | None = None) -> None:
         self.board = board
         self._access = access or Access(HttpConfig())
-        handler = type("Handler", (_Handler,), {
-            "board": board,
-            "access": self._access,
-            "files": static_files(),
-            "listeners": threading.BoundedSemaphore(_MOST_LISTENERS),
-            "loopback": _is_loopback(host),
-        })  # fmt: skip
-        try:
-            self._server = ThreadedServer(host, port, handler)
-        except (OSError, OverflowError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise WorkError(
-                f"can't serve HTTP at {host}:{port}: {reason}; --port takes another port, 0 a free one"
-            ) from error
-        self.host, self.port = host, int(self._server.server_address[1])
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._files = static_files()
+        self._listeners = 0
+        self._over = asyncio.Event()
+        #: Whether only this machine can connect: then a request may have no other names than its own.
+        self._loopback = _is_loopback(host)
+        app = web.Application(middlewares=[self._allowed])
+        app.on_response_prepare.append(_protected)
+        app.on_shutdown.append(self._end_events)
+        app.router.add_get("/api/events", self._events)
+        app.router.add_get("/api/{view:.*}", self._view)
+        app.router.add_get("/{name:.*}", self._file)
+        super().__init__(app, host, port, self._access, "--port takes another port, 0 a free one")
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """Where the page is; on this machine, if it is served at all of its addresses."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"{address(self._access.scheme, host, self.port)}/"
 
-    def stop(self) -> None:
-        """Stop serving; pages that listen are left alone."""
-        self._server.shutdown()
-        self._server.server_close()
+    def failed(self, request: web.Request) -> web.Response:
+        return _wrong(request, 500, "it can't be answered: the log says why")
 
-
-class _Handler(BaseHTTPRequestHandler):
-    board: ClassVar[Board]
-    access: ClassVar[Access]
-    files: ClassVar[Mapping[str, bytes]]
-    listeners: ClassVar[threading.BoundedSemaphore]
-    #: Whether only this machine can connect: then its own names are the only ones that a request may have.
-    loopback: ClassVar[bool]
-
-    protocol_version = "HTTP/1.1"
-    server_version = "prequential"
-    sys_version = ""
-    timeout = _REQUEST_SECONDS
-
-    def setup(self) -> None:
-        self.request = self.access.secured(self.request)
-        super().setup()
-
-    def do_GET(self) -> None:
-        if self.loopback and not _is_own_name(self.headers.get("Host", "")):
+    @web.middleware
+    async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers what everybody may ask, or who may; a sentence about what is wrong with a request."""
+        if self._loopback and not _is_own_name(request.headers.get("Host", "")):
             # A name that somebody else's server hands out for 127.0.0.1 (DNS rebinding) would let their page
             # read this one.
-            self._fail(421, "expected this machine's address, or localhost, as the host")
-            return
-        if not self.access.allows(self.headers.get("Authorization")):
-            self._fail(401, "expected http.token as the password, of whichever user")
-            return
+            return _wrong(request, 421, "expected this machine's address, or localhost, as the host")
+        if not self._access.allows(request.headers.get("Authorization")):
+            asked = {"WWW-Authenticate": 'Basic realm="prequential", charset="UTF-8"'}
+            return _wrong(request, 401, "expected http.token as the password, of whichever user", asked)
         try:
-            url = urlsplit(self.path)
-        except ValueError as error:
-            self._fail(400, f"the request's target is {self.path!r}: {error}")
-            return
-        params = dict(parse_qsl(url.query, keep_blank_values=True))
-        if url.path.startswith("/api/"):
-            try:
-                self._api(url.path.removeprefix("/api/"), params)
-            except BadRequest as error:
-                self._fail(400, str(error))
-            except Absent as error:
-                self._fail(404, str(error))
-            return
-        name = "index.html" if url.path == "/" else url.path.removeprefix("/static/")
-        body = self.files.get(name)
+            return await handler(request)
+        except BadRequest as error:
+            return _wrong(request, 400, str(error))
+        except Absent as error:
+            return _wrong(request, 404, str(error))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        name = "index.html" if request.path == "/" else request.path.removeprefix("/static/")
+        body = self._files.get(name)
         if body is None:
-            self._fail(404, "not found")
-        else:
-            self._send(200, _KINDS[name.rpartition(".")[2]], body, "no-cache")
+            raise Absent("not found")
+        kind, kept = _KINDS[name.rpartition(".")[2]], {"Cache-Control": "no-cache"}
+        return await in_thread(lambda: response(request, 200, kind, body, kept))
 
-    do_HEAD = do_GET  # noqa: N815 - the name that the base class looks for
+    async def _view(self, request: web.Request) -> web.StreamResponse:
+        view = request.match_info["view"]
+        return await in_thread(lambda: _json(request, 200, self.board.answer(view, dict(request.query))))
 
-    def _api(self, view: str, params: dict[str, str]) -> None:
-        if view != "events" or self.command == "HEAD":
-            try:
-                answer = self.board.answer(view, params)
-            except (BadRequest, Absent):
-                raise
-            except Exception:
-                log.exception("answering %s", self.path)
-                self._fail(500, "it can't be answered: the log says why")
-                return
-            self._send_json(200, answer)
-            return
-        view = params.pop("view", "")
-        self.board.answer(view, params)  # complains before the first event
-        if not self.listeners.acquire(blocking=False):
-            self._fail(503, f"{_MOST_LISTENERS} pages are open already")
-            return
-        try:
-            self._events(view, params)
-        finally:
-            self.listeners.release()
-
-    def _events(self, view: str, params: dict[str, str]) -> None:
+    async def _events(self, request: web.Request) -> web.StreamResponse:
         """What the open page shows, again whenever it has changed; of courses what is new."""
-        self.send_response(200)
-        self._head("text/event-stream", "no-store")
-        self.send_header("X-Accel-Buffering", "no")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.close_connection = True
+        params = dict(request.query)
+        view = params.pop("view", "")
+        await in_thread(lambda: self.board.answer(view, params))  # complains before the first event
+        if self._listeners == _MOST_LISTENERS:
+            return _wrong(request, 503, f"{_MOST_LISTENERS} pages are open already")
+        events = web.StreamResponse(headers={
+            "Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
+        })  # fmt: skip
+        self._listeners += 1
+        try:
+            await events.prepare(request)
+            if request.method != "HEAD":
+                await self._tell(events, view, params)
+        finally:
+            self._listeners -= 1
+        return events
+
+    async def _tell(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
+        """Send events until the client goes away, or the server stops."""
         courses = self.board.courses()
-        seen, told, status = -1, -1, ""
-        spoken = time.monotonic()
-        while True:
+        told, status, spoken = -1, "", time.monotonic()
+        while not self._over.is_set():
             began = time.monotonic()
             heard = self.board.heard(view, params)
             now_status = f"{self.board.trouble}{self.board.catching_up}"
             due = began - spoken > _ALIVE_SECONDS
             # Ages grow while nothing comes, and the page must see that somebody still looks.
             if heard != told or now_status != status or (due and self.board.live):
-                told, status = heard, now_status
-                answer = self.board.answer(view, params, courses)
-                self.wfile.write(b"data: " + msgspec.json.encode(answer) + b"\n\n")
-                spoken = began
+                told, status, spoken = heard, now_status, began
+                body = await in_thread(lambda: msgspec.json.encode(self.board.answer(view, params, courses)))
+                await events.write(b"data: " + body + b"\n\n")
             elif due:
-                self.wfile.write(b":\n\n")
                 spoken = began
-            self.wfile.flush()
-            took = time.monotonic() - began
-            time.sleep(max(_EVENT_SECONDS, _PAUSE * took))
-            seen = self.board.wait(seen, _ALIVE_SECONDS)
+                await events.write(b":\n\n")
+            pause = max(_EVENT_SECONDS, _PAUSE * (time.monotonic() - began))
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._over.wait(), pause)
 
-    def _send_json(self, status: int, answer: Any) -> None:
-        self._send(status, "application/json", msgspec.json.encode(answer), "no-store")
+    async def _end_events(self, _: web.Application) -> None:
+        self._over.set()  # a stream that is cut off would be an error of the page's
 
-    def _fail(self, status: int, sentence: str) -> None:
-        self._send_json(status, {"error": sentence})
 
-    def _send(self, status: int, kind: str, body: bytes, cache: str) -> None:
-        self.send_response(status)
-        self._head(kind, cache)
-        if status == 401:
-            self.send_header("WWW-Authenticate", 'Basic realm="prequential", charset="UTF-8"')
-        body, more = compressed(body, self.headers.get("Accept-Encoding"))
-        for name, value in more.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(_HEADERS)
 
-    def _head(self, kind: str, cache: str) -> None:
-        self.send_header("Content-Type", kind)
-        self.send_header("Cache-Control", cache)
-        for name, value in _HEADERS.items():
-            self.send_header(name, value)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are no news."""
+def _json(request: web.Request, status: int, answer: Any, more: dict[str, str] | None = None) -> web.Response:
+    headers = {"Cache-Control": "no-store", **(more or {})}
+    return response(request, status, "application/json", msgspec.json.encode(answer), headers)
+
+
+def _wrong(
+    request: web.Request, status: int, sentence: str, more: dict[str, str] | None = None
+) -> web.Response:
+    return _json(request, status, {"error": sentence}, more)
 
 
 def _is_loopback(host: str) -> bool:

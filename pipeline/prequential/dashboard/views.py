@@ -9,6 +9,7 @@ from typing import Any
 from prequential.dashboard.history import History, PairKey
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import Absent, Courses, incident_list, incident_page, model_page, pair_page
+from prequential.settings.stages import FINAL
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
 from prequential.watching.tail import Record
@@ -45,15 +46,14 @@ class Board:
         self.read, self.to_read = 0, 0
         self._clock = clock
         self._overview = Overview(history, clock is not None)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
     def take(self, records: Iterable[Record]) -> None:
-        """Take messages in, and tell those who wait."""
-        with self._changed:
+        """Take messages in."""
+        with self._lock:
             for topic, value, time in records:
                 self.history.update(topic, value, time)
                 self.read += 1
-            self._changed.notify_all()
 
     @property
     def live(self) -> bool:
@@ -63,12 +63,6 @@ class Board:
     def now(self) -> int:
         """Epoch ms."""
         return self._clock() if self._clock is not None else self.history.newest_ts
-
-    def wait(self, seen: int, seconds: float) -> int:
-        """Wait until there is more than what was seen, or for so long; how much there is."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.history.version != seen, seconds)
-            return self.history.version
 
     def heard(self, view: str, params: Params) -> int:
         """What a view is made of, as far as it has changed: the same number is the same answer."""
@@ -82,7 +76,7 @@ class Board:
 
     def answer(self, view: str, params: Params, courses: Courses | None = None) -> dict[str, Any]:
         """The answer; raises BadRequest, or Absent for what isn't known."""
-        with self._changed:
+        with self._lock:
             found = self._answer(view, params, courses)
         return {**found, "board": self._status()}
 
@@ -154,7 +148,7 @@ def _pair(params: Params, history: History) -> PairKey:
     key = _model(params, history)
     return PairKey(
         key.stream, key.partition, key.model, _text(params, "against"), params.get("segment"),
-        params.get("stage", "final"), params.get("loss", "error"), "",
+        params.get("stage", FINAL), params.get("loss", "error"), "",
     )  # fmt: skip
 
 

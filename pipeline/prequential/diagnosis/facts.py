@@ -38,7 +38,7 @@ def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
 def read_by(shard: Shard) -> tuple[int, int, int]:
     """Records that a shard has processed in this process, by kind, with those that can't be used."""
     usable = shard.seen.records.sum(axis=0)
-    return triple(map(sum, zip(usable.tolist(), shard.dead_letters)))
+    return triple(map(sum, zip(usable.tolist(), shard.state.dead_letters)))
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
@@ -76,7 +76,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         matched=int(streams.completed[code]),
         late_predictions=int(subjects.late[models].sum()),
         late_labels=int(streams.late_label[code]),
-        lateness=latency.quantiles(shard.reporter.late_latencies, np.array([code]))[0].get("p50"),
+        lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
         reused=recurrence.reused_of(shard.recurrence, code),
         latency=recurrence.latency_of(shard.recurrence, code),
         predicted=predicted,
@@ -87,7 +87,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         other_keys=tuple(stream.other_keys),
         models=tuple(stream.models),
         champion=config.champion if config.compare == "champion" else None,
-        pairs_left_out=shard.pairing.left_out.get(code, 0),
+        pairs_left_out=shard.state.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
     )
 
@@ -127,7 +127,7 @@ def example(shard: Shard, stream: Stream, *, expired: bool = False) -> Example:
 
 def _waiting(shard: Shard, stream: Stream, state: int) -> str | None:
     """The id of an instance of a stream in this state; of those that wait, of one with predictions."""
-    known, instances = shard.store.ids, shard.store.instances
+    known, instances = shard.state.store.ids, shard.state.store.instances
     count = min(len(known.stream), len(instances.state))
     found = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
     found &= instances.state[:count] == state

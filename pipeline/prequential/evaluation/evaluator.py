@@ -52,7 +52,7 @@ class Evaluator:
         compile_once(self._config)
         self._stream = values.text("stream", stream)
         self._shard = Shard(self._config)
-        self._shard.courses = Courses()
+        self._shard.state.courses = Courses()
         self._shard.catalog.untimed = True  # until a record has a time
         self._queue: list[tuple[int, Record]] = []
         self._time = -1  # of the latest record: ms, or how many predictions came before
@@ -102,7 +102,7 @@ class Evaluator:
         """The present value of a measure (None: it has none), or all that have one, by name.
 
         `model` must be named if there are several. `estimator` is by default the one of the latest part: the
-        first window or fading one, or `all`. Raises ValueError for names that nothing has.
+        first one that forgets, or `all`. Raises ValueError for names that nothing has.
         """
         found = self._estimates(model, stage, estimator)
         return found if measure is None else found.get(measure)

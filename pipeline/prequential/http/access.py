@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import hmac
 import ssl
-from socket import socket
 
 from prequential.settings.model import HttpConfig
 from prequential.topics.clients import resolved
@@ -31,12 +30,13 @@ class Access:
 
     def __init__(self, config: HttpConfig) -> None:
         self._token = _token(config)
-        self._tls = _tls(config)
+        #: For a server's sockets; None: without TLS.
+        self.tls = _tls(config)
 
     @property
     def scheme(self) -> str:
         """`http`, or `https`."""
-        return "https" if self._tls else "http"
+        return "https" if self.tls else "http"
 
     def allows(self, authorization: str | None) -> bool:
         """Whether a request with this header `Authorization` may read everything.
@@ -48,17 +48,11 @@ class Access:
         # In a time that doesn't tell how much of it is right.
         return hmac.compare_digest(_given(authorization or ""), self._token)
 
-    def secured(self, connection: socket) -> socket:
-        """The connection with TLS, if that is asked for. Its handshake comes with the first read."""
-        if self._tls is None:
-            return connection
-        return self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-
 
 def _given(authorization: str) -> bytes:
     """The token that a request carries; empty if it has none."""
     scheme, _, rest = authorization.partition(" ")
-    content = rest.strip().encode()
+    content = rest.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
     if scheme.lower() == "bearer":
         return content
     if scheme.lower() == "basic":

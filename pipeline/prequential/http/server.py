@@ -1,33 +1,146 @@
-"""HTTP servers with a thread for each request, at addresses of IPv4 and IPv6."""
+"""An aiohttp application, served from a thread of its own at an address of IPv4 or IPv6."""
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import logging
 import socket
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+from prequential.http.access import Access
+from prequential.topics.errors import WorkError
+from prometheus_client.exposition import gzip_accepted
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class ThreadedServer(ThreadingHTTPServer):
-    """Serves at an address; raises OSError, OverflowError or UnicodeError if that can't be."""
+#: Answers that are made at the same time: a probe mustn't wait for scrapes that wait for a busy worker.
+_THREADS = 32
 
-    daemon_threads = True
+#: Answers that are compressed at all: smaller ones fit a packet or two as they are.
+_LEAST_BYTES = 2_000
 
-    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        super().__init__((host, port), handler)
+#: Level of compression: series and points are alike, so that more than the least effort gains little.
+_LEVEL = 1
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """An error of ours is in the log: the connection alone would tell nobody.
+#: Seconds in which a client must send its first request, and the next one.
+_REQUEST_SECONDS = 30.0
 
-        A client that goes away, or doesn't speak TLS where that is asked for, is no news.
-        """
-        if not isinstance(sys.exc_info()[1], OSError):
-            log.exception("answering %s", client_address[0])
+#: Seconds that answers under way have when a server stops, and within which it must have stopped.
+_LAST_SECONDS, _STOP_SECONDS = 1.0, 5.0
+
+#: For what aiohttp logs of requests: they are no news, least of all those that are none. Errors of ours are
+#: logged by the server.
+_silent = logging.getLogger(f"{__name__}.requests")
+_silent.disabled = True
+
+
+class HttpServer(ABC):
+    """Serves an application, with an event loop of its own: another one of the process may be busy.
+
+    Parameters
+    ----------
+    app
+        What is served.
+    host, port
+        Where; port 0 takes a free one, which `port` then is.
+    access
+        Whether TLS is spoken; who may read what is the application's to ask.
+    way_out
+        What a user can do about an address that is taken.
+
+    Raises
+    ------
+    WorkError
+        The address can't be bound.
+    """
+
+    def __init__(self, app: web.Application, host: str, port: int, access: Access, way_out: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # at "::" of IPv4, too
+        try:
+            # Here, so that the port is known, and an error raised, at once.
+            listening = socket.create_server((host, port), family=family, dualstack_ipv6=dual)
+        except (OSError, OverflowError, UnicodeError) as error:  # the last: a host that can't be a name
+            reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
+            raise WorkError(f"can't serve HTTP at {host}:{port}: {reason}; {way_out}") from error
+        self.host, self.port = host, int(listening.getsockname()[1])
+        self._scheme = access.scheme
+        app.middlewares.insert(0, self._answered)
+        app.on_response_prepare.append(_named)
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="http"))
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_silent, shutdown_timeout=_LAST_SECONDS,
+            keepalive_timeout=_REQUEST_SECONDS,
+        )  # fmt: skip
+        #: Connections that have sent no request yet, and what ends them.
+        self._awaited: dict[Any, asyncio.TimerHandle] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True, name="http")
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(listening, access), self._loop).result()
+
+    @property
+    def address(self) -> str:
+        """Where it is served."""
+        return address(self._scheme, self.host, self.port)
+
+    def stop(self) -> None:
+        """Stop serving: answers under way, and pages that listen, are cut off."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_STOP_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _start(self, listening: socket.socket, access: Access) -> None:
+        await self._runner.setup()
+        self._server = await self._loop.create_server(self._connection, sock=listening, ssl=access.tls)
+
+    async def _close(self) -> None:
+        self._server.close()
+        await self._runner.cleanup()
+
+    def _connection(self) -> asyncio.Protocol:
+        """The protocol of a connection, which ends if no request comes in time: aiohttp waits for ever."""
+        protocol: Any = self._runner.server and self._runner.server()
+        self._awaited[protocol] = self._loop.call_later(_REQUEST_SECONDS, self._end, protocol)
+        return cast("asyncio.Protocol", protocol)
+
+    def _end(self, protocol: Any) -> None:
+        del self._awaited[protocol]
+        protocol.force_close()
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """What is answered; an error of ours by status 500: the connection alone would tell nobody."""
+        if (timer := self._awaited.pop(request.protocol, None)) is not None:
+            timer.cancel()
+        try:
+            return await handler(request)
+        except (web.HTTPException, ConnectionError):  # a client that goes away is no error
+            raise
+        except Exception:
+            log.exception("answering %s", request.path)
+            return self.failed(request)
+
+    @abstractmethod
+    def failed(self, request: web.Request) -> web.Response:
+        """The answer where the log says why there is none."""
+
+
+async def _named(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers[hdrs.SERVER] = "prequential"  # and no versions
 
 
 def address(scheme: str, host: str, port: int) -> str:
@@ -37,3 +150,21 @@ def address(scheme: str, host: str, port: int) -> str:
     ('http://127.0.0.1:9464', 'https://[::1]:9464')
     """
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def in_thread(made: Callable[[], T]) -> T:
+    """What takes its time, or waits, made beside the loop."""
+    return await asyncio.get_running_loop().run_in_executor(None, made)
+
+
+def response(
+    request: web.Request, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None
+) -> web.Response:
+    """An answer with its content type, compressed if it is large and the client takes that."""
+    found = {hdrs.CONTENT_TYPE: kind, **(headers or {})}
+    if len(body) >= _LEAST_BYTES:
+        found[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        if gzip_accepted(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            found[hdrs.CONTENT_ENCODING] = "gzip"
+            body = gzip.compress(body, _LEVEL)
+    return web.Response(status=status, body=body, headers=found)

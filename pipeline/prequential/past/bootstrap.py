@@ -93,9 +93,13 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
     return Run(np.where(replaced, others, places), None)
 
 
-def log_of(past: Sequence, run: Run) -> Log:
-    """The run as rows of an outcome log, of a sequence in row 0."""
+def log_of(past: Sequence, run: Run, since: int = 0) -> Log:
+    """The run as rows of an outcome log, of a sequence in row 0.
+
+    Its label times go on from `since` (ms), each outcome as long after the one before as it was in the past.
+    """
     log = taken(past.rows, run.places)
+    log.t1[:] = since + np.cumsum(past.gaps[run.places])
     log.sequence[:], log.number[:] = 0, np.arange(1, len(run.places) + 1)
     if run.factors is not None:
         log.error[:] *= run.factors

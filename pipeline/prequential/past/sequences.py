@@ -84,6 +84,12 @@ class Sequence:
         """Label times, ms."""
         return self.rows.t1
 
+    @cached_property
+    def gaps(self) -> Ints:
+        """By how much each outcome's label time is beyond all before it, ms."""
+        latest: Ints = np.maximum.accumulate(self.rows.t1)
+        return np.diff(latest, prepend=latest[:1])
+
     @property
     def ts(self) -> Ints:
         """Prediction times, ms."""
@@ -130,7 +136,7 @@ def sequences(
 
 def _of_shard(shard: Shard) -> list[Sequence]:
     """The sequences of a shard that messages are about."""
-    catalog, past = shard.catalog, cast(Past, shard.past)
+    catalog, past = shard.catalog, cast(Past, shard.state.past)
     found = []
     for subject, place, rows in past.sequences():
         about = catalog.subjects[subject]

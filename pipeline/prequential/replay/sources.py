@@ -190,7 +190,7 @@ def replay(
     whose configuration says how often there were messages: see `prequential.replay.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
-    shard.courses, shard.past = courses, past
+    shard.state.courses, shard.state.past = courses, past
     shard.catalog.untimed = is_untimed(sources)
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]

@@ -10,9 +10,10 @@ from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import standings as comparisons
 from prequential.core.input.refusals import Refusal
-from prequential.core.measures import INDEX
+from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
-from prequential.core.shard import COURSE_STAGES, Shard
+from prequential.core.past.course import COURSE_STAGES
+from prequential.core.shard import Shard
 from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
 from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
@@ -154,7 +155,7 @@ class Account:
 
     def add(self, shard: Shard) -> None:
         """A shard has come to its end."""
-        for name, read, unusable in zip(KINDS, read_by(shard), shard.dead_letters):
+        for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
         for refusal in shard.refusals.known():
@@ -195,13 +196,13 @@ class Account:
     # ---- one stream
 
     def _add_stream(self, shard: Shard, stream: Stream) -> None:
-        catalog, reporter, partition = shard.catalog, shard.reporter, shard.partition
+        catalog, accounts, partition = shard.catalog, shard.state.accounts, shard.partition
         streams, subjects = catalog.columns.streams, catalog.columns.subjects
         code = stream.code
         models = list(stream.models.values())
         self._evaluated |= bool(subjects.outcomes[stream.subjects].any())
         for name, row in stream.models.items():
-            waiting = int(reporter.coverage.models.waiting[row])
+            waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
             self._outcomes.append(
                 Outcomes(stream.name, partition, name, int(subjects.outcomes[row]), waiting)
@@ -289,8 +290,8 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
     for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
-        place = COURSE_STAGES * about.row + stream.evaluated.index(stage)
-        course = shard.courses.of(place) if shard.courses is not None else (0, [])
+        place, courses = stream.evaluated.index(stage), shard.state.courses
+        course = courses.of(about.row, place) if courses is not None else (0, [])
         own = found.setdefault(
             (model, stage),
             Sequence(
@@ -305,7 +306,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """How models of a stream as a whole stand, and what is evaluated beside them."""
     rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
-    copies = comparisons.take(shard.comparisons, shard.pairing, rows)
+    copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
     for one in comparisons.standings(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,

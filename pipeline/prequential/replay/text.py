@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from prequential.core.estimators.naming import recency
 from prequential.diagnosis.findings import Finding
 from prequential.replay.emission import POINTS
 from prequential.replay.summary import Place, Saying, Sequence, Summary
@@ -13,6 +14,7 @@ from prequential.settings.durations import shown_duration
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.incidents import sentence
+from prequential.wording.measures import COLUMNS as MEASURES
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,10 +24,7 @@ _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
 #: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
 #: of its latest part.
-COLUMNS = {
-    "classification": (("accuracy",), ("accuracy", "kappa", "kappa_per")),
-    "regression": (("mae",), ("mae", "rmse", "r2")),
-}
+COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
 
 _CAPTIONS = {
     "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
@@ -172,7 +171,7 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
     """Which estimator shows the whole run, and which its latest part."""
     names = list(measures)
     whole = "all" if "all" in names else names[0]
-    return whole, next((name for name in names if name.startswith(("window", "fading"))), whole)
+    return whole, next((name for name in names if recency(name) is not None), whole)
 
 
 def course_of(one: Sequence) -> list[float]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.dashboard.history import History
 from prequential.report.found import Found
+from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 
 PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+better\s*")
@@ -29,7 +30,7 @@ class Challenge(NamedTuple):
         """What it says of each pair that it is about; one failure where it is about none."""
         found: list[Found] = []
         for key, recent in history.recent.items():
-            stage, loss = self.selectors.get("stage", "final"), self.selectors.get("loss", "error")
+            stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")
             segment = self.selectors.get("segment")
             of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
             if not (fnmatchcase(key.stage, stage) and fnmatchcase(key.loss, loss) and of_segment):

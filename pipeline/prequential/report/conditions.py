@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.dashboard.history import History
 from prequential.report import challengers
 from prequential.report.challengers import Challenge

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.core.measures import LESS_IS_BETTER
+from prequential.core.measures.registry import LESS_IS_BETTER
 from prequential.dashboard.history import History, PairKey
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import COVERAGE, Courses, incident_page, model_page, pair_page

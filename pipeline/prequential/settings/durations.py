@@ -24,6 +24,16 @@ def duration(text: str | int) -> int:
     return int(match[1]) * _MILLISECONDS[match[2]]
 
 
+def exact_duration(milliseconds: int) -> str:
+    """A duration as it would be written: a whole number of its largest unit, days at most.
+
+    >>> exact_duration(604_800_000), exact_duration(90_000), exact_duration(1)
+    ('7d', '90s', '1ms')
+    """
+    unit = next(unit for unit in ("d", "h", "m", "s", "ms") if milliseconds % _MILLISECONDS[unit] == 0)
+    return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
+
+
 def shown_duration(milliseconds: int) -> str:
     """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
 

@@ -8,26 +8,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, Union
 
 import msgspec
 from prequential.mapping.model import RecordMapping
 from prequential.settings.durations import HOUR, MINUTE, WEEK
+from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
-#: The measures that messages have by default, in their order.
-KNOWN_MEASURES = (
+#: The measures that messages have by default, in their order; there are more (`prequential.core.measures`).
+DEFAULT_MEASURES = (
     "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
     "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
     "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "log_loss", "brier", "ece",
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
-
-#: Further measures, computed where they are asked for.
-MORE_MEASURES = ("p_ran", "auc", "bias", "ipw_accuracy", "ipw_n")
 
 TASKS = ("classification", "regression")
 
@@ -48,11 +45,6 @@ COMPARE_LOSSES = {
 }  # fmt: skip
 
 VERSIONS = ("mark", "separate")
-
-STAGES = ("initial", "final", "bins", "intermediate")
-
-#: How the names of stages at an age begin: `after:10m`.
-AFTER = "after:"
 
 
 #: A detector's parameter.
@@ -84,23 +76,6 @@ DEFAULT_DETECTORS = {
 OF_TASK: Any = None
 
 
-#: Measures whose bound can be tested: the signal that they are the mean of (`rmse`: the root of it), whether
-#: more of them is better, so that they are 1 less the mean, and the largest loss, 0 where there is none.
-#: (Probabilities that sum to 1.001 are accepted: 1² + 1.001².)
-HARM: dict[str, tuple[str, bool, float]] = {
-    "error": ("error", False, 1.0),
-    "accuracy": ("error", True, 1.0),
-    "recall": ("recall", True, 1.0),
-    "precision": ("precision", True, 1.0),
-    "specificity": ("specificity", True, 1.0),
-    "brier": ("brier", False, 2.002001),
-    "log_loss": ("log_loss", False, 0.0),
-    "mae": ("mae", False, 0.0),
-    "mse": ("mse", False, 0.0),
-    "rmse": ("mse", False, 0.0),
-}
-
-
 @dataclass(frozen=True)
 class Objective:
     """What a stream's models are to keep."""
@@ -113,43 +88,6 @@ class Objective:
     level: float = 0.01
     #: So many first outcomes of each sequence say what its error rate may be; None: they say nothing.
     reference: int | None = None
-
-    @property
-    def detectors(self) -> tuple[DetectorConfig, ...]:
-        """The tests for harm, one for each bound of a measure that is the mean of losses."""
-        found: list[DetectorConfig] = []
-        params: dict[str, Value]
-        for name in self.bounds:
-            if (tested := self.tested(name)) is not None:
-                risk, over, scale = tested
-                params = {"bound": risk, "tolerance": over, "level": self.level, "scale": scale}
-                found.append(DetectorConfig("harm", HARM[name][0], params))
-        if self.reference:
-            params = {
-                "bound": 0.0, "tolerance": self.tolerance, "level": self.level, "reference": self.reference
-            }  # fmt: skip
-            found.append(DetectorConfig("harm", "error", params))
-        return tuple(found)
-
-    def tested(self, measure: str) -> tuple[float, float, float] | None:
-        """The risk that a bound allows, the tolerance, and the losses' size; None: it can't be tested.
-
-        >>> Objective({"accuracy": 0.9}, 0.02).tested("accuracy")
-        (0.1, 0.02, 1.0)
-        >>> Objective({"rmse": 2.0}, 0.5).tested("rmse")  # mean squares of 4, and of at most 6.25
-        (4.0, 2.25, 6.25)
-        """
-        if measure not in HARM:
-            return None
-        _, more_is_better, scale = HARM[measure]
-        risk, over = Decimal(repr(self.bounds[measure])), Decimal(repr(self.tolerance))
-        if more_is_better:
-            risk = 1 - risk
-        if risk < 0 or risk + over <= 0:
-            return None
-        if measure == "rmse":
-            risk, over = risk * risk, (risk + over) * (risk + over) - risk * risk
-        return float(risk), float(over), scale or float(risk + over)
 
 
 @dataclass(frozen=True)
@@ -176,8 +114,8 @@ class StreamConfig:
     loss: str = "absolute"
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
-    measures: tuple[str, ...] = KNOWN_MEASURES
-    stages: tuple[str, ...] = ("initial", "final")
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
     #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
@@ -225,7 +163,7 @@ class StreamConfig:
     #: A metrics message after every this many outcomes of a sequence; None: not by count.
     emit_outcomes: int | None = 1000
     #: … and when record time passes a multiple of this many ms; None: not by time.
-    emit_every: int | None = 1_000
+    emit_every: int | None = 10_000
     #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
     emit_every_given: bool = field(default=False, compare=False)
 
@@ -235,18 +173,9 @@ class StreamConfig:
             object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
 
     @property
-    def every_detector(self) -> tuple[DetectorConfig, ...]:
-        """The detectors, and behind them the tests of the objective that aren't among them."""
-        tests = self.objective.detectors if self.objective else ()
-        return self.detectors + tuple(test for test in tests if test not in self.detectors)
-
-    @property
     def evaluated_stages(self) -> tuple[str, ...]:
         """The stages with outcomes of their own, without those at an age, in the order of their rows."""
-        bins = self.bins if {"bins", "intermediate"} & set(self.stages) else 0
-        some: tuple[str, ...] = ("initial",) if bins or "initial" in self.stages else ()
-        some += ("final",) if "final" in self.stages else ()
-        return some + tuple(f"bin:{b}" for b in range(1, bins + 1))
+        return evaluated(self.stages, self.bins)
 
     @cached_property
     def digest(self) -> str:
@@ -312,7 +241,7 @@ class HttpConfig:
         """
         shown = self.stages
         return shown is None or all(
-            one in shown or (one.startswith("bin:") and "bins" in shown) for one in stage.split("/")
+            one in shown or parse(one).configured in shown for one in sides(stage)
         )
 
     def shows_estimator(self, estimator: str) -> bool:

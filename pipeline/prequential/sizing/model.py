@@ -11,17 +11,15 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from prequential.core.estimators.naming import WINDOW, parse_estimator
+from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators.naming import parse_estimator
+from prequential.core.measures.registry import MEASURES, OF_PROBABILITIES
 from prequential.settings.model import Config, StreamConfig
+from prequential.settings.stages import reported
 from prequential.sizing.costs import MEASURED, Costs
 
 _SECOND = 1_000  # ms
 _MB = 1e6
-
-#: Measures that have a value where predictions are classes, with probabilities, and numbers, among all that
-#: `http.measures` may name; others make no series.
-_OF_PROBABILITIES: Final = frozenset(("log_loss", "brier", "ece", "auc"))
-_OF_NUMBERS: Final = frozenset(("mae", "mse", "rmse", "r2", "bias"))
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,7 @@ def shape(workload: Workload, config: Config) -> Shape:
     """
     of = config.defaults
     estimators = [parse_estimator(name) for name in of.estimators]
-    bins = of.bins if "bins" in of.stages else 0
-    stages = len([stage for stage in of.stages if stage != "bins"]) + bins
+    stages = len(reported(of.stages, of.bins))
     keys = len(of.segments)
     models = workload.models
     more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
@@ -110,22 +107,19 @@ def shape(workload: Workload, config: Config) -> Shape:
     pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
     return Shape(
         models + more, keys * workload.segment_values, keys, stages, max(1, len(of.evaluated_stages)),
-        len(estimators), round(sum(size for kind, size in estimators if kind == WINDOW)),
+        len(estimators), sum(one.memory.kept(one.parameter) for one in estimators),
         pairs, len(of.compare_losses), _shown(workload, config),
     )  # fmt: skip
 
 
 def _shown(workload: Workload, config: Config) -> int:
     """How many of `http.measures` have a value."""
-    numbers = config.defaults.task == "regression"
     shown = 0
     for name in config.http.measures:
         if name not in config.defaults.measures:
             continue
-        if name in _OF_NUMBERS:
-            shown += numbers
-        else:
-            shown += not numbers and (workload.probabilities or name not in _OF_PROBABILITIES)
+        if MEASURES[name].task == config.defaults.task:
+            shown += workload.probabilities or name not in OF_PROBABILITIES
     return shown
 
 
@@ -213,10 +207,8 @@ def exposition(
     counted, http = shape(workload, config), config.http
     estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
     kept = [one for one in config.defaults.evaluated_stages if http.shows_stage(one)]
-    bins = len([one for one in kept if one.startswith("bin:")]) if "bins" in config.defaults.stages else 0
-    others = [one for one in config.defaults.stages if one != "bins" and http.shows_stage(one)]
-    stages = len(others) + bins
-    signals = len({(one.detector, one.signal) for one in config.defaults.every_detector})
+    stages = len(list(filter(http.shows_stage, reported(config.defaults.stages, config.defaults.bins))))
+    signals = len({(one.detector, one.signal) for one in every_detector(config.defaults)})
     of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
     of_model = costs.model_series + counted.kept * costs.stage_series
     of_pair = float(len(kept) * counted.losses)

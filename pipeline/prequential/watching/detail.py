@@ -1,105 +1,96 @@
-"""All that is known of one model, as lines."""
+"""All that is known of one model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from prequential.core.measures import NAMES
+from prequential.core.measures.registry import NAMES
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
-from prequential.watching.messages import Notice, Reading
+from prequential.watching.messages import Reading
 from prequential.watching.ranking import Row, measures_shown
-from prequential.watching.state import Model, State, coverage_of
+from prequential.watching.state import Model, Sequence, State, coverage_of
 from prequential.watching.table import change_line, shown_changes
-from prequential.watching.text import age, clock, count, duration, left, measure_text, number, rows
+from prequential.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.wording.comparing import Pair, standing
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-#: Columns of the names of stages, estimators and segments: the longest usual ones, `intermediate` and
-#: `fading:0.9994`, and a segment such as `country=france`.
-_STAGE, _ESTIMATOR, _SEGMENT = 12, 13, 27
-
-#: Columns of `n` and `outcomes`, and of each measure.
-_COUNT, _MEASURE = 8, 10
+#: Columns that the names of stages, estimators and counts take beside measures, and those of a measure.
+_NAMES_WIDTH, _MEASURE = 44, 11
 
 #: Columns of a measure with its name in the list of all.
 _LISTED = 40
 
 
-def detail(row: Row, state: State, by: str | None, now: int, width: int) -> list[Text]:
+def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Group:
     """A model's messages, its segments, what became of its predictions, and its alarms; `now` in epoch ms."""
-    model, reading = row.model, row.reading
-    lines = [
-        _field("stream", printable(model.key.stream)),
-        _field("model", printable(model.key.model)),
-        _field("partition", str(model.key.partition)),
+    model, reading, of = row.model, row.reading, row.sequence
+    readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
+    known = {name for one in readings.values() if one is not None for name in one.measures}
+    names = measures_shown(known, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
+    whole = {sequence: one for sequence, one in readings.items() if sequence.segment is None}
+    segments = {
+        sequence: readings[sequence]
+        for sequence in sorted(model.sequences, key=lambda one: one.segment or "")
+        if of is not None and sequence.segment is not None and sequence[1:] == of[1:]
+    }
+    shown = "" if of is None else f": {of.stage}, {of.estimator}"
+    sections: list[tuple[str, list[Any]]] = [
+        ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
+        ("stages and estimators", [_estimates(whole, names)] if whole else []),
+        ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
+        (f"measures{shown}", [_measures(reading, width)] if reading is not None else []),
+        (f"segments{shown}", [_estimates(segments, names)] if segments else []),
+        ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
+        ("coverage", list(_coverage(coverage_of(model), rows if model.untimed else duration))),
+        ("alarms, each", list(_alarms(model.changes.newest_first()))),
     ]
+    found: list[RenderableType] = [_fields(row, now)]
+    for title, lines in sections:
+        if lines:
+            found += [Text(), Text(title, style="bold"), *lines]
+    return Group(*found)
+
+
+def _fields(row: Row, now: int) -> Table:
+    model, reading = row.model, row.reading
+    found = Table.grid(padding=(0, 2, 0, 0))
+    found.add_row("stream", Text(printable(model.key.stream)))
+    found.add_row("model", Text(printable(model.key.model)))
+    found.add_row("partition", str(model.key.partition))
     if not model.untimed:
-        lines.append(_field("heard", f"{age(now - model.time)} ago"))
+        found.add_row("heard", f"{age(now - model.time)} ago")
     if reading is not None:
         label = "" if model.untimed else f"label of {clock(reading.ts)}, "
-        lines.append(_field("newest", f"{label}outcome {reading.outcomes:,}"))
+        found.add_row("newest", f"{label}outcome {reading.outcomes:,}")
         if reading.model_version is not None:
             first = "" if reading.version_since is None else f" since outcome {reading.version_since:,}"
-            lines.append(_field("version", f"{printable(reading.model_version)}{first}"))
-    readings = [state.reading(newest) for newest in model.sequences.values()]
-    known = {name for reading in readings if reading is not None for name in reading.measures}
-    names = _fitting(measures_shown(known, by), width - _STAGE - _ESTIMATOR - 2 * _COUNT - 3)
-    changes = model.changes.newest_first()
-    lines += _section("incidents and alarms", (change_line(one, now, width) for one in shown_changes(model)))
-    lines += _section("stages and estimators", _estimators(model, state, names))
-    lines += _section("comparisons", _comparisons(state.pairs(model.key.stream, model.key.partition), model))
-    if row.sequence is not None and reading is not None:
-        of = f"{row.sequence.stage}, {row.sequence.estimator}"
-        lines += _section(f"measures: {of}", _measures(reading, width))
-        lines += _section(f"segments: {of}", _segments(row, state, names))
-        lines += _section("counts", [_numbers(reading.counts)] if reading.counts else [])
-    lines += _section("coverage", _coverage(coverage_of(model), rows if model.untimed else duration))
-    lines += _section("alarms, each", _alarms(changes))
-    return lines
+            found.add_row("version", Text(f"{printable(reading.model_version)}{first}"))
+    return found
 
 
-def _section(title: str, lines: Iterable[Text]) -> list[Text]:
-    found = list(lines)
-    return [Text(), Text(title, style="bold"), *found] if found else []
-
-
-def _field(name: str, value: str) -> Text:
-    return Text.assemble((f"{name:<11}", "dim"), value, overflow="fold")
-
-
-def _fitting(names: list[str], width: int) -> list[str]:
-    return names[: max(1, width // (_MEASURE + 1))]
-
-
-def _alarms(changes: Iterable[Change]) -> Iterator[Text]:
-    for change in changes:
-        for alarm in reversed(change.alarms):
-            yield _alarm(alarm)
-        if more := change.count - len(change.alarms):
-            yield Text(f"and {more:,} before these", style="dim")
-
-
-def _alarm(alarm: Notice) -> Text:
-    segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""
-    what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
-    when = "" if alarm.untimed else f"{clock(alarm.ts)} "
-    return Text(
-        f"{when}{what} at outcome {alarm.outcome:,}: {number(alarm.statistic)} > "
-        f"{alarm.threshold:g}"
-    )
-
-
-def _estimators(model: Model, state: State, names: list[str]) -> Iterator[Text]:
-    whole = [sequence for sequence in model.sequences if sequence.segment is None]
-    if whole:
-        yield _head(f"{'stage':<{_STAGE}} {'estimator':<{_ESTIMATOR}}", names)
-    for sequence in whole:
-        reading = state.reading(model.sequences[sequence])
-        marks = "  (has not seen all)" if reading is not None and reading.started_empty else ""
-        start = f"{left(sequence.stage, _STAGE)} {left(sequence.estimator, _ESTIMATOR)}"
-        yield _values(start, reading, names).append(marks, "dim")
+def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) -> Table:
+    """Of sequences of the model as a whole, or of its segments."""
+    found = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    of_segments = any(sequence.segment is not None for sequence in readings)
+    for name in ("segment",) if of_segments else ("stage", "estimator"):
+        found.add_column(name)
+    for name in ("n", "outcomes", *names):
+        found.add_column(name, justify="right", no_wrap=True)
+    found.add_column()
+    for sequence, reading in readings.items():
+        start = [Text(printable(name)) for name in sequence[: 1 if of_segments else 3] if name is not None]
+        if reading is None:
+            found.add_row(*start, "-")
+            continue
+        values = [measure_text(reading.measures.get(name)) for name in names]
+        mark = Text("(has not seen all)" if reading.started_empty else "", style="dim")
+        found.add_row(*start, count(reading.n), count(reading.outcomes), *values, mark)
+    return found
 
 
 def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
@@ -110,57 +101,15 @@ def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
         yield Text(printable(f"{pair.stage}{segment}: {standing(pair)}"))
 
 
-def _segments(row: Row, state: State, names: list[str]) -> Iterator[Text]:
-    assert row.sequence is not None
-    of = row.sequence[1:]
-    found = {
-        sequence.segment: state.reading(newest)
-        for sequence, newest in row.model.sequences.items()
-        if sequence.segment is not None and sequence[1:] == of
-    }
-    if found:
-        yield _head(f"{'segment':<{_SEGMENT}}", names)
-    for segment in sorted(found):
-        yield _values(left(printable(segment), _SEGMENT), found[segment], names)
-
-
-def _head(start: str, names: list[str]) -> Text:
-    columns = f"{'n':>{_COUNT}} {'outcomes':>{_COUNT}} " + " ".join(name.rjust(_MEASURE) for name in names)
-    return Text(f"{start} {columns}", style="dim")
-
-
-def _values(start: str, reading: Reading | None, names: list[str]) -> Text:
-    line = Text(start)
-    if reading is None:
-        return line.append(" -")
-    line.append(f" {count(reading.n):>{_COUNT}} {count(reading.outcomes):>{_COUNT}}")
-    for name in names:
-        line.append(" ").append_text(measure_text(reading.measures.get(name), _MEASURE))
-    return line
-
-
-def _measures(reading: Reading, width: int) -> Iterator[Text]:
+def _measures(reading: Reading, width: int) -> Columns:
     """In as many columns as there is room for; those without a value with the reason."""
     known = [name for name in NAMES if name in reading.measures or name in reading.undefined]
-    more = [name for name in reading.measures if name not in known]
     cells = []
-    for name in [*known, *more]:
-        value = reading.measures.get(name)
-        cell = Text(f"{name:<18} ")
-        if value is None:
-            cell.append(f"- {reading.undefined.get(name, '')}", "dim")
-        else:
-            cell.append_text(measure_text(value, 8))
-        cells.append(cell)
-    side_by_side = max(1, width // _LISTED)
-    rows = -(-len(cells) // side_by_side)
-    for start in range(rows):
-        line = Text()
-        for cell in cells[start::rows]:
-            cell.truncate(_LISTED - 1, overflow="ellipsis")
-            cell.pad_right(_LISTED - len(cell))
-            line.append_text(cell)
-        yield line
+    for name in dict.fromkeys([*known, *reading.measures]):
+        value = measure_text(reading.measures.get(name))
+        why = Text(f" {reading.undefined.get(name, '')}", "dim")
+        cells.append(Text.assemble(f"{name:<18} ", value, why, no_wrap=True))
+    return Columns(cells, width=min(_LISTED, width), column_first=True, padding=0)
 
 
 def _coverage(said: Mapping[str, Any], time: Callable[[float], str]) -> Iterator[Text]:
@@ -186,3 +135,15 @@ def _coverage(said: Mapping[str, Any], time: Callable[[float], str]) -> Iterator
 def _numbers(values: Mapping[str, float]) -> Text:
     shown = ((name, count if isinstance(value, int) else number, value) for name, value in values.items())
     return Text("  ".join(f"{name} {text(value)}" for name, text, value in shown))
+
+
+def _alarms(changes: Iterable[Change]) -> Iterator[Text]:
+    for change in changes:
+        for alarm in reversed(change.alarms):
+            segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""
+            what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
+            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
+            beyond = f"{number(alarm.statistic)} > {alarm.threshold:g}"
+            yield Text(f"{when}{what} at outcome {alarm.outcome:,}: {beyond}")
+        if more := change.count - len(change.alarms):
+            yield Text(f"and {more:,} before these", style="dim")

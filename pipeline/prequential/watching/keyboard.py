@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import sys
 import time
@@ -15,14 +16,17 @@ try:
 except ImportError:  # Windows has neither: no keys there
     termios = None  # type: ignore[assignment]
 
-#: Keys with names; others are the characters that they type.
+#: Keys with names, by what they send; others are the characters that they type.
 _NAMED = {
-    "\x1b[A": "up", "\x1bOA": "up", "\x1b[B": "down", "\x1bOB": "down",
-    "\x1b[C": "right", "\x1bOC": "right", "\x1b[D": "left", "\x1bOD": "left",
-    "\x1b[5~": "pageup", "\x1b[6~": "pagedown",
-    "\x1b[H": "home", "\x1bOH": "home", "\x1b[1~": "home", "\x1b[F": "end", "\x1bOF": "end", "\x1b[4~": "end",
-    "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
+    "[A": "up", "OA": "up", "[B": "down", "OB": "down", "[5~": "pageup", "[6~": "pagedown",
+    "[H": "home", "OH": "home", "[1~": "home", "[F": "end", "OF": "end", "[4~": "end",
+    "": "escape",
 }  # fmt: skip
+_CONTROL = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace"}
+
+#: A key: an escape sequence (ECMA-48: up to its final byte), or a character; and an end in the middle of one.
+_KEY = re.compile(r"\x1b(\[[0-?]*[@-~]|O.|)|.", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(\[[0-?]*|O|)$")
 
 #: What ends when standard input does: there will be no key any more.
 CLOSED = "closed"
@@ -73,27 +77,19 @@ class Keyboard:
         if self._descriptor is None:
             time.sleep(seconds)
             return []
-        if not self._ready(seconds):
-            return []
-        typed = self._read()
-        while typed and _unfinished(typed) and self._ready(_REST_SECONDS):
-            more = self._read()
-            if not more:
+        typed, patience = "", seconds
+        while select.select([self._descriptor], [], [], patience)[0]:
+            try:
+                data = os.read(self._descriptor, _BYTES)
+            except OSError:  # the terminal is gone
+                data = b""
+            if not data:
+                return [*keys(typed), CLOSED]
+            typed += self._decode(data)
+            if not _UNFINISHED.search(typed):
                 break
-            typed += more
-        return keys(typed) if typed else [CLOSED]
-
-    def _ready(self, seconds: float) -> bool:
-        assert self._descriptor is not None
-        return bool(select.select([self._descriptor], [], [], seconds)[0])
-
-    def _read(self) -> str:
-        assert self._descriptor is not None
-        try:
-            data = os.read(self._descriptor, _BYTES)
-        except OSError:  # the terminal is gone
-            return ""
-        return self._decode(data) or ("\x00" if data else "")
+            patience = _REST_SECONDS
+        return keys(typed)
 
 
 def keys(typed: str) -> list[str]:
@@ -103,36 +99,9 @@ def keys(typed: str) -> list[str]:
     ['j', 'pagedown', 'escape', 'enter', 'q']
     """
     found = []
-    while typed:
-        length = _length(typed)
-        key, typed = typed[:length], typed[length:]
-        if key in _NAMED:
-            found.append(_NAMED[key])
-        elif key.isprintable():
+    for match in _KEY.finditer(typed):
+        sequence = match[1]
+        key = _CONTROL.get(match[0], match[0]) if sequence is None else _NAMED.get(sequence, "\x1b")
+        if key.isprintable():
             found.append(key)
     return found
-
-
-def _length(typed: str) -> int:
-    """Of the first key: a character, or an escape sequence (ECMA-48: up to its final byte)."""
-    if typed[:2] == "\x1bO":
-        return 3
-    if typed[:2] != "\x1b[":
-        return 1
-    for place in range(2, len(typed)):
-        if "@" <= typed[place] <= "~":
-            return place + 1
-    return len(typed)
-
-
-def _unfinished(typed: str) -> bool:
-    """Whether it ends in the middle of an escape sequence.
-
-    >>> [_unfinished(typed) for typed in ("j", "\\x1b", "j\\x1b[", "\\x1b[5", "\\x1b[5~", "\\x1bO")]
-    [False, True, True, True, False, True]
-    """
-    start = typed.rfind("\x1b")
-    rest = typed[start:] if start >= 0 else ""
-    if rest in ("\x1b", "\x1b[", "\x1bO"):
-        return True
-    return rest.startswith("\x1b[") and not "@" <= rest[-1] <= "~"

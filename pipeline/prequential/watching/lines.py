@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION
+from prequential.core.measures.registry import OF_NUMBERS
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
@@ -20,10 +22,10 @@ from prequential.watching.messages import (
 from prequential.watching.state import State
 from prequential.watching.text import clock
 from prequential.wording.comparing import Pair, pair_of
+from prequential.wording.measures import COLUMNS
 
-#: Measures of a line, in order: of classes, and of numbers.
-_OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus")
-_OF_NUMBERS = ("mae", "rmse", "r2")
+#: Measures of a line, at most.
+_MEASURES = {CLASSIFICATION: 4, REGRESSION: 3}
 
 
 def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
@@ -72,8 +74,8 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
     >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
-    names = _OF_CLASSES if reading.measures.keys().isdisjoint(_OF_NUMBERS) else _OF_NUMBERS
-    values = ((name, reading.measures.get(name)) for name in names)
+    task = CLASSIFICATION if reading.measures.keys().isdisjoint(OF_NUMBERS) else REGRESSION
+    values = ((name, reading.measures.get(name)) for name in COLUMNS[task][: _MEASURES[task]])
     return _line(
         None if reading.untimed else reading.ts,
         heading,

@@ -6,12 +6,16 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from prequential.core.estimators import MEMORIES
 from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
-from prequential.core.measures import LESS_IS_BETTER, NAMES
+from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION
+from prequential.core.measures.registry import MEASURES, NAMES, OF_NUMBERS
+from prequential.settings.stages import FINAL
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident
 from prequential.watching.messages import Reading
 from prequential.watching.state import Model, ModelKey, Sequence, State
+from prequential.wording.measures import COLUMNS, COMPARED
 
 #: Milliseconds for which a model with an alarm stands above the others: the time in which an on-call looks.
 RECENT_MS = 3_600_000
@@ -20,12 +24,8 @@ RECENT_MS = 3_600_000
 NEWEST_ALARM, OUTCOMES, SILENT, NAME = "newest alarm", "fewest outcomes", "longest silent", "name"
 OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
 
-#: What models are compared by where nothing else is asked for, and behind a measure that they don't have: of
-#: classes, then of numbers, then what the configuration may have left.
-_USUAL = ("accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2")
-
 #: Kinds of estimators by how well they tell how a model is now.
-_KINDS = ("window", "fading", "all")
+_KINDS = (*(name for name, memory in MEMORIES.items() if memory.forgets), "all")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Ranking:
         kind = sequence.estimator.partition(":")[0]
         return (
             stage not in (None, sequence.stage),
-            sequence.stage != "final",
+            sequence.stage != FINAL,
             sequence.stage,
             estimator not in (None, sequence.estimator),
             _KINDS.index(kind) if kind in _KINDS else len(_KINDS),
@@ -156,23 +156,13 @@ def is_baseline(model: str) -> bool:
 
 def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
     """Sorts readings: those with the first measure, the worse one first; then those with the next one."""
-    wanted = _USUAL if by is None else (by, *_USUAL)
+    wanted = COMPARED if by is None else (by, *COMPARED)
     if reading is not None:
         for place, measure in enumerate(wanted):
             value = reading.measures.get(measure)
             if value is not None:
-                return place, _goodness(measure, value)
+                return place, MEASURES[measure].goodness(value) if measure in MEASURES else value
     return len(wanted), 0.0
-
-
-def _goodness(measure: str, value: float) -> float:
-    """A measure's value, turned so that it falls when the model gets worse."""
-    return -abs(value) if measure in LESS_IS_BETTER else value
-
-
-#: Measures by what a reader asks for first; where there are models of both tasks, in turns.
-_OF_CLASSES = ("accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mcc")
-_OF_NUMBERS = ("mae", "r2", "rmse", "bias")
 
 
 def measures_shown(known: Set[str], by: str | None) -> list[str]:
@@ -181,9 +171,10 @@ def measures_shown(known: Set[str], by: str | None) -> list[str]:
     >>> measures_shown({"rmse", "kappa", "accuracy", "ece", "mae"}, "ece")
     ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
     """
-    both = [*_OF_CLASSES, *_OF_NUMBERS]
-    if not known.isdisjoint(_OF_NUMBERS):
-        turns = [name for pair in zip(_OF_CLASSES, _OF_NUMBERS) for name in pair]
-        both = [*turns, *_OF_CLASSES[len(_OF_NUMBERS) :]]
+    of_classes, of_numbers = COLUMNS[CLASSIFICATION], COLUMNS[REGRESSION]
+    both = [*of_classes, *of_numbers]
+    if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: in turns
+        turns = [name for pair in zip(of_classes, of_numbers) for name in pair]
+        both = [*turns, *of_classes[len(of_numbers) :]]
     first = [by] if by in NAMES else []
     return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in known] or ["accuracy"]

@@ -1,114 +1,192 @@
-"""The screen: a title, warnings, the page on top of those that were opened, and what keys do."""
+"""The live screen: models, the worst first, or one of them, and what keys do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from prequential.topics.reasons import printable
+from prequential.watching.changes import Change
+from prequential.watching.detail import detail
+from prequential.watching.incidents import OpenIncident
 from prequential.watching.keyboard import CLOSED
-from prequential.watching.pages import AllChanges, Detail, Help, Overview, Page, Picker, picker
-from prequential.watching.ranking import Ranking
-from prequential.watching.state import State
-from prequential.watching.table import warnings
-from prequential.watching.text import clock, counted, elide, wrapped
+from prequential.watching.ranking import Choice, Ranking, Row, is_shown
+from prequential.watching.state import Model, ModelKey, State
+from prequential.watching.table import change_lines, label, newest_changes, table, warnings
+from prequential.watching.text import clock, counted, elide, moment
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
+
+#: What renders something at the screen's width.
+Lines = Callable[..., list[list[Segment]]]
 
 #: Lines that warnings take at most: what else is to be seen must be seen, too.
 _WARNINGS = 4
 
-_BACK = ("escape", "backspace", "left", "b")
+#: Share of the screen that recent changes take at most, below the table, and lines of them at least.
+_CHANGES_SHARE = 5
+_CHANGES = 2
 
-_KEYS = "Enter open  s sort  t stage  e estimator  / search  a alarms  ? help  q quit"
-_KEYS_OPENED = "Esc back  up down PgUp PgDn scroll  t stage  e estimator  ? help  q quit"
-_KEYS_PICKER = "Enter choose  Esc back  up down PgUp PgDn scroll"
+_KEYS = "up down PgUp PgDn  Enter open  / filter  q quit"
+_KEYS_OPENED = "up down PgUp PgDn  Esc back  q quit"
 _KEYS_TYPING = "letters of a stream or model, Enter to end, Esc for all"
 _NO_KEYS = "standard input is no terminal: no keys; Ctrl-C ends"
 
 
 class Screen:
-    """What is on the screen; `press` takes keys, `lines` gives its lines."""
+    """What is on the screen, for rich; `press` takes keys, `refresh` looks at the state again."""
 
-    def __init__(self, state: State, cluster: str, *, keys: bool = True) -> None:
-        self._state = state
-        self._cluster = cluster
-        self._has_keys = keys
+    def __init__(self, state: State, cluster: str, choice: Choice | None = None) -> None:
+        self._state, self._cluster = state, cluster
         self._ranking = Ranking(state)
-        self._pages: list[Page] = [Overview(state, self._ranking)]
+        self._ranking.choice = choice or Choice()
+        self._rows: list[Row] = []
+        self._recent: list[tuple[Change | OpenIncident, Model]] = []
+        #: The model that the cursor stays with (None: whichever is first), and the one that is open.
+        self._chosen: ModelKey | None = None
+        self._opened: Model | None = None
+        #: The line of the list or of the opened model, the first that is seen of the list; lines that there
+        #: are, and room for them.
+        self._at = self._top = self._scrolled = 0
+        self._length = self._height = 1
+        self._typing = False
         self._now = 0
+        #: What stands in the way of reading on, and whether what was there is still being read.
+        self.trouble: str | None = None
+        self.reading = False
+        #: Whether there is a keyboard, and whether the last key was the one that ends.
+        self.has_keys = True
         self.over = False
 
     def refresh(self, now: int) -> None:
         """Look at the state again; `now` in epoch ms."""
         self._now = now
-        self._pages[-1].refresh(now)
+        self._rows = self._ranking.rows(now)
+        models = (row.model for row in self._rows if row.change is not None or len(row.model.incidents))
+        self._recent = [one for one in newest_changes(models) if is_shown(one[0], now)]
+        keys = (place for place, row in enumerate(self._rows) if row.model.key == self._chosen)
+        self._at = next(keys, 0)
+
+    # ---- keys
 
     def press(self, key: str) -> None:
         """What a key does; `over` says whether it was the last one."""
-        page = self._pages[-1]
-        if key == CLOSED:
+        if key == CLOSED or (key == "q" and not self._typing):
             self.over = True
-        elif page.typing:
-            page.press(key)
-        elif key == "q":
-            self.over = True
-        elif len(self._pages) > 1 and key in _BACK:
-            self._pages.pop()
-        elif isinstance(page, Picker) and key == "enter":
-            page.take()
-            self._pages.pop()
-        elif (opened := self._opened(key, page) or page.press(key)) is not None:
-            self._pages.append(opened)
-        if self._pages[-1] is not page or key in ("r", "escape") or page.typing or key == "enter":
-            self._pages[-1].refresh(self._now)
+        elif self._typing:
+            self._type(key)
+        elif key == "escape":
+            if self._opened is None:
+                self._search("")
+            self._opened = None
+        elif self._opened is not None:
+            self._scrolled = self._moved(key, self._scrolled)
+        elif key == "/":
+            self._typing = True
+            self._search("")
+        elif key == "enter" and self._rows:
+            self._opened, self._scrolled = self._rows[self._at].model, 0
+        elif self._rows:
+            self._at = self._moved(key, self._at)
+            self._chosen = self._rows[self._at].model.key if self._at else None
 
-    def _opened(self, key: str, page: Page) -> Page | None:
-        """The page that a key opens on any other one."""
-        if isinstance(page, (Picker, Help)):
-            return None
-        if key in ("?", "h"):
-            return Help()
-        if key == "a" and not isinstance(page, AllChanges):
-            return AllChanges(self._state, self._ranking)
-        if key == "r":
-            self._ranking.choose(reverse=not self._ranking.choice.reverse)
-        return picker(key, self._state, self._ranking)
+    def _moved(self, key: str, at: int) -> int:
+        step = max(1, self._height - 1)
+        to = {
+            "up": at - 1, "k": at - 1, "down": at + 1, "j": at + 1, "home": 0, "end": self._length - 1,
+            "pageup": at - step, "pagedown": at + step, " ": at + step,
+        }.get(key, at)  # fmt: skip
+        return max(0, min(to, self._length - 1))
 
-    def lines(self, width: int, height: int, trouble: str | None = None, reading: bool = False) -> list[Text]:
-        """The whole screen; `reading` while the newest messages are still being read."""
-        page = self._pages[-1]
+    def _type(self, key: str) -> None:
+        text = self._ranking.choice.search
+        self._typing = key not in ("enter", "escape")
+        if key == "escape":
+            self._search("")
+        elif key == "backspace":
+            self._search(text[:-1])
+        elif len(key) == 1:
+            self._search(text + key)
+
+    def _search(self, text: str) -> None:
+        self._ranking.choice = replace(self._ranking.choice, search=text)
+        self.refresh(self._now)
+
+    # ---- lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, height = options.max_width, options.height or options.size.height
+        plain = options.update(height=None)
+
+        def lines(*what: RenderableType) -> list[list[Segment]]:
+            return console.render_lines(Group(*what), plain)
+
+        top = lines(self._title(width), Text(self._what(), "bold", no_wrap=True, overflow="ellipsis"))
+        top += lines(*warnings(self._state, self.trouble, self._now))[:_WARNINGS]
+        if self.reading:
+            top += lines(Text(f"reading what is there: {self._state.messages:,} messages", "dim"))
+        room = max(1, height - len(top) - 1)
+        if self._opened is None:
+            body = self._list(lines, width, room)
+        else:
+            row = self._ranking.row(self._opened)
+            body = lines(detail(row, self._state, self._ranking.choice.by, self._now, width))
+            self._length, self._height = max(1, len(body) - room + 1), room
+            self._scrolled = min(self._scrolled, self._length - 1)
+            body = body[self._scrolled :]
+        body = Segment.set_shape(body[:room], width, room)
+        bottom = lines(Text(self._keys(), "dim", no_wrap=True, overflow="ellipsis"))
+        for line in [*top, *body, *bottom][:height]:
+            yield from line
+            yield Segment.line()
+
+    def _list(self, lines: Lines, width: int, height: int) -> list[list[Segment]]:
+        """The models that are seen, and below them the newest changes."""
+        if not self._rows:
+            searched = self._ranking.choice.search
+            return lines(Text("no model has these letters" if searched else "no metrics yet"))
+        room = max(_CHANGES, height // _CHANGES_SHARE)
+        below = change_lines(self._recent[:room], self._state, self._now, width)
+        if (more := len(self._recent) - room) > 0:
+            below[-1] = Text(f"      and {more + 1} more", style="yellow")
+        self._length, self._height = len(self._rows), max(1, height - 1 - len(below))
+        self._top = max(min(self._top, self._at, self._length - self._height), self._at - self._height + 1, 0)
+        seen = self._rows[self._top : self._top + self._height]
+        by, chosen = self._ranking.choice.by, self._at - self._top
+        models = lines(table(seen, self._state, by, width, self._now, chosen))
+        models = Segment.set_shape(models, width, max(1, height - len(below)))
+        return [*models, *lines(*below)]
+
+    def _title(self, width: int) -> Text:
         streams = {key.stream for key in self._state.models}
         title = f"prequential watch  {elide(printable(self._cluster), 30)}  {clock(self._now)[11:19]} UTC"
         models = f"{counted(len(self._state.models), 'model')} of {counted(len(streams), 'stream')}"
-        top = [_wide(title, models, width), _line(page.title(), width, "bold")]
-        for warning in warnings(self._state, trouble, self._now):
-            top += wrapped(warning, width)
-        top = top[: 2 + _WARNINGS]
-        if reading:
-            top.append(Text(f"reading what is there: {self._state.messages:,} messages", style="dim"))
-        room = max(1, height - len(top) - 1)
-        lines = page.lines(width, room, self._now)[:room]
-        blank = [Text()] * (room - len(lines))
-        seen = [*top, *lines, *blank, _line(self._keys(page), width, "dim")][:height]
-        for line in seen:
-            line.truncate(width)
-        return seen
+        gap = width - len(title) - len(models)
+        line = Text(f"{title}{' ' * gap}{models}" if gap > 0 else title, "reverse", no_wrap=True)
+        line.truncate(width, pad=True)
+        return line
 
-    def _keys(self, page: Page) -> str:
-        if not self._has_keys:
+    def _what(self) -> str:
+        """The second line: what is seen, in which order, and how far."""
+        if self._opened is not None:
+            key = self._opened.key
+            return f"{printable(key.model)} of {label(key, self._state)}"
+        choice = self._ranking.choice
+        seen = {row.sequence[1:] for row in self._rows if row.sequence is not None}
+        own = f"{len(seen)} stages and estimators" if len(seen) != 1 else ", ".join(*seen)
+        chosen = ", ".join(name for name in (choice.stage, choice.estimator) if name is not None)
+        parts = [chosen or own, "worst first" if choice.by is None else f"by {choice.by}"]
+        if choice.search or self._typing:
+            parts.append(f"/{printable(choice.search)}{'_' if self._typing else ''}")
+        parts.append(f"{self._at + 1} of {len(self._rows):,}" if self._rows else "none")
+        if self._state.since is not None:
+            parts.append(f"heard since {moment(self._state.since, self._now)}")
+        return "   ".join(parts)
+
+    def _keys(self) -> str:
+        if not self.has_keys:
             return _NO_KEYS
-        if page.typing:
+        if self._typing:
             return _KEYS_TYPING
-        if isinstance(page, Picker):
-            return _KEYS_PICKER
-        return _KEYS_OPENED if isinstance(page, (Detail, AllChanges, Help)) else _KEYS
-
-
-def _line(text: str, width: int, style: str) -> Text:
-    line = Text(text, style, no_wrap=True)
-    line.truncate(width, overflow="ellipsis")
-    return line
-
-
-def _wide(left: str, right: str, width: int) -> Text:
-    """Two ends of a line, in reverse; where they don't fit, the left one."""
-    gap = width - len(left) - len(right)
-    text = f"{left}{' ' * gap}{right}" if gap > 0 else left
-    return _line(text.ljust(width), width, "reverse")
+        return _KEYS if self._opened is None else _KEYS_OPENED

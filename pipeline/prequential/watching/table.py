@@ -1,21 +1,22 @@
-"""Models and alarms as lines: one a model, one a change."""
+"""Models as a table, and what stands above and below it: warnings, incidents and alarms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident, incident_line
-from prequential.watching.ranking import Row, is_baseline, is_recent
+from prequential.watching.ranking import Ranking, Row, is_baseline, is_recent, measures_shown
 from prequential.watching.state import Model, ModelKey, State
-from prequential.watching.text import age, count, counted, elide, left, measure_text, moment
+from prequential.watching.text import age, count, counted, elide, measure_text, moment
 from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 #: Columns of a name, at least: as many as tell names apart as a rule.
-NAME_WIDTH = 12
+_NAME_WIDTH = 12
 
 #: Columns of a measure, at least: numbers that are usual.
 _NUMBER_WIDTH = 7
@@ -26,17 +27,8 @@ _LAST = (("outcomes", 8), ("heard", 5), ("alarm", 5))
 #: Columns of a change's line that names leave for the rest: its age, a count, a date, and the first signal.
 _CHANGE_WIDTH = 54
 
-#: Split streams that are named in the warning.
+#: Split streams, and silent models, that are named in a warning.
 _NAMED = 3
-
-
-class Columns(NamedTuple):
-    """How wide names are, and which measures have room beside them."""
-
-    stream: int
-    model: int
-    measures: tuple[str, ...]
-    last: bool
 
 
 def label(key: ModelKey, state: State) -> str:
@@ -45,71 +37,75 @@ def label(key: ModelKey, state: State) -> str:
     return f"{name}[{key.partition}]" if key.stream in state.split else name
 
 
-def model_label(row: Row) -> str:
-    """A model's name, with a mark where it isn't shown as was chosen."""
-    name = printable(row.model.key.model)
-    return name if row.as_chosen or row.reading is None else f"{name}*"
+def table(
+    rows: Sequence[Row], state: State, by: str | None, width: int, now: int, chosen: int | None = None
+) -> Table:
+    """These rows, one of which may be chosen; `now` in epoch ms.
 
-
-def columns(rows: Iterable[tuple[str, str]], measures: Sequence[str], width: int) -> Columns:
-    """Columns for these names (of streams and of models) on a screen of this width.
-
-    The first measure is always there; of the others as many as leave names their width, up to 20.
+    Of measures there are as many as leave names their least width, and one in any case.
     """
-    streams, models = [NAME_WIDTH], [NAME_WIDTH]
-    for stream, model in rows:
-        streams.append(cell_len(stream))
-        models.append(cell_len(model))
-    wanted = max(streams), max(models)
-    last = sum(size + 1 for _, size in _LAST)
-    free = width - last - 1 - sum(min(one, 20) for one in wanted)
-    least = width - last - 1 - 2 * NAME_WIDTH
+    names = [label(row.model.key, state) for row in rows]
+    models = [printable(row.model.key.model) + _mark(row) for row in rows]
+    wanted = _longest("stream", names), _longest("model", models)
+    room = width - sum(size + 1 for _, size in _LAST)
+    least = sum(min(one, _NAME_WIDTH) + 1 for one in wanted)
     shown: list[str] = []
-    used = 0
-    for place, measure in enumerate(measures):
-        size = _width(measure) + 1
-        # The first three are worth more than long names.
-        if place and used + size > (least if place < 3 else free):
+    for measure in measures_shown(state.measures, by):
+        size = max(len(measure), _NUMBER_WIDTH) + 1
+        if shown and room - size < least:
             break
         shown.append(measure)
-        used += size
-    names = max(width - last - used - 1, 2 * NAME_WIDTH)
-    of_stream = min(wanted[0], max(names - wanted[1], (names + 1) // 2))
-    of_model = min(wanted[1], names - of_stream)
-    return Columns(of_stream, of_model, tuple(shown), width >= used + last + names + 1)
+        room -= size
+    # What one of the names doesn't need is the other's.
+    of_stream = max(1, min(wanted[0], max(room - 2 - wanted[1], (room - 1) // 2)))
+    of_model = max(1, min(wanted[1], room - 2 - of_stream))
+    found = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    found.add_column("stream", width=of_stream, no_wrap=True)
+    found.add_column("model", width=of_model, no_wrap=True)
+    last = _LAST if room > 0 else ()
+    for name, size in [*((name, max(len(name), _NUMBER_WIDTH)) for name in shown), *last]:
+        style = "bold underline" if name == by else "bold"
+        found.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
+    for place, (row, name, model) in enumerate(zip(rows, names, models)):
+        dim = "dim" if is_baseline(row.model.key.model) else ""
+        reading, untimed, change = row.reading, row.model.untimed, row.change
+        cells: list[RenderableType] = [Text(elide(name, of_stream)), Text(elide(model, of_model))]
+        cells += [measure_text(None if reading is None else reading.measures.get(name)) for name in shown]
+        if last:
+            cells.append("-" if reading is None else count(reading.outcomes))
+            cells.append("-" if untimed else age(now - row.model.time))
+            cells.append("" if change is None else Text(
+                "-" if untimed else age(now - change.time),
+                "bold yellow" if is_recent(change, now) else "dim",
+            ))  # fmt: skip
+        found.add_row(*cells, style="reverse" if place == chosen else dim)
+    return found
 
 
-def heading(shown: Columns, by: str | None) -> Text:
-    """The table's first line; what it is sorted by is underlined."""
-    line = Text(f"{'stream':<{shown.stream}} {'model':<{shown.model}}", no_wrap=True, overflow="crop")
-    last = _LAST if shown.last else ()
-    for name, width in [*((name, _width(name)) for name in shown.measures), *last]:
-        line.append(" " * (1 + max(0, width - len(name))))
-        line.append(name, style="underline" if name == by else "")
-    line.stylize("bold")
-    return line
+def _mark(row: Row) -> str:
+    """Behind a model that isn't shown as was chosen."""
+    return "" if row.as_chosen or row.reading is None else "*"
 
 
-def row_line(row: Row, stream: str, model: str, shown: Columns, now: int) -> Text:
-    """A model's line, with these labels of it; `now` in epoch ms."""
-    reading = row.reading
-    style = "dim" if is_baseline(row.model.key.model) else ""
-    line = Text(
-        f"{left(stream, shown.stream)} {left(model, shown.model)}", style, no_wrap=True, overflow="crop"
-    )
-    for measure in shown.measures:
-        line.append(" ")
-        line.append_text(
-            measure_text(reading.measures.get(measure) if reading is not None else None, _width(measure))
-        )
-    if shown.last:
-        outcomes = "-" if reading is None else count(reading.outcomes)
-        untimed = row.model.untimed
-        line.append(f" {outcomes:>8} {'-' if untimed else age(now - row.model.time):>5} ")
-        if (change := row.change) is not None:
-            heard = "-" if untimed else age(now - change.time)
-            line.append(f"{heard:>5}", "bold yellow" if is_recent(change, now) else "dim")
-    return line
+def _longest(head: str, names: Iterable[str]) -> int:
+    return max([len(head), *map(cell_len, names)])
+
+
+def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
+    """All that is known, where nobody scrolls; `now` in epoch ms."""
+    rows = ranking.rows(now)
+    changes = newest_changes(row.model for row in rows)
+    read = [] if state.since is None else [Text(f"read since {moment(state.since, now)}", style="dim")]
+    by = ranking.choice.by
+    models = table(rows, state, by, width, now) if rows else Text("no metrics yet")
+    return [*warnings(state, None, now), *read, models, *change_lines(changes, state, now, width)]
+
+
+def change_lines(
+    changes: Iterable[tuple[Change | OpenIncident, Model]], state: State, now: int, width: int
+) -> list[Text]:
+    """Changes of several models, each in a line."""
+    return [change_line(one, now, width, _names_of_change(model, state, width)) for one, model in changes]
 
 
 def change_line(change: Change | OpenIncident, now: int, width: int, whose: str = "") -> Text:
@@ -131,9 +127,9 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
     return line
 
 
-def names_of_change(model: Model, state: State, width: int) -> str:
+def _names_of_change(model: Model, state: State, width: int) -> str:
     """The names of a model in front of its change: as much of the line as the rest can spare."""
-    half = max(NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
+    half = max(_NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
     name = printable(model.key.model)
     stream = elide(label(model.key, state), max(half, 2 * half - cell_len(name)))
     return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
@@ -178,7 +174,7 @@ def split_warning(split: Mapping[str, list[int]]) -> str:
 key records by stream with murmur2'
     """
     named = [
-        f"{elide(printable(stream), 2 * NAME_WIDTH)} ({', '.join(map(str, partitions))})"
+        f"{elide(printable(stream), 2 * _NAME_WIDTH)} ({', '.join(map(str, partitions))})"
         for stream, partitions in sorted(split.items())
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
@@ -201,7 +197,3 @@ def newest_changes(models: Iterable[Model]) -> list[tuple[Change | OpenIncident,
     """All changes with their models, the newest first."""
     found = [(change, model) for model in models for change in shown_changes(model)]
     return sorted(found, key=lambda one: -one[0].time)
-
-
-def _width(measure: str) -> int:
-    return max(len(measure), _NUMBER_WIDTH)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from prequential.topics.dead_letters import clock as exact_clock
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 #: Units of an age, in ms, the largest first.
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
-
-#: Columns by which the rest of a line that was cut is set in.
-_INDENT = 4
 
 #: Thousands, millions, …: numbers beyond four digits before the point are cut to them.
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -91,11 +88,6 @@ def _cut(text: str, width: int) -> str:
     return text
 
 
-def left(text: str, width: int) -> str:
-    """A name in a column of this width."""
-    return set_cell_size(elide(text, width), width)
-
-
 def number(value: float) -> str:
     """A measure's value in at most eight columns.
 
@@ -129,19 +121,8 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def measure_text(value: float | None, width: int = 0) -> Text:
-    """A measure, at the right of its column; one below zero, which is worse than the baseline, is red."""
+def measure_text(value: float | None) -> Text:
+    """A measure; one below zero, which is worse than the baseline, is red."""
     if value is None:
-        return Text("-".rjust(width), style="dim")
-    return Text(number(value).rjust(width), style="red" if value < 0 else "")
-
-
-def wrapped(line: Text, width: int) -> list[Text]:
-    """A line, cut before the screen ends; what goes on is set in."""
-    parts = []
-    while len(line) > width > 2 * _INDENT:
-        blank = line.plain.rfind(" ", width // 2, width)
-        first, rest = line.divide([width if blank < 0 else blank + 1])
-        line = Text(" " * _INDENT).append_text(rest)
-        parts.append(first)
-    return [*parts, line]
+        return Text("-", style="dim")
+    return Text(number(value), style="red" if value < 0 else "")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.core.estimators.naming import BASELINE_PREFIX, FADING, WINDOW, parse_estimator
+from prequential.core.estimators.naming import BASELINE_PREFIX, recency
+from prequential.settings.stages import FINAL, sides
 from prequential.topics.outputs import Comparison
 
 #: Lines that are shown of pairs.
@@ -93,8 +94,8 @@ def recent_of(said: Mapping[str, Any]) -> Recent | None:
 def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
     """The latest outcomes by the estimator that tells most of them, of n and difference by estimator.
 
-    That is the shortest window, or else the fastest fading factor; one that still remembers all `outcomes`
-    says nothing that the whole run doesn't.
+    That is the shortest window, or else the fastest fading factor, or the shortest half-life; one that still
+    remembers all `outcomes` says nothing that the whole run doesn't.
 
     >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
     Latest(estimator='window:1000', n=1000, difference=-0.04)
@@ -103,18 +104,9 @@ def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) ->
     known = [
         Latest(name, n, difference)
         for name, (n, difference) in found.items()
-        if difference is not None and n < outcomes and _memory(name) is not None
+        if difference is not None and n < outcomes and recency(name) is not None
     ]
-    return min(known, key=lambda one: _memory(one.estimator) or (0, 0.0), default=None)
-
-
-def _memory(estimator: str) -> tuple[int, float] | None:
-    """Sorts estimators that forget, by how well they tell how models are now; None: it doesn't forget."""
-    try:
-        kind, parameter = parse_estimator(estimator)
-    except ValueError:
-        return None
-    return (0 if kind == WINDOW else 1, parameter) if kind in (WINDOW, FADING) else None
+    return min(known, key=lambda one: recency(one.estimator) or (0, 0.0), default=None)
 
 
 class Pairs:
@@ -149,7 +141,7 @@ class Pairs:
 
 def _sooner(one: Latest, other: Latest) -> bool:
     """Whether one tells more of now."""
-    return (_memory(one.estimator) or (0, 0.0)) < (_memory(other.estimator) or (0, 0.0))
+    return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
 
 
 def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
@@ -165,7 +157,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
         return
     stages: dict[str, str] = {}
     for one in pairs:
-        if stages.get(one.stream) != "final" and not _of_stages(one):
+        if stages.get(one.stream) != FINAL and not _of_stages(one):
             stages[one.stream] = one.stage
     shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
     shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
@@ -173,7 +165,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
     share = 100 * (1 - max(one.level for one in shown))
     yield (
         "which model is better (in brackets: where the difference over the whole run is, "
-        f"with {share:.3g} % for all pairs and at all times):"
+        f"with {share:.3g} % for all pairs and looks, if dependence is short):"
     )
     for one in shown[:_PAIRS]:
         stream = f"{one.stream} " if several else ""
@@ -252,7 +244,7 @@ def _names(pair: Pair) -> tuple[str, str]:
     """A and B, by name or, where a model's stages are compared, by stage."""
     if not _of_stages(pair):
         return pair.model, pair.against
-    a, b = (f"{stage} of {pair.model}" for stage in pair.stage.split("/"))
+    a, b = (f"{stage} of {pair.model}" for stage in sides(pair.stage))
     return a, b
 
 

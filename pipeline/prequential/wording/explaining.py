@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from prequential.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.topics.reasons import printable
 from prequential.wording.incidents import cause_in_words, subject_of
+from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import in_words
 
 #: Incidents that are named where the one that is asked for isn't there.
@@ -54,7 +56,7 @@ class Known:
             self.incidents.setdefault(message.id, []).append(message)
         elif isinstance(message, Alarm):
             self.alarms[message.id] = message
-        elif isinstance(message, Metrics) and message.segment is None and message.stage != "period":
+        elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
             key = message.stream, message.model, f"{message.stage} {message.estimator}"
             self.metrics[key] = message
 
@@ -147,7 +149,7 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
         yield f"back within its former interval since outcome {back['outcome']:,}{when}"
     for (stream, model, of), one in sorted(known.metrics.items()):
         if (stream, model) == (incident.stream, incident.model) and of.startswith(f"{incident.stage} "):
-            name = next((name for name in ("accuracy", "mae") if name in one.measures), None)
+            name = next((name for name in COMPARED if name in one.measures), None)
             if name is not None:
                 when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
                 yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({when})"

@@ -17,7 +17,8 @@ FAMILIES = (
     ("comparison_mcnemar", GAUGE, "Signed McNemar statistic, for a single look"),
     (
         "comparison_low", GAUGE,
-        "Lower end of the difference's confidence sequence, over all history, valid at all times",
+        "Lower end of the difference's confidence sequence, over all history, for any number of looks where "
+        "outcomes depend on each other over less than a sixth of it",
     ),
     ("comparison_high", GAUGE, "Its upper end"),
     (

@@ -13,12 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.config.names import margin
 from prequential.core.catalog.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, selection
 from prequential.core.delay.latency import BOUNDS
-from prequential.core.measures import INDEX
+from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.estimates import Line
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
@@ -28,6 +27,7 @@ from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, label
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
 from prequential.settings.model import Config, HttpConfig
+from prequential.settings.stages import INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.worker import compared
@@ -38,42 +38,6 @@ if TYPE_CHECKING:
 
 #: Has something done in the loop that runs the shards, and gives what comes of it.
 InLoop = Callable[[Callable[[], Any]], Any]
-
-_MEASURE_HELP = {
-    "error": "Share of outcomes that are wrong",
-    "accuracy": "Share of outcomes that are right",
-    "kappa": "Cohen's kappa",
-    "p_per": "Accuracy of the persistent baseline",
-    "kappa_per": "Kappa against the persistent baseline",
-    "p_maj": "Accuracy of the majority baseline",
-    "kappa_maj": "Kappa against the majority baseline",
-    "kappa_plus": "Geometric mean of kappa and kappa_per where both are positive",
-    "kappa_se": "Standard error of Cohen's kappa",
-    "kappa_z": "Cohen's kappa over its standard error if it were chance",
-    "balanced_accuracy": "Arithmetic mean of the recalls of the classes with labels",
-    "g_mean": "Geometric mean of the recalls of the classes with labels",
-    "mcc": "Matthews' correlation; for more than two classes Gorodkin's R_K",
-    "precision": "Precision of the positive class",
-    "recall": "Recall of the positive class",
-    "specificity": "Specificity of the positive class",
-    "f1": "F1 of the positive class",
-    "macro_precision": "Mean precision of the classes",
-    "macro_recall": "Mean recall of the classes",
-    "macro_f1": "Mean F1 of the classes",
-    "weighted_f1": "Mean F1 of the classes, weighted with their labels",
-    "log_loss": "Mean logarithmic loss of the predicted probabilities",
-    "brier": "Brier score of the predicted probabilities, summed over classes",
-    "ece": "Expected calibration error of the predicted class, 15 equal bins",
-    "mae": "Mean absolute error",
-    "mse": "Mean squared error",
-    "rmse": "Root of the mean squared error",
-    "r2": "Coefficient of determination",
-    "bias": "Mean of prediction minus label",
-    "p_ran": "Accuracy of random predictions with the model's own distribution",
-    "ipw_accuracy": "Accuracy, outcomes weighted with the inverse of their label's propensity",
-    "ipw_n": "Effective number of outcomes behind the weighted accuracy",
-    "auc": "Area under the ROC curve over a window's scores",
-}
 
 _DETAIL_HELP: dict[str, str] = {
     "normalised": "Share of all matrices of this class ratio that are no better",
@@ -206,8 +170,9 @@ class Exporter:
         """What is said of shards as a whole, and the parts that there are of each."""
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
+        settings = {"scored": self._scored, "segments": self._http.segments}
         return [
-            (runner, list(picture.parts(runner.shard, scored=self._scored, segments=self._http.segments)))
+            (runner, list(picture.parts(runner.shard.state, **settings)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -233,7 +198,8 @@ class Exporter:
         if not self._is_shown(runner):
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())
-        return picture.take(runner.shard, part, scored=self._scored)
+        shard = runner.shard
+        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -245,8 +211,8 @@ class Exporter:
                 if end is not None:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
                 if not runner.recovering:
-                    families["dead_letters_total"].add(where, runner.shard.dead_letters[kind])
-                    families["quarantined_records_total"].add(where, runner.shard.quarantined[kind])
+                    families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
+                    families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
                     families["lost_records_total"].add(where, runner.shard.catalog.lost[kind])
             if runner.halted is not None:
                 families["shard_halted"].add(labels(partition=runner.partition), 1)
@@ -276,7 +242,7 @@ class _Scrape:
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
         self._written = 0
         kinds = [
-            *((name, GAUGE, text) for name, text in _MEASURE_HELP.items() if name in measures),
+            *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
             *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
             *_FAMILIES,
         ]
@@ -342,7 +308,7 @@ class _Scrape:
                 for name, bound in objective.bounds.items():
                     column = INDEX[name]
                     if not reasons[column]:
-                        spare = margin(name, values[column], bound) + objective.tolerance
+                        spare = MEASURES[name].margin(values[column], bound) + objective.tolerance
                         self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
             self._pause(len(shown) + 1)
 
@@ -427,7 +393,7 @@ class _Scrape:
     # ---- streams
 
     def _stream(self, taken: Picture, stream: Stream) -> None:
-        families, reporter = self.families, taken.reporter
+        families, accounts = self.families, taken.accounts
         streams, code = taken.catalog.registry.streams, stream.code
         where = labels(stream=stream.name, partition=taken.catalog.partition)
         if stream.config.objective:
@@ -442,7 +408,7 @@ class _Scrape:
             ("label_latency_quantile_seconds", latency.quantiles),
             ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
-            for percentile, value in quantiles(reporter.latencies, np.array([code]))[0].items():
+            for percentile, value in quantiles(accounts.latencies, np.array([code]))[0].items():
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
@@ -458,7 +424,7 @@ class _Scrape:
         counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
             families["duplicates_total"].add(f'{where},topic="{topic}"', count)
-        of = reporter.latencies.streams
+        of = accounts.latencies.streams
         families["label_latency_seconds"].add_buckets(
             where, BOUNDS, of.counts[code].tolist(), int(of.total[code]) / 1000
         )
@@ -466,20 +432,20 @@ class _Scrape:
 
     def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
-        families, reporter = self.families, taken.reporter
+        families, accounts = self.families, taken.accounts
         clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
         where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
-        families["waiting_predictions"].add(where, int(reporter.coverage.models.waiting[row]))
-        (oldest,) = coverage.oldest(reporter.coverage, of, np.array([clock]))
+        families["waiting_predictions"].add(where, int(accounts.coverage.models.waiting[row]))
+        (oldest,) = coverage.oldest(accounts.coverage, of, np.array([clock]))
         families["oldest_waiting_seconds"].add(where, oldest / 1000)
-        for age, share in coverage.curve(reporter.coverage, row, clock).items():
+        for age, share in coverage.curve(accounts.coverage, row, clock).items():
             families["labelled_ratio"].add(f'{where},age="{age}"', share)
         if stream.config.task == "classification":
-            for label, share in selection.shares(reporter.selection, row, stream.class_names).items():
+            for label, share in selection.shares(accounts.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
-            if (index := selection.indices(reporter.selection, of)[0]) is not None:
+            if (index := selection.indices(accounts.selection, of)[0]) is not None:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
-        for key, index in reporter.segment_psi(stream, row).items():
+        for key, index in taken.reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
         self._pause(20)
 
@@ -498,10 +464,4 @@ def _stages(about: Subject, stream: Stream) -> list[str]:
     """The stages of a subject that have outcomes of their own, as they are configured."""
     if about.age is not None:
         return [about.age]
-    found = []
-    for stage in stream.everywhere:
-        if stage == "bins":
-            found += [f"bin:{b}" for b in range(1, stream.bins + 1)]
-        elif stage != "intermediate":
-            found.append(stage)
-    return found
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]

@@ -88,8 +88,8 @@ def replay_topics(
                 continue  # its turn comes when that one has grown
             log.warning("shard %d: what it knew when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
-        shard.courses = Courses()
-        shard.past = Past() if past else None
+        shard.state.courses = Courses()
+        shard.state.past = Past() if past else None
         _ShardReplay(cluster, shard).run()
 
 
@@ -287,5 +287,6 @@ def _split(
     shard = Shard(cluster.config, number, after)
     keep = streams_of(number, before, after)
     shard.restore(split(map(msgspec.msgpack.decode, state), keep, moved=number >= before))
-    shard.courses, shard.past = deepcopy(former.courses), deepcopy(former.past)
+    known = former.state
+    shard.state.courses, shard.state.past = deepcopy(known.courses), deepcopy(known.past)
     return shard

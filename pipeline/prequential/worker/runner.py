@@ -282,7 +282,7 @@ class ShardRunner:
             "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
             self.partition,
             "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
-            f"{self.shard.remembered} instances",
+            f"{self.shard.state.remembered} instances",
             len(self._journal),
             monotonic() - started,
         )
@@ -393,17 +393,17 @@ class ShardRunner:
     @property
     def _ticks_are_rare(self) -> bool:
         """Whether time makes messages due no more often than commits are wanted anyway."""
-        return self._config.worker.commit_every <= min(self.shard.ticks, default=0)
+        return self._config.worker.commit_every <= min(self.shard.state.ticks, default=0)
 
     @property
     def _tick_has_come(self) -> bool:
         """Whether all topics have records behind the time that makes messages due."""
-        return self._ticks_are_rare and self.shard.merge.reached >= self.shard.next_tick
+        return self._ticks_are_rare and self.shard.merge.reached >= self.shard.state.next_tick
 
     @property
     def _tick_is_near(self) -> bool:
         """Whether that time comes within half of `worker.commit_every`."""
-        left = self.shard.next_tick - self.shard.merge.reached
+        left = self.shard.state.next_tick - self.shard.merge.reached
         return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
 
     async def _woken(self, seconds: float) -> None:

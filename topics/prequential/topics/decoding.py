@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.messages import (
@@ -24,7 +24,6 @@ from prequential.topics.messages import (
     Prediction,
     Probabilities,
     Record,
-    Whole,
     WireInstance,
     WireLabel,
     WirePrediction,
@@ -37,18 +36,9 @@ from prequential.topics.times import milliseconds
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
-_STRUCTS = (Instance, Prediction, Label)
 _STRICT: tuple[Callable[..., Any], ...] = tuple(
-    msgspec.json.Decoder(struct).decode for struct in _STRUCTS
+    msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label)
 )
-
-#: Fields whose values are few, as a rule; and those of them that may be no names.
-_FAMILIAR = (("stream",), ("stream", "model", "y_pred"), ("stream", "y_true"))
-_TARGETS = ("y_pred", "y_true")
-
-#: Names of a field that are expected at most.
-_MOST_FAMILIAR = 64
-
 _LENIENT: tuple[Callable[..., Any], ...] = tuple(
     msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
 )
@@ -123,51 +113,6 @@ def decode_objects(values: Sequence[bytes]) -> Objects:
             objects.append(None)
             reasons[index] = _sentence(error)
     return Objects(objects, reasons)
-
-
-class Decoder:
-    """Decodes batches as `decode` does, faster where names come again and again.
-
-    Streams, models and classes are few. Those seen so far are made part of the type that is expected,
-    so each comes out as one and the same string, whose hash is known, and no new one is made for each
-    record. A batch with another name in it is decoded as usual, and the name is known from then on.
-    """
-
-    def __init__(self) -> None:
-        self._names: list[dict[str, set[str] | None]] = [
-            {field: set() for field in fields} for fields in _FAMILIAR
-        ]
-        self._familiar: list[Callable[[bytes], Any] | None] = [None] * len(KINDS)
-
-    def decode(self, kind: int, values: Sequence[bytes | None]) -> Decoded:
-        """Decode the values of one topic's records."""
-        familiar = self._familiar[kind]
-        if familiar is not None:
-            records = _all(kind, familiar, values)
-            if records is not None:
-                return Decoded(records, {})
-        decoded = decode(kind, values)
-        if decoded.records and type(decoded.records[0]) is _STRUCTS[kind]:
-            self._learn(kind, decoded.records)
-        return decoded
-
-    def _learn(self, kind: int, records: Sequence[Record | None]) -> None:
-        known = self._names[kind]
-        fields = []
-        for field, before in known.items():
-            if before is None:
-                continue
-            values: set[Any] = {getattr(record, field, None) for record in records}
-            names: set[str] = before | {value for value in values if type(value) is str}
-            known[field] = names if len(names) <= _MOST_FAMILIAR else None
-            if names and known[field] is not None:
-                one_of: Any = Literal[tuple(sorted(names))]
-                fields.append((field, Union[one_of, Whole, bool, float] if field in _TARGETS else one_of))
-        if not fields:  # too many names: from now on batches are decoded as usual, at no cost here
-            self._familiar[kind] = None
-            return
-        struct = msgspec.defstruct(_STRUCTS[kind].__name__, fields, bases=(_STRUCTS[kind],), gc=False)
-        self._familiar[kind] = msgspec.json.Decoder(struct).decode
 
 
 #: A prediction's probabilities: a function in C, because most predictions have none.

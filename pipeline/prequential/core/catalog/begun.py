@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.estimators.naming import BIN
+from prequential.settings.stages import parse
 
 #: Something that is configured: a kind, and a name of it (empty where there is one at most).
 Item = tuple[str, str]
@@ -12,7 +12,7 @@ Item = tuple[str, str]
 
 def item_of(kind: str, name: str) -> Item:
     """What is configured by this name; bins are one stage."""
-    return kind, "bins" if kind == "stage" and name.startswith(BIN) else name
+    return kind, parse(name).configured if kind == "stage" else name
 
 
 class Begun(NamedTuple):

@@ -15,21 +15,29 @@ import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Ints, as_columns, grown, records
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
-from prequential.core.measures import NO_POSITIVE, OF_PROBABILITIES, OF_WEIGHTS, UNSEEN_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import (
     AGE,
     BASELINE,
     BASELINE_AGE,
     BOOLEANS,
+    CLASS_STATE,
     CORRECTION,
     MODEL,
     OTHER_FORM,
     SEGMENT,
     SORTS,
+    STREAM_PLACES,
+    STREAM_STATE,
+    SUBJECT_PLACES,
+    SUBJECT_STATE,
     Ages,
     Classes,
     Pairs,
@@ -39,8 +47,9 @@ from prequential.core.tables.streams import (
     Subjects,
     name_hash,
 )
-from prequential.settings.durations import duration
-from prequential.settings.model import AFTER, BASELINES, Config, StreamConfig
+from prequential.settings.model import BASELINES, Config, StreamConfig
+from prequential.settings.stages import FINAL, INITIAL
+from prequential.settings.stages import parse as parse_stage
 
 #: What baselines predict before the first label: a class of its own, never a label's.
 NOTHING = "@none"
@@ -88,10 +97,10 @@ class Stream:
         self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
         #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
         self.retired: dict[str, None] = {}
-        self.everywhere = tuple(stage for stage in config.stages if not stage.startswith(AFTER))
-        self.ages = tuple(stage for stage in config.stages if stage.startswith(AFTER))
-        self.bins = config.bins if {"bins", "intermediate"} & set(config.stages) else 0
-        self.initial, self.final = (stage in config.evaluated_stages for stage in ("initial", "final"))
+        self.everywhere = tuple(stage for stage in config.stages if not parse_stage(stage).is_age)
+        self.ages = tuple(stage for stage in config.stages if parse_stage(stage).is_age)
+        self.bins = sum(parse_stage(stage).is_bin for stage in self.evaluated)
+        self.initial, self.final = (stage in self.evaluated for stage in (INITIAL, FINAL))
         self.subjects: list[int] = []
 
     @property
@@ -101,7 +110,7 @@ class Stream:
 
     def reports(self, stage: str) -> bool:
         """Whether messages are about a stage, which may be evaluated for others' sake."""
-        return stage in self.config.stages or (stage.startswith("bin:") and "bins" in self.config.stages)
+        return parse_stage(stage).configured in self.config.stages
 
     def position(self, key: int, value: str) -> int:
         """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
@@ -261,7 +270,7 @@ class Catalog:
         """A stream's settings, as the loops read them."""
         config, s, code = stream.config, self.columns.streams, stream.code
         numbers = config.task == "regression"
-        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in config.every_detector)}
+        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
         s.horizon[code], s.settle[code] = config.label_horizon, config.settle
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers
@@ -269,11 +278,13 @@ class Catalog:
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
+        verdicts = config.compare != "off" and bool(config.compare_losses)
+        s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
         s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
         s.emit_outcomes[code] = config.emit_outcomes or 0
-        ages = [duration(name.removeprefix(AFTER)) for name in stream.ages]
+        ages = [parse_stage(name).number for name in stream.ages]
         start = self._ages
         self._ages += len(ages)
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))
@@ -568,6 +579,27 @@ class Catalog:
         self.subjects[row] = None
 
     # ---- views
+
+    def tables(self) -> Iterator[Table]:
+        """All that is state, and what its rows stand for."""
+        columns, streams, subjects = self.columns, len(self.streams), len(self.subjects)
+        for name, key, table, names, rows, links in (
+            (
+                "streams.", Key.STREAM, columns.streams, STREAM_STATE + STREAM_PLACES, streams,
+                {"classes": Key.CLASS, "pairs": Key.TRANSITION},
+            ),
+            (
+                "subjects.", Key.SUBJECT, columns.subjects, SUBJECT_STATE + SUBJECT_PLACES, subjects,
+                {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
+            ),
+            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
+        ):  # fmt: skip
+            yield Table(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
+        yield Table("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
+        rows, links = len(self.segment_origin), {"": Key.SUBJECT}
+        yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.subject, rows, links=links)
+        for plan in self.plans:
+            yield from plan.tables()
 
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, for the sequences of a plan."""

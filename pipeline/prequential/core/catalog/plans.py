@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Ints, Ints32, grown
-from prequential.core.detectors.signals import WRONG, error
-from prequential.core.detectors.watch import LOSSES, watches_of
+from prequential.core.detectors.signals import WRONG
+from prequential.core.detectors.watch import LOSSES, WatchedRows, watches_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
+from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.outcomes import Log
 from prequential.settings.model import StreamConfig
 
@@ -58,8 +60,8 @@ class Plan:
         count = len(self.stages)
         if self._free:
             first = self._free.pop()
-            for table in self._tables():
-                for column in table:
+            for table in self.tables():
+                for column in table.columns().values():
                     column[first : first + count] = 0
         else:
             first = self.rows
@@ -88,14 +90,11 @@ class Plan:
         self.last_signs = grown(self.last_signs, rows)
         self.error_pairs = grown(self.error_pairs, rows)
 
-    def _tables(self) -> Iterator[tuple[Any, ...]]:
-        for estimator in self.estimators:
-            yield from estimator.tables()
-        for watch in self.watches:
-            yield watch.table
-            yield from watch.signal.tables()
-        yield self.last_signs
-        yield self.error_pairs
+    def place_of(self, stage: str) -> int:
+        """A stage's place among those of a subject; raises ValueError for one that isn't evaluated."""
+        if stage not in self.stages:
+            raise ValueError(f"no stage {stage!r}: expected one of {', '.join(self.stages)}")
+        return self.stages.index(stage)
 
     def score(self) -> None:
         """Outcomes with scores are coming: keep sums."""
@@ -110,18 +109,17 @@ class Plan:
         """Evaluate these rows of the log; returns the alarms."""
         if not self.scored and log.scored[rows].any():
             self.score()
-        codes = None
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives)
         if self.paired:
-            codes = np.empty((len(CODES), len(rows)), dtype=np.int8)
+            codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             codes_of(self.last_signs, log, rows, positives, codes)
+            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
         for estimator in self.estimators:
-            estimator.update(log, rows, codes)
+            estimator.update(taken)
         alarms = new_alarms(max(1, len(self.watches) * len(rows)))
         if self.watches:
-            losses, outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-            error(log, rows, self.loss, losses, outcome)
             for place, watch in enumerate(self.watches):
-                watch.run(log, rows, losses, outcome, positives, place, alarms)
+                watch.run(taken, place, alarms)
             if not self.numbers:
                 follow(self.error_pairs, log, rows, alarms)
         return alarms
@@ -151,19 +149,17 @@ class Plan:
         _copy(other.error_pairs, rows, self.error_pairs, new_rows)
         return missing
 
-    # ---- snapshot
+    # ---- as a whole
 
-    def dump(self) -> dict[str, Any]:
-        """The rows in use of all columns, by name, not copied; the rest is settings."""
-        found: dict[str, Any] = {"owner": self.owner[: self.rows]}
+    def tables(self) -> Iterator[Table]:
+        """All tables; their rows are sequences."""
         for name, tables in self.named_tables():
             for i, table in enumerate(tables):
-                for field, column in zip(table._fields, table):
-                    found[f"{name}|{i}|{field}"] = column[: self.rows]
-        return found
+                prefix = f"plan {self.number}|{name}|{i}|"
+                yield Table(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """All tables by what they are of."""
+        """The same by what they are of."""
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
         for watch in self.watches:

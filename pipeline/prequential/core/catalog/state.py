@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled import ids
-from prequential.core.compiled.kernel import grown, of_one_length, records, tables_of
+from prequential.core.compiled.kernel import as_records, columns_of, grown, of_one_length, records, tables_of
 from prequential.core.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.records import Rows
 from prequential.core.tables.store import (
     LABELS,
@@ -78,6 +80,68 @@ def ensure_rows(
     )  # fmt: skip
     check(found)
     return found
+
+
+def tables(store: Store) -> Iterator[Table]:
+    """What is state of it, and what its rows stand for.
+
+    Of columns that there is at most one of, snapshots have no second dimension, or a single number.
+    """
+    known, pools = ids.used(store.ids), store.pools
+    slots = len(known.stream)
+    of_slots = {field: getattr(known, field) for field in ("stream", "offset", "size")}
+    yield Table("ids|", Key.SLOT, of_slots, links={"stream": Key.STREAM})
+    others = {field: column for field, column in known._asdict().items() if field not in of_slots}
+    yield Table("ids|", Key.NONE, others)
+    yield Table("deadline", Key.SLOT, store.links.deadline, slots)
+    links = {"first": Key.PREDICTION, "label": Key.LABEL}
+    yield Table("instances|", Key.SLOT, store.instances, slots, links=links)
+    yield Table("marks|", Key.SLOT, _flat(store.marks, slots), slots)
+    predictions, labels, probabilities = pools.end.tolist()
+    links = {"next": Key.PREDICTION, "model": Key.SUBJECT}  # `extra` is one while it waits
+    yield Table("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
+    yield Table("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
+    yield Table("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})
+    yield Table("label_values|", Key.LABEL, store.label_values, labels)
+    links = {"next": Key.PROBABILITY}
+    yield Table("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
+    yield Table("pools|", Key.NONE, pools)
+
+
+#: Columns that there is at most one of.
+_SINGLE = ("propensity", "number")
+
+
+def _flat(table: Any, rows: int) -> dict[str, Any]:
+    """Columns as snapshots have them."""
+    return {
+        name: (column[:rows, 0] if column.shape[1] else np.zeros(1)) if name in _SINGLE else column
+        for name, column in columns_of(table).items()
+    }
+
+
+def load(store: Store, arrays: Mapping[str, Any]) -> Store:
+    """The store with the tables of a snapshot, but for when instances run out; ids go by `ids|…`."""
+    known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
+    found = store._replace(ids=ids.load(known))
+    for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
+        found = found._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
+    return found._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
+
+
+def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
+    """A table with the columns of a snapshot."""
+    columns = {field: arrays[prefix + field] for field in columns_of(empty)}
+    rows = max(map(len, columns.values()))
+    if isinstance(empty, np.ndarray):
+        table: Any = np.zeros(rows, dtype=empty.dtype)
+        for field, column in columns.items():
+            table[field] = column
+        return as_records(table)
+    for field in columns.keys() & _SINGLE:
+        saved = columns[field]
+        columns[field] = saved[:, np.newaxis] if len(saved) == rows > 1 else np.zeros((rows, 0))
+    return type(empty)(*(column.copy() for column in columns.values()))
 
 
 #: Arrays of the store that share an index, by names or their beginnings.

@@ -7,44 +7,49 @@ What it is about is the mean difference over all of the run. It moves with the s
 can become undecided again; intervals aren't intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `timeline`). Until then they wait in `Pending`. One that comes when its cohort is closed counts at once,
-as a cohort of its own: of predictions that come after their labels, as of a model that is run over the past,
-that is every one, in the order in which they come.
+(see `prequential.core.cohorts`).
 
 *Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
 Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
 held against the bound of `prequential.core.detectors.confidence_sequence`, for each sign at half the level.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
-over blocks of them (see `blocks`). This part is no theorem: it holds as far as f tells, that is for
-dependence over less than a sixth of the run.
+over blocks of them (see `prequential.core.cohorts.blocks`). This part is no theorem: it holds as far as f
+tells, that is for dependence over less than a sixth of the run. Small differences take many outcomes in any
+case, and what batches have in common looks like one until several have been seen: so f is taken larger from
+`FROM` outcomes on, up to 1 + `SLACK` times from twice as many on.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from prequential.core.cohorts.blocks import Blocks, inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed, Pending, begin
+from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
-from prequential.core.comparisons.blocks import Blocks, inflation
-from prequential.core.comparisons.blocks import add as add_block
-from prequential.core.comparisons.timeline import CLOSED, OPEN
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records, zeros
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
 from prequential.core.compiled.mathematics import log
 from prequential.core.detectors import confidence_sequence as bound
 from prequential.core.detectors.confidence_sequence import RHO
-from prequential.core.tables.scores import CLIP
+from prequential.core.tables.scores import CLIP, LARGEST_BRIER
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {
     "error": 1.0,
-    # Probabilities that sum to 1.001 are accepted: 1² + 1.001².
-    "brier": 2.002001,
+    "brier": LARGEST_BRIER,
     # -ln of the clip: valid, but an interval as wide as losses of 34 ask for.
     "log_loss": -log(CLIP),
 }
 
 #: Fewer outcomes say nothing, as they say nothing of their dependence either.
 FEWEST = 100
+
+#: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.4 and 1.5 times as
+#: many outcomes as by a mixture that knows of independence, and larger ones as soon as without
+#: (`docs/papers.md`).
+SLACK, FROM = 0.4, 1_000
 
 #: After so many outcomes that count the verdict is made anew.
 STRIDE = 8
@@ -54,8 +59,6 @@ class Sequences(NamedTuple):
     """By pair, segment, stage and loss: the sequence so far. A row without a bound never decides anything."""
 
     n: Ints  # outcomes of both
-    oldest: Ints  # number of the oldest cohort that doesn't count yet …
-    epoch: Ints  # … in this epoch of the stream's timeline
     counted: Ints  # outcomes that count; of them …
     total: Floats  # … Σ d_i/b
     variance: Floats  # … v = Σ (d_i/b)²
@@ -71,27 +74,9 @@ class Sequences(NamedTuple):
     needed: Floats  # 1/level of 0/1 loss; N of others
 
 
-class Pending(NamedTuple):
-    """By sequence: outcomes that don't count yet, by cohort from the oldest one on."""
-
-    n: Ints  # (sequences, OPEN)
-    total: Floats  # (sequences, OPEN) Σ d_i/b
-    variance: Floats  # (sequences, OPEN) Σ (d_i/b)²
-
-
 def new_table(rows: int) -> Sequences:
     """So many sequences, none begun, without a bound (see `declare`)."""
     return records(Sequences, rows)
-
-
-def new_pending(rows: int) -> Pending:
-    """Nothing waits."""
-    return zeros(Pending, rows, n=OPEN, total=OPEN, variance=OPEN)
-
-
-def new_closed() -> Pending:
-    """Room for the cohorts that `step` closes at a time: all that were open, and that of the outcome."""
-    return zeros(Pending, 1, n=OPEN + 1, total=OPEN + 1, variance=OPEN + 1)
 
 
 @kernel
@@ -111,94 +96,33 @@ def declare(table: Sequences, row: int, largest: float, level: float, signs: boo
 @inner
 def step(
     table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, cohort: int, epoch: int,
-    frontier: int, closed: Pending,
+    frontier: int, closed: Closed,
 ) -> int:  # fmt: skip
     """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
 
-    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in
-    this epoch, and from now on cohorts before `frontier` count. Those that do for the first time and have
-    outcomes are put into row 0 of `closed`. A difference beyond the declared bound takes the interval and the
-    verdict away for good.
+    These are put into `closed`; cohort, epoch and frontier are those of its prediction (see `pending.add`). A
+    difference beyond the declared bound takes the interval and the verdict away for good.
     """
     if table.n[row] == 0:
-        table.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
-        table.epoch[row] = epoch
+        begin(pending, row, cohort, epoch, frontier)
     table.n[row] += 1
     if not (table.largest[row] > 0.0 and abs(difference) <= table.largest[row]):
         table.largest[row] = 0.0
         table.verdict[row], table.since[row] = UNDECIDED, 0
         return 0
-    while table.epoch[row] < epoch:
-        _coarsen(table, pending, row)
-    until = frontier if cohort == CLOSED else min(cohort, frontier)
-    count = _count_until(table, pending, blocks, row, until, closed, 0)
-    d = difference / table.largest[row]
-    if cohort == CLOSED:
-        count = _count(table, blocks, row, 1, d, d * d, closed, count)
-    else:
-        place = cohort - table.oldest[row]
-        pending.n[row, place] += 1
-        pending.total[row, place] += d
-        pending.variance[row, place] += d * d
-        count = _count_until(table, pending, blocks, row, frontier, closed, count)
+    count = add_outcome(pending, row, cohort, epoch, frontier, difference / table.largest[row], closed)
+    for i in range(count):
+        table.counted[row] += closed.n[i]
+        table.total[row] += closed.total[i]
+        table.variance[row] += closed.squares[i]
+        add_block(blocks, row, closed.n[i], closed.total[i], closed.squares[i])
     if table.counted[row] // STRIDE != table.judged[row] // STRIDE:
         table.judged[row] = table.counted[row]
         table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
-        table.inflation[row] = inflation(blocks, row, table.counted[row])
+        n = table.counted[row]
+        larger = 1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0)
+        table.inflation[row] = larger * inflation(blocks, row, n)
         _judge(table, row)
-    return count
-
-
-@inner
-def _coarsen(table: Sequences, pending: Pending, row: int) -> None:
-    """Cohorts are twice as large from the next epoch on."""
-    base = table.oldest[row]
-    for place in range(OPEN):
-        n, total, variance = pending.n[row, place], pending.total[row, place], pending.variance[row, place]
-        pending.n[row, place] = 0
-        pending.total[row, place] = pending.variance[row, place] = 0.0
-        into = ((base + place) >> 1) - (base >> 1)
-        pending.n[row, into] += n
-        pending.total[row, into] += total
-        pending.variance[row, into] += variance
-    table.oldest[row] = base >> 1
-    table.epoch[row] += 1
-
-
-@inner
-def _count(
-    table: Sequences, blocks: Blocks, row: int, n: int, total: float, variance: float, closed: Pending,
-    count: int,
-) -> int:  # fmt: skip
-    """Count a cohort; it follows the first `count` ones in `closed`."""
-    table.counted[row] += n
-    table.total[row] += total
-    table.variance[row] += variance
-    add_block(blocks, row, n, total, variance)
-    closed.n[0, count], closed.total[0, count], closed.variance[0, count] = n, total, variance
-    return count + 1
-
-
-@inner
-def _count_until(
-    table: Sequences, pending: Pending, blocks: Blocks, row: int, frontier: int, closed: Pending, count: int
-) -> int:
-    """Count the cohorts before `frontier`; they follow the first `count` ones in `closed`."""
-    passed = frontier - table.oldest[row]
-    if passed <= 0:
-        return count
-    for place in range(min(passed, OPEN)):
-        n = pending.n[row, place]
-        if n:
-            total, variance = pending.total[row, place], pending.variance[row, place]
-            count = _count(table, blocks, row, n, total, variance, closed, count)
-    for place in range(OPEN):
-        n, total, variance = 0, 0.0, 0.0
-        if place + passed < OPEN:
-            n = pending.n[row, place + passed]
-            total, variance = pending.total[row, place + passed], pending.variance[row, place + passed]
-        pending.n[row, place], pending.total[row, place], pending.variance[row, place] = n, total, variance
-    table.oldest[row] = frontier
     return count
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.comparisons.timeline import Timeline, close, follow, place_of
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
-from prequential.core.tables.events import Events
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
 from prequential.core.tables.streams import Registry
 
@@ -24,8 +22,8 @@ LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared")
 OF_LOSSES = 4
 
 #: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
-#: have begun, rows of the log of events that were followed.
-WRITTEN, GROUPS, NEEDED, BEGAN, FOLLOWED = range(5)
+#: have begun.
+WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
 class Pairs(NamedTuple):
@@ -105,9 +103,8 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 @inner
 def _write(
-    log: Log, pairs: Pairs, joint: Joint, timeline: Timeline, stream: int, used: Ints, pair: int, row: int,
-    other: int,
-) -> None:  # fmt: skip
+    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int
+) -> None:
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
     for stage in range(pairs.stages[pair]):
@@ -118,7 +115,7 @@ def _write(
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
             joint.t1[at] = log.t1[first]
-            _note_cohort(joint, at, timeline, stream, log.ts[first])
+            _note_cohort(joint, at, log, first)
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -128,7 +125,7 @@ def _write(
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
                     joint.t1[at] = log.t1[first]
-                    _note_cohort(joint, at, timeline, stream, log.ts[first])
+                    _note_cohort(joint, at, log, first)
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
@@ -139,38 +136,22 @@ def _write(
 
 
 @inner
-def _note_cohort(joint: Joint, at: int, timeline: Timeline, stream: int, ts: int) -> None:
-    """Where the prediction of a row lies in its stream's timeline, before anything is closed."""
-    place = place_of(timeline, stream, ts)
-    joint.cohort[at] = place if place < 0 else timeline.first[stream] + place
-    joint.epoch[at] = timeline.epoch[stream]
-
-
-@inner
-def _follow_until(
-    timeline: Timeline, registry: Registry, events: Events, stop: int, row: int, used: Ints
-) -> None:
-    """Follow the events of the log's first `stop` ones that came before a row of the outcome log."""
-    start = used[FOLLOWED]
-    end = start
-    while end < stop and events.before[end] <= row:
-        end += 1
-    if end > start:
-        follow(timeline, registry, events, start, end)
-        used[FOLLOWED] = end
+def _note_cohort(joint: Joint, at: int, log: Log, row: int) -> None:
+    """Where the prediction of a row of the outcome log lies in its stream's timeline."""
+    joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
+    joint.frontier[at] = log.frontier[row]
 
 
 @kernel
 def find(
-    log: Log, start: int, stop: int, events: Events, event_stop: int, registry: Registry, heads: Ints32,
-    pairs: Pairs, seen: Seen, timeline: Timeline, joint: Joint, used: Ints,
+    log: Log, start: int, stop: int, registry: Registry, heads: Ints32, pairs: Pairs, seen: Seen,
+    joint: Joint, used: Ints,
 ) -> int:  # fmt: skip
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
     That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
     stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`. The stream's timeline follows the events up to each instance, and what is complete with
-    it is closed.
+    have one `record`.
     """
     subjects, i = registry.subjects, start
     while i < stop:
@@ -195,9 +176,6 @@ def find(
             used[NEEDED] = needed
             return i
         if needed:
-            stream = np.int64(subjects.stream[log.subject[i]])
-            _follow_until(timeline, registry, events, event_stop, i, used)
-            first = used[WRITTEN]
             for row in range(i, end):
                 subject = log.subject[row]
                 if seen.group[subject] == group and seen.row[subject] == row:
@@ -205,12 +183,8 @@ def find(
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, timeline, stream, used, pair, row, other)
+                            _write(log, pairs, joint, used, pair, row, other)
                         pair = pairs.next[pair]
-            if used[WRITTEN] > first:
-                frontier = close(timeline, stream, log.clock[i], registry.streams.horizon[stream])
-                for at in range(first, used[WRITTEN]):
-                    joint.frontier[at] = frontier
         i = end
         if used[BEGAN]:
             return i

@@ -7,7 +7,7 @@ import math
 from prequential.core.comparisons import DEFINED, NO_DISCORDANT
 from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.mathematics import exp
-from prequential.core.measures import Result
+from prequential.core.measures.declaration import Result
 
 #: From so many discordant outcomes on χ²(1) is near enough; below, the binomial distribution tells.
 ENOUGH = 25

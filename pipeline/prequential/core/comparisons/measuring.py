@@ -7,10 +7,6 @@ from prequential.core.comparisons.confidence_sequence import Sequences, interval
 from prequential.core.comparisons.mcnemar import ENOUGH, p_value, signed
 from prequential.core.comparisons.q import q
 from prequential.core.compiled.kernel import Floats, Ints, kernel
-from prequential.core.estimators import all_history, fading, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.window import Window
 
 #: Columns of statistics. The last is the exact p value, which few whole numbers have.
 DIFFERENCE, Q, MCNEMAR, N01, N10, P_VALUE = range(6)
@@ -18,27 +14,6 @@ NAMES = ("difference", "q", "mcnemar", "n01", "n10", "mcnemar_p")
 
 #: In place of a reason: there is no such statistic here, and nothing is said of it.
 ABSENT = -1
-
-
-@kernel
-def count_all(table: AllHistory, rows: Ints, cells: Floats) -> None:
-    """Cells of these sequences."""
-    for i in range(len(rows)):
-        all_history.read(table, rows[i], cells[i])
-
-
-@kernel
-def count_window(table: Window, rows: Ints, cells: Floats) -> None:
-    """Cells of these sequences."""
-    for i in range(len(rows)):
-        window.read(table, rows[i], cells[i])
-
-
-@kernel
-def count_faded(table: Fading, rows: Ints, factor: float, cells: Floats) -> None:
-    """Cells of these sequences."""
-    for i in range(len(rows)):
-        fading.read(table, rows[i], factor, cells[i])
 
 
 @kernel
@@ -62,11 +37,11 @@ def from_counts(cells: Floats, whole: bool, values: Floats, reasons: Ints) -> No
 
 
 @kernel
-def from_sums(sums: Floats, n: Floats, values: Floats, reasons: Ints) -> None:
-    """Statistics of the sums of A's and of B's losses over `n` outcomes, each row's."""
+def from_sums(sums: Floats, values: Floats, reasons: Ints) -> None:
+    """Statistics of the sums of A's and of B's losses and of how many outcomes these are of, each row's."""
     for i in range(len(sums)):
-        if n[i] > 0.0:
-            values[i, DIFFERENCE] = (sums[i, 0] - sums[i, 1]) / n[i]
+        if sums[i, 2] > 0.0:
+            values[i, DIFFERENCE] = (sums[i, 0] - sums[i, 1]) / sums[i, 2]
         else:
             reasons[i, DIFFERENCE] = EMPTY
         values[i, Q], reasons[i, Q] = q(sums[i, 0], sums[i, 1])

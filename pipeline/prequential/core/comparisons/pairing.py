@@ -8,15 +8,13 @@ is compared in its segments, too, and at each stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
-    ERROR,
-    FOLLOWED,
     LOSS_NAMES,
     NEEDED,
     OF_LOSSES,
@@ -26,13 +24,14 @@ from prequential.core.comparisons.joint import (
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, codes_of
-from prequential.core.comparisons.timeline import follow, new_timeline
+from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
-from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
+from prequential.core.tables.keys import Table
+from prequential.core.tables.logs import OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
+from prequential.settings.stages import parse_pair
 
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12
@@ -53,8 +52,7 @@ class Pairing:
         self.tables: list[Comparisons] = []
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
-        self._used = np.zeros(5, dtype=np.int64)
-        self.timeline = new_timeline(0)
+        self._used = np.zeros(4, dtype=np.int64)
         #: By pair: A and B.
         self.ends: dict[int, tuple[int, int]] = {}
         #: By pair, where a model's stages are compared: `initial/final`.
@@ -73,6 +71,9 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
+        #: and joint outcomes by loss, at its last messages.
+        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
 
     # ---- who is compared
 
@@ -99,7 +100,7 @@ class Pairing:
         """A model's stages are compared with each other, as far as that is configured."""
         stages = self._catalog.plans[self._catalog.registry.subjects.plan[model.row]].stages
         for label in stream.config.compare_stages:
-            before, _, after = label.partition("/")
+            before, after = parse_pair(label)
             places = stages.index(before), stages.index(after)
             pair = self._make(stream, model, model, 1, places)
             self.labels[pair] = label
@@ -211,7 +212,7 @@ class Pairing:
         """So many pairs share the level."""
         level = stream.config.compare_level / max(1, sharing)
         sides = self.tables[self.pairs.plan[pair]].sides
-        for _, code, side, row in self.sequences(pair):
+        for _, _, code, side, row in self.sequences(pair):
             largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
@@ -220,16 +221,37 @@ class Pairing:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
-    def sequences(self, pair: int) -> Iterator[tuple[str, int, int, int]]:
-        """A pair's sequences, stage by stage: loss, its code, the side of its tables, its row there."""
-        pairs, tables = self.pairs, self.tables[self.pairs.plan[pair]]
-        for stage in range(pairs.stages[pair]):
-            place = int(pairs.scored[pair]) + stage * len(tables.added)
-            for name, code in tables.codes:
-                if code == ERROR:
-                    yield name, code, 0, int(pairs.counted[pair]) + stage
-                else:
-                    yield name, code, 1, place + tables.added.index(code)
+    def sequences(self, pair: int) -> Iterator[JointRow]:
+        """A pair's sequences, stage by stage."""
+        pairs = self.pairs
+        of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
+        return self.tables[pairs.plan[pair]].sequences(*of_pair)
+
+    def stages(self, pair: int) -> Sequence[str]:
+        """The stages that a pair is compared in, in the order of its sequences."""
+        if pair in self.labels:
+            return (self.labels[pair],)
+        a, _ = self.ends[pair]
+        return self._catalog.plans[self._catalog.columns.subjects.plan[a]].stages
+
+    def rows_of(self, pair: int, stage: str) -> list[tuple[Side, int]]:
+        """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
+        stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
+        place = stages.index(stage)
+        return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
+
+    def copy(self, pair: int, source: str, target: str) -> None:
+        """Let a pair's sequences in a stage be as those in another one."""
+        for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
+            for table in side.tables(0):
+                table.copy(row, other)
+
+    def all_tables(self) -> Iterator[Table]:
+        """All that is state, and what its rows stand for."""
+        for tables in self.tables:
+            yield from tables.tables()
 
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
@@ -247,6 +269,9 @@ class Pairing:
             self._remove(pair)
         for row in gone:
             del self.of[row]
+        self.reported = {
+            about: told for about, told in self.reported.items() if not {*about[:2]}.intersection(gone)
+        }
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.subjects if stream is not None else ()
@@ -318,16 +343,13 @@ class Pairing:
     # ---- joint outcomes
 
     def consume(self, logs: Logs) -> None:
-        """Take over what the outcome log and the log of events have."""
-        log, events, used = logs.outcomes, logs.events, self._used
-        start, count, event_count = 0, int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
-        self.timeline = grown(self.timeline, len(self._catalog.streams))
-        used[FOLLOWED] = 0
+        """Take over what the outcome log has."""
+        log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
             start = find(
-                log, start, count, events, event_count, self._catalog.registry, self.heads, self.pairs,
-                self.seen, self.timeline, self._joint, used,
+                log, start, count, self._catalog.registry, self.heads, self.pairs, self.seen, self._joint,
+                used,
             )  # fmt: skip
             written = int(used[WRITTEN])
             if written:
@@ -336,7 +358,6 @@ class Pairing:
                 self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
-        follow(self.timeline, self._catalog.registry, events, int(used[FOLLOWED]), event_count)
 
     def _take(self, written: int) -> None:
         joint = self._joint

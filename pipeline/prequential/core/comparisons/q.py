@@ -7,7 +7,7 @@ import math
 from prequential.core.comparisons import DEFINED, ZERO_LOSS
 from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.mathematics import log
-from prequential.core.measures import Result
+from prequential.core.measures.declaration import Result
 from prequential.core.tables.scores import NOTHING
 
 

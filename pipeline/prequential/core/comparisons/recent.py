@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed
 from prequential.core.comparisons import UNDECIDED
-from prequential.core.comparisons.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
-from prequential.core.comparisons.blocks import add as add_block
-from prequential.core.comparisons.confidence_sequence import FEWEST, Pending, Sequences, verdict_of
+from prequential.core.comparisons.confidence_sequence import FEWEST, Sequences, verdict_of
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 
 #: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
@@ -57,14 +58,14 @@ def new_recent(rows: int) -> Recent:
 
 
 @inner
-def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: Pending, count: int) -> bool:
+def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: Closed, count: int) -> bool:
     """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
     verdict = recent.verdict[row]
     if not table.largest[row] > 0.0:
         recent.verdict[row] = UNDECIDED
         return verdict != UNDECIDED
     for i in range(count):
-        _add(recent, blocks, row, closed.n[0, i], closed.total[0, i], closed.variance[0, i])
+        _add(recent, blocks, row, closed.n[i], closed.total[i], closed.squares[i])
     if count == 0 or table.judged[row] != table.counted[row]:
         return False
     signs = table.signs[row] > 0

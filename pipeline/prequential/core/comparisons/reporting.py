@@ -12,7 +12,6 @@ from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_V
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
-from prequential.core.estimators.naming import FADING
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
@@ -69,23 +68,15 @@ class Found(NamedTuple):
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs, and knows of what state the last ones were."""
+    """Makes the messages about a shard's pairs."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
         self._pairing = pairing
-        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
-        #: and joint outcomes by loss, at its last messages.
-        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
         self._known_pairs: dict[int, Known] = {}
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
-
-    def forget(self, rows: Iterable[int]) -> None:
-        """These subjects aren't compared any more."""
-        gone = set(rows)
-        self.reported = {about: told for about, told in self.reported.items() if gone.isdisjoint(about[:2])}
 
     def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about pairs with one of these subjects that have news, in their order."""
@@ -101,11 +92,11 @@ class ComparisonReporter:
         for pair in sorted(known, key=lambda pair: known[pair].order):
             revisions, outcomes = self._state(known[pair])
             about = self._pairing.identity(pair)
-            before = self.reported.get(about)
+            before = self._pairing.reported.get(about)
             told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
             losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
             if losses:
-                self.reported[about] = (*revisions, *outcomes.values())
+                self._pairing.reported[about] = (*revisions, *outcomes.values())
                 new[pair] = losses
         return [] if replaying else self._messages([(known[pair], new[pair]) for pair in new])
 
@@ -129,17 +120,15 @@ class ComparisonReporter:
         if known is not None and known.a is a and known.b is b:
             return known
         stream = catalog.streams[a.stream]
-        stages = catalog.plans[catalog.columns.subjects.plan[a.row]].stages
+        stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
-        sequences = list(pairing.sequences(pair))
         rows: dict[str, tuple[int, list[int]]] = {}
         places = []
-        for i, (loss, _, side, row) in enumerate(sequences):
+        for place, loss, _, side, row in pairing.sequences(pair):
             rows.setdefault(loss, (side, []))[1].append(row)
-            label = pairing.labels.get(pair)
-            stage = label or stages[i // len(tables.codes)]
-            if label or stream.reports(stage):
+            stage = stages[place]
+            if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
@@ -253,8 +242,8 @@ def read(side: Side, rows: list[int]) -> Found:
     verdicts = recent.verdict[of].tolist()
     return Found(
         {row: i for i, row in enumerate(rows)},
-        [Statistics(*side.statistics(place, of)) for place in range(len(side.kinds))],
-        [kind != FADING for kind, _ in side.kinds],
+        [Statistics(*side.statistics(place, of)) for place in range(len(side.estimators))],
+        [one.memory.whole for one in side.estimators],
         bounds[:, :3].tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
         columns.since[of].tolist(), columns.n[of].tolist(), bounds[:, 3].astype(np.int64).tolist(),
         [

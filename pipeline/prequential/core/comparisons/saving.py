@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prequential.core.catalog.begun import Begun
 from prequential.core.catalog.catalog import Catalog
-from prequential.core.comparisons.joint import ERROR, LOSS_NAMES
+from prequential.core.comparisons.joint import LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
-from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.comparisons.tables import Comparisons
 
-#: How the names of sides' arrays begin.
-_SIDES = ("counted", "scored")
 
-
-def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
+def head(pairing: Pairing) -> dict[str, Any]:
     """Pairs by their subjects and rows, the tables that these are in, and what was reported."""
     p = pairing.pairs
     return {
@@ -29,93 +25,70 @@ def head(pairing: Pairing, reporter: ComparisonReporter) -> dict[str, Any]:
             for one in pairing.tables
         ],
         "compared": sorted(
-            [*about, *reporter.reported[about]]
+            [*about, *pairing.reported[about]]
             for about in map(pairing.identity, pairing.ends)
-            if about in reporter.reported
+            if about in pairing.reported
         ),
     }
 
 
-def arrays(pairing: Pairing) -> Iterator[tuple[str, Any]]:
-    """All sequences, by name."""
-    for tables in pairing.tables:
-        for name, side in zip(_SIDES, tables.sides):
-            for field, column in side.dump():
-                yield f"comparisons {tables.number}|{name}|{field}", column
-
-
 def restore(
-    catalog: Catalog, pairing: Pairing, reporter: ComparisonReporter, saved: dict[str, Any],
-    content: dict[str, Any], moved: dict[int, int], stages_of: dict[int, Sequence[str]],
+    catalog: Catalog, pairing: Pairing, saved: dict[str, Any], arrays: Mapping[str, Any],
+    moved: Mapping[int, int], stages_of: Mapping[int, Sequence[str]],
 ) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
     `moved` says which subjects have other rows now, `stages_of` which stages each had then.
     """
-    former = [_tables(number, one, content) for number, one in enumerate(saved["comparisons"])]
+    former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
     reported = {
         (moved.get(a, a), moved.get(b, b), label): tuple(state)
         for a, b, label, *state in saved["compared"]
     }
     missing: list[Begun] = []
+    begun = []
     for pair in sorted(pairing.ends):
-        a, b = int(pairing.pairs.a[pair]), int(pairing.pairs.b[pair])
+        a, b, label = pairing.identity(pair)
         tables = pairing.tables[pairing.pairs.plan[pair]]
-        label = pairing.labels.get(pair)
-        one = known.get((a, b, label))
-        if one is None:
+        saved_pair = known.get((a, b, label or None))
+        if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        tables_then, stages = former[one[2]], [label] if label else stages_of[one[0]]
-        rows = _rows(tables_then, one[3], one[4], stages)
-        present: Sequence[str] = catalog.plans[catalog.registry.subjects.plan[a]].stages
-        present = [label] if label else present
+        subject, _, number, *first, _ = saved_pair
+        then = former[number]
+        stages = [label] if label else stages_of[subject]
+        before = {
+            (stages[place], code): row
+            for place, _, code, _, row in then.sequences(*first, len(stages))
+        }
         new: dict[str, None] = {}
-        for key, row in _rows(
-            tables, int(pairing.pairs.counted[pair]), int(pairing.pairs.scored[pair]), present
-        ).items():
-            if key in rows:
-                side = key[2]
-                for name in tables.sides[side].adopt(tables_then.sides[side], rows[key], row):
-                    new[f"by {LOSS_NAMES[key[1]]}: estimator {name}"] = None
-            else:
-                new[f"by {LOSS_NAMES[key[1]]} at stage {key[0]}"] = None
+        rows = list(pairing.sequences(pair))
+        for place, _, code, side, row in rows:
+            key = pairing.stages(pair)[place], code
+            if key not in before:
+                new[f"by {LOSS_NAMES[code]} at stage {key[0]}"] = None
+                continue
+            for name in tables.sides[side].adopt(then.sides[side], before[key], row):
+                new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        about = pairing.identity(pair)
-        if tables_then.codes == tables.codes and about in reported:
-            reporter.reported[about] = reported[about]
-    pairing.begin(pair for pair in sorted(pairing.ends) if _has_begun(pairing, pair))
+        if then.codes == tables.codes and (a, b, label) in reported:
+            pairing.reported[a, b, label] = reported[a, b, label]
+        if any(tables.sides[one.side].columns.n[one.row] for one in rows):
+            begun.append(pair)
+    pairing.begin(begun)
     return missing
 
 
-def _has_begun(pairing: Pairing, pair: int) -> bool:
-    sides = pairing.tables[pairing.pairs.plan[pair]].sides
-    return any(sides[side].columns.n[row] for _, _, side, row in pairing.sequences(pair))
-
-
-def _tables(number: int, saved: list[Any], content: dict[str, Any]) -> Comparisons:
+def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Comparisons:
     estimators, codes, *rows = saved
     tables = Comparisons(number, estimators, tuple((name, code) for name, code in codes))
-    for name, side, count in zip(_SIDES, tables.sides, rows):
-        side.load(content, f"comparisons {number}|{name}|", count)
+    for side, count in zip(tables.sides, rows):
+        side.ensure(count)
+    for table in tables.tables():
+        table.fill(arrays)
     return tables
-
-
-def _rows(
-    tables: Comparisons, counted: int, scored: int, stages: Sequence[str]
-) -> dict[tuple[str, int, int], int]:
-    """A pair's rows by stage, code of the loss, and side."""
-    found: dict[tuple[str, int, int], int] = {}
-    for stage in stages:
-        if tables.counts:
-            found[stage, ERROR, 0] = counted
-            counted += 1
-        for code in tables.added:
-            found[stage, code, 1] = scored
-            scored += 1
-    return found
 
 
 def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:

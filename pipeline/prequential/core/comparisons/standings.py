@@ -11,7 +11,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Ints, taken
-from prequential.core.estimators.naming import BIN
+from prequential.settings.stages import parse as parse_stage
 
 #: What else a pair costs, in bytes that could be copied meanwhile.
 _PAIR = 4_000
@@ -69,7 +69,7 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
             known = reporter.known(pair)
             own = []
             for place in known.places:
-                if known.a is known.b or not place.stage.startswith(BIN):
+                if known.a is known.b or not parse_stage(place.stage).is_bin:
                     of_side = rows.setdefault((known.number, place.side), [])
                     own.append(place._replace(row=len(of_side)))
                     of_side.append(place.row)

@@ -7,37 +7,38 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.comparisons import confidence_sequence, losses
-from prequential.core.comparisons.blocks import new_blocks
+from prequential.core.cohorts.blocks import new_blocks
+from prequential.core.cohorts.pending import new_closed, new_pending
+from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
-from prequential.core.comparisons.measuring import (
-    NAMES,
-    count_all,
-    count_faded,
-    count_window,
-    from_counts,
-    from_sums,
-)
+from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
+from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
 from prequential.core.comparisons.updating import (
     new_times,
     note_times,
     step_counted,
     step_losses,
-    update_all,
-    update_fading,
-    update_window,
 )
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, as_columns, columns_of, grown, taken
-from prequential.core.estimators.estimator import new_cells
-from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
+from prequential.core.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    as_columns,
+    columns_of,
+    grown,
+    row_bytes,
+    taken,
+)
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.tables.keys import Key, Table
 from prequential.settings.model import StreamConfig
 
-#: Cells of right and wrong: 2·(A is wrong) + (B is wrong).
-_CELLS = 4
+#: Names of the two sorts of sequences, as snapshots have them.
+SIDES = ("counted", "scored")
 
 
 def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
@@ -60,24 +61,17 @@ class Side:
     def __init__(self, names: Sequence[str], counted: bool) -> None:
         self.counted = counted
         self.names = tuple(names)
-        self.kinds = [parse_estimator(name) for name in names]
         self.rows = 0
         self._free: list[tuple[int, int]] = []
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.pending, self.blocks = confidence_sequence.new_pending(16), new_blocks(16)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
-        self._closed = confidence_sequence.new_closed()
+        self._closed = new_closed()
         self.times = new_times(16)
-        self.memories = [self._new(kind, parameter) for kind, parameter in self.kinds]
-
-    def _new(self, kind: int, parameter: float) -> Any:
-        if self.counted:
-            return new_cells(kind, parameter, 16, _CELLS)
-        if kind == ALL:
-            return losses.new_all(16)
-        return losses.new_window(16, int(parameter)) if kind == WINDOW else losses.new_faded(16)
+        payload = RIGHT_AND_WRONG if counted else LOSSES
+        self.estimators = [Accumulator(name, payload, 16) for name in names]
 
     # ---- rows
 
@@ -86,7 +80,7 @@ class Side:
         for i, (first, size) in enumerate(self._free):
             if size == count:
                 del self._free[i]
-                for table in self.tables():
+                for _, table in self.named():
                     for column in columns_of(table).values():
                         column[first : first + count] = 0
                 return first
@@ -106,11 +100,14 @@ class Side:
             self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
             self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        self.memories = [grown(table, rows) for table in self.memories]
+        for one in self.estimators:
+            one.ensure(rows)
 
-    def tables(self) -> Iterator[Any]:
-        """All of them."""
-        yield from (table for _, table in self.named())
+    def tables(self, number: int) -> Iterator[Table]:
+        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        side = SIDES[not self.counted]
+        for name, table in self.named():
+            yield Table(f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side))
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """All of them, by the names that snapshots have; estimators' by theirs."""
@@ -118,7 +115,7 @@ class Side:
             ("verdict", self.sequences), ("pending", self.pending), ("blocks", self.blocks),
             ("recent", self.recent), ("recent blocks", self.recent_blocks), ("times", self.times),
         )  # fmt: skip
-        yield from zip(self.names, self.memories)
+        yield from ((one.name, one.table) for one in self.estimators)
 
     # ---- joint outcomes
 
@@ -129,84 +126,46 @@ class Side:
             self._closed,
         )  # fmt: skip
         note_times(self.times, joint, rows)
-        for (kind, parameter), table in zip(self.kinds, self.memories):
-            if self.counted:
-                update: Any = (update_all, update_window, update_fading)[kind]
-            else:
-                update = (losses.update_all, losses.update_window, losses.update_faded)[kind]
-            update(table, joint, rows, *((parameter,) if kind == FADING else ()))
-
-    def statistics(self, place: int, rows: Ints) -> tuple[Ints | Floats, Floats, Ints]:
-        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
-        (kind, parameter), table = self.kinds[place], self.memories[place]
-        shape = len(rows), len(NAMES)
-        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        n: Any = table.n[rows]
-        if kind == WINDOW:
-            n = np.minimum(n, int(parameter))
         if self.counted:
-            cells = np.zeros((len(rows), _CELLS))
-            if kind == FADING:
-                count_faded(table, rows, parameter, cells)
-            else:
-                (count_all if kind == ALL else count_window)(table, rows, cells)
-            from_counts(cells, kind != FADING, values, reasons)
-            if kind == FADING:  # one after the other, as all sums that are published
-                n = cells[:, 0] + cells[:, 1] + cells[:, 2] + cells[:, 3]
+            codes = counts_of(joint, rows)
+            for one in self.estimators:
+                one.count(codes)
         else:
-            sums = table.sums[rows] if kind != WINDOW else np.zeros((len(rows), 2))
-            if kind == WINDOW:
-                losses.read_window(table, rows, sums)
-            from_sums(sums, n.astype(np.float64), values, reasons)
-        return n, values, reasons
+            added = additions_of(joint, rows)
+            for one in self.estimators:
+                one.add(added)
+
+    def statistics(self, place: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
+        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
+        estimator, shape = self.estimators[place], (len(rows), len(NAMES))
+        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        if self.counted:
+            counted = estimator.counted(rows)
+            from_counts(counted.cells, estimator.memory.whole, values, reasons)
+            return counted.n, values, reasons
+        sums = estimator.summed(rows)
+        from_sums(sums, values, reasons)
+        return sums[:, -1], values, reasons
 
     # ---- copies
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a sequence that `part` copies."""
-        columns = [column for table in self._without_rings() for column in columns_of(table).values()]
-        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+        return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
 
     def part(self, rows: Ints) -> Side:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.recent, part.times, *part.memories = (
-            taken(table, rows) for table in self._without_rings()
-        )
+        part.sequences, part.recent, part.times = (taken(table, rows) for table in self._read())
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
-        for place, table in enumerate(self.memories):
-            if self._has_unread_ring(place):
-                part.memories[place] = part.memories[place]._replace(ring=table.ring[:0])
+        part.estimators = [one.part(rows) for one in self.estimators]
         return part
 
-    def _has_unread_ring(self, place: int) -> bool:
-        """Whether a ring only says what leaves a window; losses are summed up from theirs."""
-        return self.counted and self.kinds[place][0] == WINDOW
-
-    def _without_rings(self) -> Iterator[Any]:
-        yield self.sequences
-        yield self.recent
-        yield self.times
-        for place, table in enumerate(self.memories):
-            yield table._replace(ring=table.n) if self._has_unread_ring(place) else table
-
-    # ---- snapshots
-
-    def dump(self) -> Iterator[tuple[str, Any]]:
-        """The rows in use of all columns, by name, not copied."""
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                yield f"{name}|{field}", column[: self.rows]
-
-    def load(self, arrays: dict[str, Any], prefix: str, rows: int) -> None:
-        """Become what was dumped."""
-        self.rows = rows
-        self.ensure(rows)
-        for name, table in self.named():
-            for field, column in columns_of(table).items():
-                column[:rows] = arrays[f"{prefix}{name}|{field}"]
+    def _read(self) -> tuple[Any, ...]:
+        """Tables that readings need, beside those of estimators."""
+        return self.sequences, self.recent, self.times
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
@@ -217,6 +176,16 @@ class Side:
                 for field, column in columns_of(table).items():
                     column[new_row] = columns_of(former[name])[field][row]
         return missing
+
+
+class JointRow(NamedTuple):
+    """Where a pair's sequence lies: in a row of one of the two sides."""
+
+    stage: int  # its place among the pair's
+    loss: str
+    code: int
+    side: int
+    row: int
 
 
 class Comparisons:
@@ -233,6 +202,21 @@ class Comparisons:
     def sides(self) -> tuple[Side, Side]:
         """Both."""
         return self.counted, self.scored
+
+    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
+        for stage in range(stages):
+            place = scored + stage * len(self.added)
+            for loss, code in self.codes:
+                if code == ERROR:
+                    yield JointRow(stage, loss, code, 0, counted + stage)
+                else:
+                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
+
+    def tables(self) -> Iterator[Table]:
+        """All of them."""
+        for side in self.sides:
+            yield from side.tables(self.number)
 
     @property
     def counts(self) -> bool:

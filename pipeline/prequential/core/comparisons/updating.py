@@ -1,40 +1,16 @@
-"""Joint outcomes are taken over: cells of right and wrong by estimators, differences by verdicts."""
+"""Joint outcomes are taken over: differences by verdicts, and when the newest was."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.comparisons.blocks import Blocks
-from prequential.core.comparisons.confidence_sequence import Pending, Sequences, step
+from prequential.core.cohorts.blocks import Blocks
+from prequential.core.cohorts.pending import Closed, Pending
+from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
-from prequential.core.estimators import all_history, fading, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.window import Window
-
-
-@kernel
-def update_all(table: AllHistory, joint: Joint, rows: Ints32) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        all_history.add(table, joint.sequence[row], joint.code[row])
-
-
-@kernel
-def update_window(table: Window, joint: Joint, rows: Ints32) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        window.add(table, joint.sequence[row], joint.code[row])
-
-
-@kernel
-def update_fading(table: Fading, joint: Joint, rows: Ints32, factor: float) -> None:
-    """Count these rows of the log."""
-    for row in rows:
-        fading.add(table, joint.sequence[row], joint.code[row], factor)
 
 
 class Times(NamedTuple):
@@ -58,9 +34,9 @@ def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
 @kernel
 def step_counted(
     table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
-    rows: Ints32, closed: Pending,
+    rows: Ints32, closed: Closed,
 ) -> None:  # fmt: skip
-    """Differences of 0/1 loss, of these rows of the log; `closed` is for their own use, with one row."""
+    """Differences of 0/1 loss, of these rows of the log; `closed` is for their own use."""
     for row in rows:
         code = np.int64(joint.code[row])
         q, difference = joint.sequence[row], float((code >> 1) - (code & 1))
@@ -74,9 +50,9 @@ def step_counted(
 @kernel
 def step_losses(
     table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
-    rows: Ints32, closed: Pending,
+    rows: Ints32, closed: Closed,
 ) -> None:  # fmt: skip
-    """Differences of losses, of these rows of the log; `closed` is for their own use, with one row."""
+    """Differences of losses, of these rows of the log; `closed` is for their own use."""
     for row in rows:
         q, difference = joint.sequence[row], joint.a[row] - joint.b[row]
         count = step(

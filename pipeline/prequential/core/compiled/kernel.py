@@ -50,6 +50,19 @@ def _wide(kind: Any) -> Any:
     return types.int64 if narrow else kind
 
 
+def named(function: Function, owner: str) -> Function:
+    """The function by another qualified name, `OWNER.name`: for functions that a factory makes for owners.
+
+    Compiled loops are kept, and linked with each other, by their qualified names: of two with one name either
+    might be taken for the other.
+
+    >>> named(lambda: None, "window").__qualname__
+    'window.<lambda>'
+    """
+    function.__qualname__ = f"{owner}.{function.__name__}"
+    return function
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
 
@@ -202,7 +215,9 @@ def _name(annotation: Any) -> str:
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """A table's columns by name."""
+    """A table's columns by name; of a dict of columns that itself."""
+    if isinstance(table, dict):
+        return table
     if isinstance(table, np.ndarray):
         rows = table.view(np.ndarray)
         return {name: rows[name] for name in table.dtype.names or ()}
@@ -267,13 +282,27 @@ def _wider(column: Any, rows: int) -> Any:
     return wide.view(type(column))
 
 
-def taken(table: Table, rows: Ints | slice) -> Table:
-    """A copy of these rows alone, in this order."""
+def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:
+    """A copy of these rows alone, in this order; columns that are `unread` have none."""
     if isinstance(table, np.ndarray):
         return cast(Table, table[rows].copy())
-    if isinstance(rows, slice):
-        return type(table)(*(column[rows].copy() for column in table))
-    return type(table)(*(np.take(column, rows, axis=0) for column in table))
+    names: Any = zip(table._fields, table)  # type: ignore[attr-defined]
+    return type(table)(*(_taken(column, slice(0) if name in unread else rows) for name, column in names))
+
+
+def _taken(column: Any, rows: Ints | slice) -> Any:
+    return column[rows].copy() if isinstance(rows, slice) else np.take(column, rows, axis=0)
+
+
+def row_bytes(table: Any, *unread: str) -> int:
+    """Bytes of a row that `taken` copies."""
+    columns = (column for name, column in columns_of(table).items() if name not in unread)
+    return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+
+
+def viewed(table: Table, rows: slice) -> Table:
+    """These rows of a NamedTuple of columns, not copied."""
+    return type(table)(*(column[rows] for column in table))
 
 
 def of_rows(table: Table, rows: Ints) -> Table:

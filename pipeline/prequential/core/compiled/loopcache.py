@@ -2,7 +2,8 @@
 
 numba drops a cached loop when the file that it stands in changes. But a loop holds the code of those that it
 calls, which stand in other files: after an upgrade it would go on doing what they did. Here it is dropped
-when any file that its own imports, directly or not, has changed.
+when any file that its own imports, directly or not, has changed; of a loop that a factory has made, also when
+any file has that the loops in its closure stand in, or that these import.
 
 A file that is torn, or can't be read or written, costs time and one warning: its loops are compiled again.
 
@@ -118,6 +119,29 @@ class _Files(caching.IndexDataCacheFile):
         return pickle.loads(content[32:])
 
 
+def closure_of(function: Any) -> tuple[Any, ...]:
+    """What a function has from the one that made it: compiled loops as the functions that they are of."""
+    values = (cell.cell_contents for cell in function.__closure__ or ())
+    return tuple(getattr(value, "py_func", value) for value in values)
+
+
+def sources(function: Any) -> set[Path]:
+    """Files that a function and those in its closure stand in."""
+    found = {Path(function.__code__.co_filename)}
+    return found.union(*(sources(one) for one in closure_of(function) if hasattr(one, "__code__")))
+
+
+def description(function: Any) -> str:
+    """A function, and what is in its closure, in words that are the same in every process.
+
+    numba's own description of a loop in a closure isn't: it would never be found again.
+    """
+    parts = [
+        description(one) if hasattr(one, "__code__") else repr(one) for one in closure_of(function)
+    ]
+    return f"{function.__module__}.{function.__qualname__}({', '.join(parts)})"
+
+
 class LoopCache(caching.FunctionCache):
     """What is compiled of one function, kept as far as that is possible."""
 
@@ -125,8 +149,13 @@ class LoopCache(caching.FunctionCache):
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)  # type: ignore[no-untyped-call]
-        files, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
-        self._cache_file = _Files(self._cache_path, files, stamp)  # type: ignore[no-untyped-call]
+        stamps = "".join(map(stamp, sorted(sources(py_func))))
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """What a compiled loop is found by: types, processor, bytecode, closure."""
+        made_of = self._py_func.__code__.co_code + description(self._py_func).encode()
+        return sig, codegen.magic_tuple(), hashlib.sha256(made_of).hexdigest()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A compiled loop; None where there is none that can be used."""

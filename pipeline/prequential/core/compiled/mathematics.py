@@ -14,11 +14,15 @@ from prequential.core.compiled.kernel import inner, kernel
 
 #: ln 2 in two parts: products of the first with exponents are exact, the second has the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_LN2 = 6.93147180559945309417e-01
 _PER_LN2 = 1.44269504088896338700
 _HALF_ROOT = math.sqrt(0.5)
 
 #: Beyond these, exponentials are infinite or 0.
 _LARGEST, _SMALLEST = 7.09782712893383973096e02, -7.45133219101941108420e02
+
+#: So many halves of 1 are 0.
+_HALVES = 1_100
 
 #: Of (ln(1+f) - ln(1-f))/s - 2 as a polynomial in s², s = f/(2+f).
 _L1, _L2, _L3 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01
@@ -155,6 +159,24 @@ def power(base: float, exponent: int) -> float:
         if exponent:
             base *= base
     return result
+
+
+@inner
+def halved(gap: int, half_life: int) -> float:
+    """2^(-gap/half_life), of whole numbers; 1 for a gap below 0.
+
+    With gap = q·half_life + r: 2^-q·e^(-ln 2·r/half_life), the first of which is exact.
+
+    >>> halved(0, 5), halved(15, 5), halved(1, 2), halved(1 << 60, 1), halved(-7, 5)
+    (1.0, 0.125, 0.7071067811865476, 0.0, 1.0)
+    """
+    if gap <= 0:
+        return 1.0
+    whole = gap // half_life
+    if whole > _HALVES:
+        return 0.0
+    part = float(gap - whole * half_life) / float(half_life)
+    return math.ldexp(exp(-_LN2 * part), -int(whole))
 
 
 @inner

@@ -7,7 +7,7 @@ models of a shard share the tables. A cohort is a row of a pool and is found by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from prequential.core.compiled.pool import (
 )
 from prequential.core.delay.latency import AGES, BOUNDS_MS, position
 from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
+from prequential.core.tables.keys import Key, Table, of_pool
 
 #: Cohorts within one horizon, at most about this many.
 _COHORTS = 128
@@ -86,6 +87,14 @@ def new_coverage() -> Coverage:
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
     return Coverage(Models(**models), pool, Cohorts(np.zeros((len(pool.owner), _SIZE), dtype=np.int64)))
+
+
+def tables(coverage: Coverage) -> Iterator[Table]:
+    """What their rows stand for."""
+    links = dict.fromkeys(("first", "added", "met"), Key.COHORT)
+    yield Table("coverage|models.", Key.SUBJECT, coverage.models, links=links)
+    yield from of_pool("coverage|pool", Key.COHORT, Key.SUBJECT, coverage.pool)
+    yield Table("coverage|cohorts.", Key.COHORT, coverage.cohorts)
 
 
 def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:

@@ -12,12 +12,13 @@ and large enough, by the stream's clock and its labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from ddsketch.mapping import LogarithmicMapping
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.core.tables.keys import Key, Table
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
@@ -112,6 +113,14 @@ def new_latencies() -> Latencies:
         np.zeros(0, dtype=np.int64),
     )  # fmt: skip
     return Latencies(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
+
+
+def tables(latencies: Latencies) -> Iterator[Table]:
+    """What their rows stand for."""
+    links = {"block": Key.BINS, "recent_block": Key.BINS}
+    yield Table("latencies|streams.", Key.STREAM, latencies.streams, links=links)
+    yield Table("latencies|bins.", Key.BINS, latencies.bins)
+    yield Table("latencies|counters", Key.NONE, latencies.counters)
 
 
 def with_streams(latencies: Latencies, streams: int) -> Latencies:

@@ -10,6 +10,7 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from prequential.core.compiled.pool import (
     with_free_row,
 )
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.core.tables.keys import Key, Table, of_pool
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.tables.outcomes import cell_of
@@ -164,6 +166,18 @@ def new_periods() -> PeriodTables:
     sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
     cells = Cells(np.zeros(rows, dtype=np.int64))
     return PeriodTables(models, pool, periods, cell_pool, cells, sums, np.array([1, 0], dtype=np.int64))
+
+
+def tables(periods: PeriodTables) -> Iterator[Table]:
+    """What their rows stand for."""
+    yield Table("periods|models.", Key.SUBJECT, periods.models, links={"first": Key.PERIOD})
+    yield from of_pool("periods|pool", Key.PERIOD, Key.SUBJECT, periods.pool)
+    links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
+    yield Table("periods|periods.", Key.PERIOD, periods.periods, links=links)
+    yield from of_pool("periods|cell_pool", Key.PERIOD_CELL, Key.PERIOD, periods.cell_pool)
+    yield Table("periods|cells.", Key.PERIOD_CELL, periods.cells)
+    yield Table("periods|sums.", Key.PERIOD_SCORES, periods.sums, links={"next": Key.PERIOD_SCORES})
+    yield Table("periods|sums_used", Key.NONE, periods.sums_used)
 
 
 def with_model(

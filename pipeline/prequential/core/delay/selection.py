@@ -7,13 +7,14 @@ larger one when a class comes that doesn't fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.compiled.mathematics import log
 from prequential.core.tables.events import EXPIRED, MET, Events
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.logs import SegmentEvents
 
 #: Added to every count, so that a group that lacks a value has a finite index.
@@ -61,6 +62,15 @@ def new_selection() -> Selection:
     )  # fmt: skip
 
 
+def tables(selection: Selection) -> Iterator[Table]:
+    """What their rows stand for."""
+    links = {"block": Key.PREDICTED}
+    yield Table("selection|models.", Key.SUBJECT, selection.models, links=links)
+    yield Table("selection|classes.", Key.PREDICTED, selection.classes)
+    yield Table("selection|segments.", Key.SEGMENT, selection.segments)
+    yield Table("selection|", Key.NONE, {"free": selection.free, "used": selection.used})
+
+
 def with_rows(selection: Selection, models: int, segments: int) -> Selection:
     """The tables with at least so many models, and rows for segments."""
     return selection._replace(
@@ -99,17 +109,6 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
     for model in models:
         _free(selection, model, _GONE)
     return selection
-
-
-def without(selection: Selection, models: Ints, segments: Ints) -> Selection:
-    """The tables without these models, and with these rows of segments alone, from 0 on."""
-    kept = np.setdiff1d(np.arange(len(selection.models.block)), models)
-    own = of_rows(selection.models, kept)
-    classes = _classes_of(selection, own, kept)
-    return Selection(
-        own, classes, taken(selection.segments, segments), np.full(_SIZES, -1, dtype=np.int64),
-        np.array([len(classes.counts)], dtype=np.int64),
-    )  # fmt: skip
 
 
 def _classes_of(selection: Selection, own: Models, models: Ints) -> Counts:

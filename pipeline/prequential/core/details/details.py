@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.details.gradients import class_ratio_gradients, moves_with_class_ratio
 from prequential.core.details.intervals import (
     autocorrelation,
-    effective,
     error_worth,
     less_one,
     precision_worth,
@@ -19,8 +19,8 @@ from prequential.core.details.intervals import (
 )
 from prequential.core.details.normalisation import RATIOS, normalised
 from prequential.core.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
-from prequential.core.measures import NO_POSITIVE, REASONS
 from prequential.core.measures.agreement import Totals
+from prequential.core.measures.declaration import NO_POSITIVE, REASONS
 from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
 from prequential.core.measures.table import sum_up
 
@@ -36,7 +36,8 @@ def details_of(
     names: tuple[str, ...],
     cells: Floats,
     capacity: int,
-    factor: float | None,
+    whole: bool,
+    effective: Callable[[float, bool], float],
     pairs: list[Floats],
     positive: int,
     class_names: list[str],
@@ -44,8 +45,9 @@ def details_of(
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `prequential.settings.model`) that an estimator has.
 
-    Of its joint cells; `factor` is that of a fading one, `pairs` are those of neighbours by sign, if there
-    are any; `known`: whether baselines had a label to predict by at any of the outcomes.
+    Of its joint cells; `whole`: each outcome in it counts 1; `effective(n, paired)`: how many equal outcomes
+    a weight of n is worth, of cells or of pairs; `pairs` are those of neighbours by sign, if there are any;
+    `known`: whether baselines had a label to predict by at any of the outcomes.
     """
     matrix = new_classes(capacity)
     totals = sum_up(cells, matrix)
@@ -55,20 +57,21 @@ def details_of(
     found: dict[str, Any] = {}
     if "per_class" in names:
         found["per_class"] = _by_class(totals, matrix, class_names)
-    if "normalised" in names and one is not None and factor is None:
+    if "normalised" in names and one is not None and whole:
         found["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
         found["class_ratio"] = _class_ratio(one, totals.n)
     if pairs:
         correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
         if "intervals" in names:
-            size = effective(totals.n, factor)
+            size = effective(totals.n, False)
             worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
             of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
             worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
             found["intervals"] = _intervals(totals, one, worth, of_errors, known)
         if "dependence" in names:
-            found["dependence"] = _error_dependence(correlations[WRONG], pairs[WRONG], factor)
+            size = effective(float(np.sum(pairs[WRONG])), True)
+            found["dependence"] = _error_dependence(correlations[WRONG], size)
     return found
 
 
@@ -132,9 +135,8 @@ def _intervals(
     return found
 
 
-def _error_dependence(correlation: float | None, pairs: Floats, factor: float | None) -> dict[str, float]:
-    """Whether the errors themselves depend on each other (2015 paper, proposition 8)."""
+def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:
+    """Whether the errors themselves depend on each other, of so many (2015 paper, proposition 8)."""
     if correlation is None:
         return {}
-    size = effective(float(np.sum(pairs)), factor)
     return {"error_autocorrelation": correlation, "error_autocorrelation_se": 1 / math.sqrt(size)}

@@ -42,20 +42,6 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     return max(0.0, (center - half) / whole), min(1.0, (center + half) / whole)
 
 
-def effective(n: float, factor: float | None) -> float:
-    """How many equal outcomes a memory of weight `n` is worth: N²/Σw² of its outcomes' weights w.
-
-    For a fading factor A after t outcomes N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²); without one n.
-
-    >>> effective(1.5, 0.5)  # (1 + 1/2)² / (1 + 1/4)
-    1.8
-    """
-    if factor is None or factor == 1 or not n:
-        return n
-    rest = max(0.0, 1 - n * (1 - factor))  # A^t
-    return n * n * (1 - factor * factor) / (1 - rest * rest)
-
-
 def autocorrelation(pairs: Ints | Floats) -> float | None:
     """Correlation of neighbours from the counts (or weights) of 00, 01, 10, 11; None if one never varies.
 

@@ -17,17 +17,6 @@ under the integral; which leaves logarithms only, and errs to the safe side, by 
 to a level of 0.05:
 
     beyond the bound:   G(s, v) >= ln(N + 1/(s + 1)),   G = ln Γ(a) - a·ln x + x,   N = C/α
-
-*Runs.* The word is about expectations given the past. Where values come in runs, the past says what comes
-next, and the mean of these expectations isn't that of the long run. So that it holds of the long run, too,
-values count as f = (1 + r)/(1 - r) times fewer, with s/f and v/f, r being the correlation of neighbours. It
-is taken about their mean as far as that is known, about 0 before: the less, the fewer changes of sign c there
-were.
-
-    r = (Σ x_j·x_(j-1) - w·(Σ x_j)²/n)/(Σ x_j² - w·(Σ x_j)²/n) within 0 … 0.9,   w = max(0, 1 - 5/c)
-
-Whatever f >= 1 is, it makes bounds wider only, so the theorem's word holds as before; that about the long run
-holds as far as r tells (`docs/papers.md` has simulations).
 """
 
 from __future__ import annotations
@@ -51,14 +40,6 @@ _SAFE = 1.0001
 
 #: sqrt(2π)
 _ROOT_2PI = 2.50662827463100050242
-
-#: The largest correlation r that is taken away, f = 19. Without any limit a model that is better wherever
-#: they differ would never be found so, as it is one long run; so it takes 298 such outcomes, at level 0.05.
-_MOST_CORRELATION = 0.9
-
-#: So many changes of sign tell nothing yet of a mean other than 0; were it fewer, models that take turns in
-#: being the better one would be told apart too often.
-_FEW_CHANGES = 5.0
 
 #: ln(2π)/2
 _HALF_LN_2PI = 0.91893853320467274178
@@ -121,26 +102,6 @@ def radius(variance: float, needed: float, rho: float) -> float:
             break
         s = below
     return s
-
-
-@inner
-def inflation(total: float, variance: float, neighbours: float, changes: int, n: int) -> float:
-    """f = (1 + r)/(1 - r) >= 1, so many values are worth an independent one.
-
-    By Σ x, Σ x², Σ x_j·x_(j-1), the changes of sign from one value to the next, and how many values they are.
-
-    >>> inflation(0.0, 100.0, 50.0, 30, 100), inflation(0.0, 100.0, -50.0, 80, 100)
-    (3.0, 1.0)
-    """
-    if neighbours <= 0.0:
-        return 1.0
-    of_mean = 0.0
-    if changes > _FEW_CHANGES:
-        known = 1.0 - _FEW_CHANGES / changes
-        of_mean = known * (total * total / n)
-    r = (neighbours - of_mean) / (variance - of_mean)
-    r = min(max(r, 0.0), _MOST_CORRELATION)
-    return (1.0 + r) / (1.0 - r)
 
 
 @inner

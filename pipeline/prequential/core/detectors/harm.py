@@ -15,7 +15,17 @@ share·level/(j·(j + 1)), the share being 1/2 for all values and 1/6 for each o
 the level, by Hoeffding's inequality in its form of relative entropy (1963, theorem 1), for losses from 0 to
 `scale`.
 
-*Runs.* Values count as f times fewer where they come in runs, those of the reference, too.
+*Order.* Values count in the order of their predictions' time, a cohort at a time, once its labels have come
+(see `prequential.core.cohorts.pending`). So it isn't the labellers' order that decides.
+
+*Dependence.* The theorem is about expectations given the past. Where losses depend on each other, as in runs,
+the past says what comes next, and the mean of these expectations isn't that of the long run. So that it holds
+of the long run, too, values count as f times fewer, s/f and v/f, by the variances of sums over blocks of a
+range's values (see `prequential.core.cohorts.blocks`); those of the reference, too. There is no alarm before
+`FEWEST` values of a range, and while f isn't known. Harm that begins within a range looks like dependence
+there; so f is the smallest one of that range's and of all values' when their number had doubled the last two
+times, from `_FIRST_KNOWN` on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as
+before; that about the long run holds as far as f tells, for dependence over less than a sixth of the range.
 
 *After an alarm* it rests until the mean of 1,000 values since then, or of the next 1,000, … is no more than
 θ. Then all tests begin anew, each with the level of its next j: the word of `level` is for ever, not until an
@@ -27,9 +37,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation
+from prequential.core.cohorts.blocks import add as add_block
+from prequential.core.cohorts.pending import Closed, Pending, begin, new_closed
+from prequential.core.cohorts.pending import add as add_outcome
+from prequential.core.cohorts.timeline import OPEN
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.compiled.mathematics import log as ln
-from prequential.core.detectors.confidence_sequence import RHO, beyond, inflation, needed_with, radius
+from prequential.core.detectors.confidence_sequence import RHO, beyond, needed_with, radius
 from prequential.core.detectors.declaration import LARGEST_SQUARED, Detector, Parameter
 from prequential.core.tables.alarms import Alarms, raise_alarm
 from prequential.core.tables.outcomes import Log
@@ -45,8 +60,11 @@ _SHARE_OF_ALL, _SHARE_OF_RANGE = 1.0 / 2.0, 1.0 / 6.0
 #: Values whose mean says whether the test is needed again: of 0 and 1 it is then known to 1 or 2 points.
 _BLOCK = 1_000
 
-#: Changes of sign of a sum whose mean is known.
-_MANY = 1 << 40
+#: Fewer values of a range say nothing, as they say nothing of their dependence either.
+FEWEST = 100
+
+#: So many values at least tell f of those to come.
+_FIRST_KNOWN = 512
 
 #: Halvings of an interval of width 1, to the last digit.
 _HALVINGS = 60
@@ -55,16 +73,34 @@ _HALVINGS = 60
 class Harm(NamedTuple):
     """By sequence: the tests since they began anew, by range."""
 
-    n: Ints  # values
+    n: Ints  # (sequences, RANGES) values
     total: Floats  # (sequences, RANGES) Σ d_i; of a reference Σ x_i/scale
     variance: Floats  # (sequences, RANGES) Σ d_i²
     tests: Ints  # (sequences, RANGES) that came before, in all
-    previous: Floats  # the latest d_i
-    neighbours: Floats  # Σ d_i·d_(i-1)
-    changes: Ints  # of sign, from d_(i-1) to d_i
+    known: Floats  # f of all values when their number had doubled last; 0: it isn't known …
+    known_before: Floats  # … and the time before …
+    known_values: Ints  # … how many they were last
     threshold: Floats  # θ by the reference period; 0: it isn't over
+    begun: Bytes  # whether there was any value
     resting: Bytes  # whether there was an alarm, and no recovery yet
     alarms: Ints  # raised so far
+    # Losses that don't count yet (`Pending`):
+    oldest: Ints
+    epoch: Ints
+    waiting: Ints  # (sequences, OPEN)
+    waiting_total: Floats
+    waiting_squares: Floats
+    # Blocks of d_i (`Blocks`), one range after the other:
+    block_number: Ints  # (sequences, RANGES·LENGTHS)
+    block_total: Floats
+    block_squares: Floats
+    block_neighbours: Floats
+    block_values: Ints
+    block_variance: Floats
+    block_previous: Floats
+    block_half: Floats
+    block_half_variance: Floats
+    block_half_values: Ints
 
 
 class Settings(NamedTuple):
@@ -80,7 +116,19 @@ class Settings(NamedTuple):
 
 def new_table(rows: int, settings: Settings) -> Harm:
     """Tests of so many sequences, none begun."""
-    return zeros(Harm, rows, total=RANGES, variance=RANGES, tests=RANGES)
+    widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
+    widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), OPEN)
+    widths |= {name: RANGES * LENGTHS for name in Harm._fields if name.startswith("block_")}
+    return zeros(Harm, rows, **widths)
+
+
+def parts_of(table: Harm) -> tuple[Pending, Blocks]:
+    """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
+    pending = Pending(
+        table.oldest, table.epoch, table.waiting, table.waiting_total, table.waiting_squares
+    )
+    columns: Any = table[table._fields.index("block_number") :]
+    return pending, Blocks(*(column.reshape(-1, LENGTHS) for column in columns))
 
 
 @inner
@@ -106,48 +154,44 @@ def upper_bound(mean: float, n: float, alpha: float) -> float:
 
 
 @inner
-def _follow(table: Harm, q: int, d: float) -> None:
-    """How neighbours go together."""
-    if table.n[q] > 0:
-        product = d * table.previous[q]
-        table.neighbours[q] += product
-        table.changes[q] += product < 0.0
-    table.previous[q] = d
+def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, variance: float) -> None:
+    """Add so many values to a range: Σ d and Σ d²."""
+    add_block(blocks, RANGES * q + r, count, total, variance)
+    table.n[q, r] += count
+    table.total[q, r] += total
+    table.variance[q, r] += variance
 
 
 @inner
-def _refer(table: Harm, settings: Settings, q: int, x: float) -> None:
-    """A value of the reference period; the last one gives the threshold."""
-    share = min(x / settings.scale, 1.0)
-    _follow(table, q, share)
-    table.n[q] += 1
-    table.total[q, 0] += share
-    table.variance[q, 0] += share * share
-    n = table.n[q]
-    if n == settings.reference:
-        f = inflation(table.total[q, 0], table.variance[q, 0], table.neighbours[q], _MANY, n)
-        highest = upper_bound(min(table.total[q, 0] / n, 1.0), n / f, settings.level / 2.0)
-        table.threshold[q] = settings.scale * highest + settings.tolerance
-        _clear(table, q)
+def _refer(table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float) -> None:
+    """Losses of the reference period, Σ x and Σ x²; the last ones give the threshold."""
+    scale = settings.scale
+    _add(table, blocks, q, 0, count, x / scale, x2 / (scale * scale))
+    n = table.n[q, 0]
+    if n >= settings.reference:
+        f = inflation(blocks, RANGES * q, n)
+        if f > 0.0:
+            highest = upper_bound(min(table.total[q, 0] / n, 1.0), n / f, settings.level / 2.0)
+            table.threshold[q] = scale * highest + settings.tolerance
+            _clear(table, blocks, q, 0)
 
 
 @inner
-def _clear(table: Harm, q: int) -> None:
-    """No values."""
-    table.n[q] = table.changes[q] = 0
-    table.previous[q] = table.neighbours[q] = 0.0
-    for r in range(RANGES):
-        table.total[q, r] = table.variance[q, r] = 0.0
+def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
+    """A range without values."""
+    table.n[q, r] = 0
+    table.total[q, r] = table.variance[q, r] = 0.0
+    clear(blocks, RANGES * q + r)
 
 
 @inner
-def _rest(table: Harm, q: int, d: float) -> None:
-    """A value after an alarm: whether the risk is back is asked after each block of them."""
-    table.n[q] += 1
-    table.total[q, 0] += d
-    if table.n[q] == _BLOCK:
+def _rest(table: Harm, q: int, count: int, total: float) -> None:
+    """Values after an alarm: whether the risk is back is asked after each `_BLOCK` of them."""
+    table.n[q, 0] += count
+    table.total[q, 0] += total
+    if table.n[q, 0] >= _BLOCK:
         table.resting[q] = table.total[q, 0] > 0.0
-        _clear(table, q)
+        table.n[q, 0], table.total[q, 0] = 0, 0.0
 
 
 @inner
@@ -167,74 +211,117 @@ def _level(settings: Settings, r: int, tests: int) -> float:
 
 
 @inner
-def step(table: Harm, settings: Settings, q: int, loss: float) -> tuple[bool, float, float]:
-    """Feed sequence `q` a loss: whether there is an alarm, the risk's lower bound, and θ.
+def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float) -> float:
+    """The risk's lower bound, where it is above θ; -1: it isn't.
 
     That s is beyond the bound takes s²/(2·(v + ρ)) >= ln(1/(2·level of the range)) (M is at most
     e^(s²/2a)·2), and no range has more than 1/4: so s² > v + ρ is looked at first.
     """
-    x = min(max(loss, 0.0), LARGEST_SQUARED)
+    lowest, rho = -1.0, rho_of(settings, theta)
+    for r in range(RANGES if settings.restart > 0 else 1):
+        n, s, v = table.n[q, r], table.total[q, r], table.variance[q, r]
+        if n >= FEWEST and s > 0.0 and s * s > v + rho:
+            f = inflation(blocks, RANGES * q + r, n)
+            for known in (table.known[q], table.known_before[q]):
+                if 0.0 < known < f:
+                    f = known
+            needed = needed_with(rho, _level(settings, r, table.tests[q, r]))
+            if f > 0.0 and beyond(s / f, v / f, needed, rho):
+                excess = (s - f * radius(v / f, needed, rho)) / n
+                lowest = max(lowest, theta, theta + theta * excess)
+    return lowest
+
+
+@inner
+def _count(
+    table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float, look: bool
+) -> float:
+    """Losses count, Σ x and Σ x²: the risk's lower bound where there is an alarm, else -1.
+
+    Without `look` there is none, whatever they say.
+    """
     theta = settings.bound + settings.tolerance
     if settings.reference > 0:
         theta = table.threshold[q]
         if theta == 0.0:
-            _refer(table, settings, q, x)
-            return False, 0.0, 0.0
-    d = x / theta - 1.0
+            _refer(table, blocks, settings, q, count, x, x2)
+            return -1.0
+    total = x / theta - count
     if table.resting[q]:
-        _rest(table, q, d)
-        return False, 0.0, theta
-    _follow(table, q, d)
-    table.n[q] += 1
-    n, length, lowest, rho = table.n[q], settings.restart, -1.0, rho_of(settings, theta)
-    for r in range(RANGES if length > 0 else 1):
-        table.total[q, r] += d
-        table.variance[q, r] += d * d
-    for r in range(RANGES if length > 0 else 1):
-        s, v = table.total[q, r], table.variance[q, r]
-        count = n
-        if r > 0:
-            count = (n - 1) % length + 1
-        if s > 0.0 and s * s > v + rho:
-            f = inflation(
-                table.total[q, 0], table.variance[q, 0], table.neighbours[q], table.changes[q], n
-            )
-            needed = needed_with(rho, _level(settings, r, table.tests[q, r]))
-            if beyond(s / f, v / f, needed, rho):
-                excess = (s - f * radius(v / f, needed, rho)) / count
-                lowest = max(lowest, theta, theta + theta * excess)
-        if r > 0:
-            if count == length:
-                table.total[q, r] = table.variance[q, r] = 0.0
-                table.tests[q, r] += 1
-            length *= _FACTOR
-    if lowest < 0.0:
-        return False, 0.0, theta
-    table.alarms[q] += 1
-    table.resting[q] = 1
-    for r in range(RANGES):
-        table.tests[q, r] += 1
-    _clear(table, q)
-    return True, lowest, theta
+        _rest(table, q, count, total)
+        return -1.0
+    variance = max(x2 / theta / theta - 2.0 * x / theta + count, 0.0)
+    ranges = RANGES if settings.restart > 0 else 1
+    for r in range(ranges):
+        _add(table, blocks, q, r, count, total, variance)
+    lowest = _look(table, blocks, settings, q, theta) if look else -1.0
+    if lowest >= 0.0:
+        table.alarms[q] += 1
+        table.resting[q] = 1
+        for r in range(RANGES):
+            table.tests[q, r] += 1
+            _clear(table, blocks, q, r)
+        table.known[q], table.known_before[q], table.known_values[q] = 0.0, 0.0, 0
+        return lowest
+    if table.n[q, 0] >= max(2 * table.known_values[q], _FIRST_KNOWN):
+        table.known_values[q], table.known_before[q] = table.n[q, 0], table.known[q]
+        table.known[q] = inflation(blocks, RANGES * q, table.n[q, 0])
+    length = settings.restart
+    for r in range(1, ranges):
+        if table.n[q, r] >= length:
+            _clear(table, blocks, q, r)
+            table.tests[q, r] += 1
+        length *= _FACTOR
+    return -1.0
+
+
+@inner
+def step(
+    table: Harm, pending: Pending, blocks: Blocks, settings: Settings, q: int, loss: float, cohort: int,
+    epoch: int, frontier: int, closed: Closed,
+) -> tuple[bool, float, float]:  # fmt: skip
+    """Feed sequence `q` a loss: whether there is an alarm, the risk's lower bound, and θ.
+
+    Cohort, epoch and frontier are those of its prediction; `closed` is for its own use (see `pending.add`).
+    """
+    if not table.begun[q]:
+        table.begun[q] = 1
+        begin(pending, q, cohort, epoch, frontier)
+    found = -1.0
+    x = min(max(loss, 0.0), LARGEST_SQUARED)
+    for i in range(add_outcome(pending, q, cohort, epoch, frontier, x, closed)):
+        look = found < 0.0  # an outcome raises one alarm at most
+        lowest = _count(
+            table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look
+        )
+        found = max(found, lowest)
+    theta = table.threshold[q] if settings.reference > 0 else settings.bound + settings.tolerance
+    return found >= 0.0, max(found, 0.0), theta
 
 
 @kernel
-def run(
-    table: Harm,
-    settings: Settings,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
+def _run(
+    table: Harm, pending: Pending, blocks: Blocks, closed: Closed, settings: Settings, log: Log, rows: Ints32,
+    values: Floats, fed: Bytes, detector: int, alarms: Alarms,
+) -> None:  # fmt: skip
     for i in range(len(rows)):
         if fed[i]:
-            raised, lowest, theta = step(table, settings, log.sequence[rows[i]], values[i])
+            row = rows[i]
+            raised, lowest, theta = step(
+                table, pending, blocks, settings, log.sequence[row], values[i], log.cohort[row] - 1,
+                log.epoch[row], log.frontier[row], closed,
+            )  # fmt: skip
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)
+
+
+def run(
+    table: Harm, settings: Settings, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+    alarms: Alarms,
+) -> None:  # fmt: skip
+    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
+    pending, blocks = parts_of(table)
+    _run(table, pending, blocks, new_closed(), settings, log, rows, values, fed, detector, alarms)
 
 
 def problem(values: Mapping[str, Any]) -> str:

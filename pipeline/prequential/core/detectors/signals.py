@@ -12,28 +12,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from prequential.core.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    allocating,
-    inner,
-    inner_allocating,
-    kernel,
-    zeros,
-)
-from prequential.core.estimators import all_history, fading, measuring, sums, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.core.estimators.declaration import NO_OUTCOME, Additions
 from prequential.core.estimators.measuring import Measured
-from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
-from prequential.core.estimators.window import Window
-from prequential.core.measures import DEFINED, INDEX, LESS_IS_BETTER, NAMES, NO_POSITIVE
+from prequential.core.estimators.sums import RIGHT
+from prequential.core.measures.declaration import DEFINED
+from prequential.core.measures.directions import worse
+from prequential.core.measures.losses import own_loss as loss_of
 from prequential.core.measures.positive import Positives
-from prequential.core.tables.outcomes import OUTCOME, SCORED, Log, cell_of
-from prequential.core.tables.streams import ONE, TRUE
+from prequential.core.measures.registry import MEASURES
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
@@ -44,16 +32,6 @@ REFERENCE = 100
 
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
-
-#: Measures (columns) of which less is better: these are signals as they are; and those that are made of sums.
-_LOSSES = tuple(INDEX[name] for name in LESS_IS_BETTER if name != "bias")
-_OF_SUMS = frozenset(
-    ("log_loss", "brier", "ece", "mae", "mse", "rmse", "r2", "bias", "auc", "ipw_accuracy", "ipw_n")
-)
-_MAE, _MSE, _BRIER, _LOG_LOSS, _PRECISION, _SPECIFICITY = (
-    INDEX[name] for name in ("mae", "mse", "brier", "log_loss", "precision", "specificity")
-)
-_AUC, _BIAS, _MEASURES = INDEX["auc"], INDEX["bias"], len(NAMES)
 
 
 @kernel
@@ -72,13 +50,28 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = log.error[row] * log.error[row]
 
 
-@inner
-def _is_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
-    stream = positives.owner[sequence]
-    if positives.configured[stream] != NO_POSITIVE:
-        return positives.configured[stream] == code
-    return positives.sort[positives.first[stream] + code] in (TRUE, ONE)
+@kernel
+def errors(
+    log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
+) -> None:
+    """Write the losses of rows, as `error` has them, as what they add to sums; `binary`: of 0 and 1."""
+    for i in range(len(rows)):
+        into.sequence[i] = NO_OUTCOME
+        if outcome[i]:
+            into.sequence[i], into.t1[i] = log.sequence[rows[i]], log.t1[rows[i]]
+            into.flags[i] = SCORED
+            if not binary:
+                into.values[i, 0] = losses[i]
+            elif losses[i] == 0.0:
+                into.flags[i] = SCORED | RIGHT
+
+
+@kernel
+def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
+    """An estimator's error after each row that is an outcome, of the sum and the weight of its losses."""
+    for i in range(len(outcome)):
+        if outcome[i]:
+            values[i] = read[i, 0] / read[i, 1]
 
 
 @kernel
@@ -96,42 +89,9 @@ def own_loss(
         fed[i] = 0
         if log.kind[row] != OUTCOME:
             continue
-        if measure == _MAE:
-            values[i], fed[i] = abs(log.error[row]), 1
-        elif measure == _MSE:
-            values[i], fed[i] = log.error[row] * log.error[row], 1
-        elif measure in (_BRIER, _LOG_LOSS):
-            fed[i] = log.scored[row] & SCORED
-            if fed[i]:
-                values[i] = log.brier[row] if measure == _BRIER else log.log_loss[row]
-        else:
-            label = _is_positive(positives, log.sequence[row], log.label[row])
-            prediction = _is_positive(positives, log.sequence[row], log.prediction[row])
-            fed[i] = prediction if measure == _PRECISION else label != (measure == _SPECIFICITY)
-            if fed[i]:
-                values[i] = 1.0 if label != prediction else 0.0
-
-
-class AllError(NamedTuple):
-    """By sequence: the losses of all its outcomes."""
-
-    total: Floats
-    n: Ints
-
-
-class WindowError(NamedTuple):
-    """By sequence: the losses of its last W outcomes."""
-
-    ring: npt.NDArray[np.generic]  # (sequences, W), the m-th at (m - 1) mod W: float64, of 0 and 1 uint8
-    wrong: Ints  # of 0 and 1: their sum
-    n: Ints  # outcomes seen, in the window or before it
-
-
-class FadingError(NamedTuple):
-    """By sequence: S = x + A·S and N = 1 + A·N at each outcome of loss x."""
-
-    total: Floats  # S
-    n: Floats  # N
+        value, counts = loss_of(measure, log, row, positives)
+        if counts:
+            values[i], fed[i] = value, 1
 
 
 class ScaledError(NamedTuple):
@@ -149,22 +109,6 @@ class Ratio(NamedTuple):
     n: Ints
 
 
-def new_all_error(rows: int) -> AllError:
-    """No losses."""
-    return AllError(np.zeros(rows), np.zeros(rows, np.int64))
-
-
-def new_window_error(rows: int, size: int, loss: int) -> WindowError:
-    """Empty windows of `size` outcomes."""
-    ring: npt.NDArray[np.generic] = np.zeros((rows, size), np.uint8 if loss == WRONG else np.float64)
-    return WindowError(ring, np.zeros(rows, np.int64), np.zeros(rows, np.int64))
-
-
-def new_fading_error(rows: int) -> FadingError:
-    """No losses."""
-    return FadingError(np.zeros(rows), np.zeros(rows))
-
-
 def new_scaled_error(rows: int) -> ScaledError:
     """No losses."""
     return zeros(ScaledError, rows, reference=REFERENCE)
@@ -173,64 +117,6 @@ def new_scaled_error(rows: int) -> ScaledError:
 def new_ratio(rows: int) -> Ratio:
     """No outcomes."""
     return Ratio(np.zeros(rows, np.int64))
-
-
-@kernel
-def all_error(
-    table: AllError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, values: Floats
-) -> None:
-    """`all`: the mean loss of all outcomes so far, after each; `losses` and `fed` are those of `error`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            table.total[q] += losses[i]
-            table.n[q] += 1
-            values[i] = table.total[q] / table.n[q]
-
-
-@kernel
-def window_error(
-    table: WindowError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, loss: int, values: Floats
-) -> None:
-    """`window:W`: the mean loss of the last W outcomes, after each; `losses` and `fed` are those of `error`.
-
-    Sums of 0 and 1 lose what leaves the window. Those of numbers would drift: they are added up anew from the
-    oldest to the newest, so that they are a function of what is in the window.
-    """
-    size = table.ring.shape[1]
-    for i in range(len(rows)):
-        if not fed[i]:
-            continue
-        q = log.sequence[rows[i]]
-        place = table.n[q] % size
-        if loss == WRONG:
-            if table.n[q] >= size:
-                table.wrong[q] -= np.int64(table.ring[q, place])
-            table.wrong[q] += np.int64(losses[i])
-        table.ring[q, place] = losses[i]
-        table.n[q] += 1
-        n = min(size, table.n[q])
-        total = float(table.wrong[q])
-        if loss != WRONG:
-            first = (table.n[q] - n) % size  # the oldest
-            for place in range(first, min(size, first + n)):
-                total += table.ring[q, place]
-            for place in range(first + n - size):
-                total += table.ring[q, place]
-        values[i] = total / n
-
-
-@kernel
-def fading_error(
-    table: FadingError, log: Log, rows: Ints32, losses: Floats, fed: Bytes, factor: float, values: Floats
-) -> None:
-    """`fading:A`: the faded error S/N after each outcome (2013 paper, eq. 1)."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            table.total[q] = losses[i] + factor * table.total[q]
-            table.n[q] = 1.0 + factor * table.n[q]
-            values[i] = table.total[q] / table.n[q]
 
 
 @inner
@@ -303,133 +189,13 @@ def ratio(
 
 def is_of_sums(measure: str) -> bool:
     """Whether a measure is made of sums of scores, and not of joint cells alone."""
-    return measure in _OF_SUMS
+    return MEASURES[measure].of.of_sums
 
 
-@inner
-def _worse(measure: int, value: float) -> float:
-    """A measure's value, turned so that it grows when the model gets worse."""
-    if measure == _BIAS:
-        return abs(value)
-    for loss in _LOSSES:
-        if measure == loss:
-            return value
-    return 1.0 - value
-
-
-@inner_allocating
-def _room() -> tuple[Ints, Measured]:
-    """Room for the number of one sequence, and for its measures."""
-    return np.zeros(1, np.int64), Measured(
-        np.zeros(1), np.zeros((1, _MEASURES)), np.zeros((1, _MEASURES), np.int64)
-    )
-
-
-@inner
-def _feed(found: Measured, measure: int, i: int, values: Floats, fed: Bytes) -> None:
-    """The i-th row's value, where the measure is defined."""
-    if found.reasons[0, measure] == DEFINED:
-        values[i], fed[i] = _worse(measure, found.values[0, measure]), 1
-
-
-@allocating
-def measure_all(
-    table: AllHistory,
-    scored: AllSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`all:MEASURE`: what grows when the model gets worse; fed where the measure (a column) is defined.
-
-    `scored` is kept and used if the measure is of sums (`summed`).
-    """
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
+@kernel
+def feed(found: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
+    """Write what grows when the model gets worse, where a measure (a column) is defined after an outcome."""
+    for i in range(len(outcome)):
         fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            all_history.add(table, q, cell)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_all(scored, q, sums.score_of(log, row), numbers)
-            one[0] = q
-            measuring.measure_all(
-                table, scored, one, capacity, positives, numbers, False, summed, found
-            )
-            _feed(found, measure, i, values, fed)
-
-
-@allocating
-def measure_window(
-    table: Window,
-    scored: WindowSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`window:W:MEASURE`: as `measure_all`."""
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
-        fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            window.add(table, q, cell)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_window(scored, q, sums.score_of(log, row), numbers)
-            one[0] = q
-            measuring.measure_window(
-                table, scored, one, capacity, positives, numbers, False, summed, measure == _AUC, found
-            )
-            _feed(found, measure, i, values, fed)
-
-
-@allocating
-def measure_fading(
-    table: Fading,
-    scored: FadedSums,
-    log: Log,
-    rows: Ints32,
-    capacity: int,
-    positives: Positives,
-    numbers: bool,
-    summed: bool,
-    measure: int,
-    factor: float,
-    values: Floats,
-    fed: Bytes,
-) -> None:
-    """`fading:A:MEASURE`: as `measure_all`."""
-    one, found = _room()
-    for i in range(len(rows)):
-        row = rows[i]
-        fed[i] = 0
-        if log.kind[row] == OUTCOME:
-            q = log.sequence[row]
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            fading.add(table, q, cell, factor)
-            all_history.note_known(table, q, log.known[row])
-            if summed:
-                sums.add_faded(scored, q, sums.score_of(log, row), numbers, factor)
-            one[0] = q
-            measuring.measure_fading(
-                table, scored, one, capacity, positives, numbers, False, summed, factor, found
-            )
-            _feed(found, measure, i, values, fed)
+        if outcome[i] and found.reasons[i, measure] == DEFINED:
+            values[i], fed[i] = worse(measure, found.values[i, measure]), 1

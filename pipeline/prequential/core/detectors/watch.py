@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.naming import ALL, FADING, SCALED, WINDOW, parse_estimator, parse_signal
-from prequential.core.measures import INDEX
+from prequential.core.estimators.measuring import NO_SUMS, block_of, measure, new_measured
+from prequential.core.estimators.naming import SCALED, canonical, parse_signal
+from prequential.core.estimators.rows import Rows
+from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, NAMES, OF_RANKS, OWN_LOSSES
+from prequential.core.measures.registry import LOSSES as OF_MEASURES
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
@@ -28,36 +36,36 @@ _SEED_DIGITS = 15
 LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
 
 #: The ratio whose excursions are known, `fading:0.997/fading:0.9994`, and its δ.
-_RATIO, _DELTA = [(FADING, 0.997), (FADING, 0.9994)], 0.1
+_RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
 #: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
-_BINARY, _BOUNDED = ("recall", "precision", "specificity"), ("brier", SCALED)
+_BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
+_BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
-class ErrorOf:
-    """An estimator's error after each outcome."""
+class WatchedRows(Rows):
+    """Rows of the log as signals are made of them; see `Rows`."""
 
-    def __init__(self, name: str, rows: int, loss: int) -> None:
-        self.kind, self.parameter = parse_estimator(name)
-        self._loss = loss
-        self.table: Any
-        if self.kind == ALL:
-            self.table = signals.new_all_error(rows)
-        elif self.kind == WINDOW:
-            self.table = signals.new_window_error(rows, int(self.parameter), loss)
-        else:
-            self.table = signals.new_fading_error(rows)
+    def __init__(
+        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives
+    ) -> None:
+        super().__init__(log, rows, capacity, numbers=loss != WRONG)
+        self.loss, self.positives = loss, positives
+        #: The loss of each row, and whether it is an outcome.
+        self.losses, self.outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
+        signals.error(log, rows, loss, self.losses, self.outcome)
 
-    def update(self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes) -> Floats:
-        """The error after each of the rows."""
-        values = np.zeros(len(rows))
-        if self.kind == ALL:
-            signals.all_error(self.table, log, rows, losses, outcome, values)
-        elif self.kind == WINDOW:
-            signals.window_error(self.table, log, rows, losses, outcome, self._loss, values)
-        else:
-            signals.fading_error(self.table, log, rows, losses, outcome, self.parameter, values)
-        return values
+    @cached_property
+    def errors(self) -> Additions:
+        """Losses."""
+        into = additions(len(self.rows), payload_of_errors(self.loss))
+        signals.errors(self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into)
+        return into
+
+
+def payload_of_errors(loss: int) -> Payload:
+    """The losses that an estimator's error is the mean of."""
+    return ONE_RIGHT_OR_WRONG if loss == WRONG else losses(1)
 
 
 class Signal:
@@ -66,65 +74,86 @@ class Signal:
     def __init__(self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int) -> None:
         self.name = name
         self._min_outcomes = min_outcomes
-        self._capacity = capacity
-        self._numbers = loss != WRONG
+        self._capacity, self._loss = capacity, loss
         says = parse_signal(name)
-        self._errors = [ErrorOf(estimator, rows, loss) for estimator in says.errors]
+        payload = payload_of_errors(loss)
+        self._errors = [Accumulator(estimator, payload, rows) for estimator in says.errors]
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
         self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
         self._own = INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
             self._measure = INDEX[says.measure]
-            self._estimator = Estimator(says.estimator, rows, capacity, self._numbers, paired=False)
-            self._summed = is_of_sums(says.measure)
-            if self._summed:
+            self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, paired=False)
+            if is_of_sums(says.measure):
                 self._estimator.score()
 
-    def update(
-        self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives
-    ) -> tuple[Floats, Bytes]:
+    def update(self, rows: WatchedRows) -> tuple[Floats, Bytes]:
         """The value after each of the rows, and whether it is fed."""
-        if self._estimator is not None:
-            return self._measures(self._estimator, log, rows, positives)
-        if self._scaled is not None:
-            values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-            signals.scaled_error(self._scaled, log, rows, losses, outcome, values, fed)
-            return values, fed
-        if self._own is not None:
-            values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-            signals.own_loss(log, rows, self._own, positives, values, fed)
-            return values, fed
-        if not self._errors:
-            return losses, outcome
-        short, *longer = [one.update(log, rows, losses, outcome) for one in self._errors]
-        if self._ratio is None:
-            return short, outcome
-        quotient, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-        signals.ratio(self._ratio, log, rows, short, longer[0], outcome, self._min_outcomes, quotient, fed)
-        return quotient, fed
-
-    def _measures(
-        self, of: Estimator, log: Log, rows: Ints32, positives: Positives
-    ) -> tuple[Floats, Bytes]:
         values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-        given = (
-            of.cells, of.sums, log, rows, self._capacity, positives, self._numbers, self._summed,
-            self._measure,
-        )  # fmt: skip
-        if of.kind == ALL:
-            signals.measure_all(*given, values, fed)
-        elif of.kind == WINDOW:
-            signals.measure_window(*given, values, fed)
+        if self._estimator is not None:
+            self._measures(self._estimator, rows, values, fed)
+        elif self._scaled is not None:
+            signals.scaled_error(
+                self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values, fed
+            )
+        elif self._own is not None:
+            signals.own_loss(rows.log, rows.rows, self._own, rows.positives, values, fed)
+        elif not self._errors:
+            return rows.losses, rows.outcome
         else:
-            assert of.kind == FADING
-            signals.measure_fading(*given, of.parameter, values, fed)
+            short, *longer = [self._error(one, rows) for one in self._errors]
+            if self._ratio is None:
+                return short, rows.outcome
+            signals.ratio(
+                self._ratio, rows.log, rows.rows, short, longer[0], rows.outcome, self._min_outcomes,
+                values, fed,
+            )  # fmt: skip
         return values, fed
+
+    @staticmethod
+    def _error(of: Accumulator, rows: WatchedRows) -> Floats:
+        """An estimator's error after each of the rows."""
+        read = np.empty((len(rows), of.payload.width))
+        of.add(rows.errors, read)
+        values = np.zeros(len(rows))
+        signals.mean(read, rows.outcome, values)
+        return values
+
+    def _measures(self, of: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
+        """What grows when the model gets worse, after each of the rows, block by block."""
+        ranked = NAMES[self._measure] in OF_RANKS
+        step = block_of(of.cells.payload, of.sums.payload)
+        for start in range(0, len(rows), step):
+            span = slice(start, start + step)
+            codes = viewed(rows.cells, span)
+            count, width = len(codes.cell), of.cells.payload.width
+            counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
+            # A revision changes nothing here.
+            cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
+            of.cells.count(codes._replace(cell=cells), counted)
+            found, positive = new_measured(count), np.empty(count, dtype=np.int64)
+            added = viewed(rows.scores, span) if of.summed else None
+            summed = NO_SUMS
+            if added is not None and not ranked:
+                summed = np.zeros((count, of.sums.payload.width))
+                of.sums.add(added, summed)
+            measure(
+                counted, summed, codes.sequence.astype(np.int64), self._capacity, rows.positives,
+                of.numbers, False, found, positive,
+            )  # fmt: skip
+            if added is not None and ranked:
+                assert of.memory.rank is not None
+                kind, sequences = of.sums.payload.kind, codes.sequence.astype(np.int64)
+                of.memory.rank(
+                    of.sums.table, kind, sequences, positive, added, found.values, found.reasons
+                )
+            signals.feed(found, self._measure, rows.outcome[span], values[span], fed[span])
 
     def ensure(self, rows: int) -> None:
         """Have rows for so many sequences."""
         for one in self._errors:
-            one.table = grown(one.table, rows)
+            one.ensure(rows)
         if self._scaled is not None:
             self._scaled = grown(self._scaled, rows)
         if self._ratio is not None:
@@ -199,18 +228,15 @@ class Watch:
         """The parameters that differ from their defaults."""
         return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
-    def run(
-        self, log: Log, rows: Ints32, losses: Floats, outcome: Bytes, positives: Positives, place: int,
-        alarms: Alarms,
-    ) -> None:  # fmt: skip
+    def run(self, rows: WatchedRows, place: int, alarms: Alarms) -> None:
         """Feed the signal's values of these rows; the alarms are those of the detector at `place`."""
-        values, fed = self.signal.update(log, rows, losses, outcome, positives)
-        self._run(self.table, self._settings, log, rows, values, fed, place, alarms)
+        values, fed = self.signal.update(rows)
+        self._run(self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms)
 
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
     """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
-    detectors, apart = config.every_detector, 0.0
+    detectors, apart = every_detector(config), 0.0
     own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
     if config.alarm_budget:
         apart = sum(own) / parse_budget(config.alarm_budget).rate
@@ -227,7 +253,7 @@ def kind_of(config: DetectorConfig, loss: int) -> int:
         return BINARY
     if config.signal in _BOUNDED:
         return BOUNDED
-    errors = [parse_estimator(one) for one in parse_signal(config.signal).errors]
     upwards = declared.complete(config.params)["direction"] == "increase"
-    known = config.detector == "page-hinkley" and errors == _RATIO and drift == _DELTA and upwards
+    is_ratio = canonical(config.signal) == _RATIO
+    known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
     return RATIO if known and loss == WRONG else NOTHING

@@ -1,98 +1,99 @@
-"""Every outcome of a sequence counts the same (2013 paper, section 3.2: the prequential error)."""
+"""`all`: every outcome of a sequence counts the same (2013 paper, section 3.2: the prequential error)."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.core.tables.outcomes import REVISION, Log, cell_of
+from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.core.estimators.declaration import Loops, Memory, Payload, no_parameter
+from prequential.core.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
+from prequential.core.estimators.sums import copied, finish, fold
 
 
-class AllHistory(NamedTuple):
-    """By sequence: how many outcomes are in each joint cell."""
+class AllCounts(NamedTuple):
+    """By sequence: how many outcomes are in each cell."""
 
-    cells: Ints  # (sequences, cells), 4·k² of them with room for k classes
+    cells: Ints  # (sequences, cells)
     n: Ints  # outcomes seen
     known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
     began: Ints  # outcomes that the sequence had before: their revisions don't reach it
 
 
-def new_table(rows: int, cells: int) -> AllHistory:
-    """Empty counts of so many sequences and cells."""
-    return AllHistory(np.zeros((rows, cells), np.int64), *(np.zeros(rows, np.int64) for _ in range(3)))
+class AllSums(NamedTuple):
+    """By sequence: sums over all of it."""
+
+    sums: Floats  # (sequences, sums)
+    n: Ints  # outcomes seen
+
+
+def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
+    """Empty counts of so many sequences."""
+    return zeros(AllCounts, rows, cells=payload.width)
+
+
+def new_sums(rows: int, payload: Payload, parameter: float) -> AllSums:
+    """Sums of nothing."""
+    return zeros(AllSums, rows, sums=payload.width)
 
 
 @inner
-def add(table: AllHistory, q: int, cell: int) -> None:
+def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
     """Sequence `q` has an outcome in `cell`."""
     table.cells[q, cell] += 1
     table.n[q] += 1
 
 
 @inner
-def note_known(table: Any, q: int, known: int) -> None:
-    """Whether baselines had a label to predict by at the outcome that was just added, of any estimator."""
-    if known:
-        table.known[q] = table.n[q]
-
-
-@kernel
-def update(table: AllHistory, log: Log, rows: Ints32, capacity: int) -> None:
-    """Take over `rows` of the log; `capacity` is the room for classes."""
-    for row in rows:
-        q = log.sequence[row]
-        before = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-        if log.kind[row] != REVISION:
-            add(table, q, before)
-            note_known(table, q, log.known[row])
-        elif log.number[row] > table.began[q]:
-            table.cells[q, before] -= 1
-            table.cells[q, cell_of(log.revised[row], log.prediction[row], log.bits[row], capacity)] += 1
+def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
+    """An outcome moves to another cell."""
+    if number > table.began[q]:
+        table.cells[q, cell] -= 1
+        table.cells[q, now] += 1
 
 
 @inner
-def knows(table: AllHistory, q: int) -> bool:
-    """Whether baselines had a label to predict by at any outcome in memory."""
-    return table.known[q] > 0
+def note(table: AllCounts, q: int) -> None:
+    """Baselines had a label to predict by at the newest outcome."""
+    table.known[q] = table.n[q]
 
 
-@kernel
-def read(table: AllHistory, q: int, cells: Floats) -> None:
+@inner
+def read(table: AllCounts, q: int, parameter: float, cells: Floats) -> None:
     """Write the counts of sequence `q` into `cells`."""
     for cell in range(table.cells.shape[1]):
         cells[cell] = table.cells[q, cell]
 
 
 @inner
-def recoded(cell: int, capacity: int, new_capacity: int) -> int:
-    """The joint cell of the same label, prediction and baselines where there is room for other classes."""
-    pair, bits = cell >> 2, cell & 3
-    return cell_of(pair // capacity, pair % capacity, bits, new_capacity)
+def knows(table: AllCounts, q: int, parameter: float) -> bool:
+    """Whether baselines had a label to predict by at any outcome."""
+    return table.known[q] > 0
 
 
 @inner
-def copy_cells(
-    old: npt.NDArray[np.generic],
-    q: int,
-    new: npt.NDArray[np.generic],
-    new_q: int,
-    capacity: int,
-    new_capacity: int,
+def add_sums(
+    table: AllSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
-    """Copy what row `q` of `old` has by cell to row `new_q` of `new`, with room for no fewer classes."""
-    new[new_q, :] = 0
-    for cell in range(old.shape[1]):
-        new[new_q, recoded(cell, capacity, new_capacity)] = old[q, cell]
+    """Sequence `q` has an outcome."""
+    table.n[q] += 1
+    if flags:
+        fold(kind, table.sums[q], flags, values, 1.0)
 
 
-@kernel
-def copy_rows(
-    old: AllHistory, rows: Ints, new: AllHistory, new_rows: Ints, capacity: int, new_capacity: int
-) -> None:
-    """Copy sequences, row by row, to a table with room for as many classes or more."""
-    for i in range(len(rows)):
-        q, new_q = rows[i], new_rows[i]
-        copy_cells(old.cells, q, new.cells, new_q, capacity, new_capacity)
-        new.n[new_q], new.known[new_q], new.began[new_q] = old.n[q], old.known[q], old.began[q]
+@inner
+def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
+    """Write the sums of sequence `q` into `sums`."""
+    copied(table.sums[q], sums)
+    finish(kind, sums, 1.0)
+
+
+MEMORY = Memory(
+    "all",
+    "all",
+    "all",
+    no_parameter,
+    lambda parameter: "",
+    Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),
+    Loops(new_sums, *sum_loops("all", SumSteps(add_sums, read_sums))),
+    forgets=False,
+)

@@ -1,4 +1,4 @@
-"""Estimators: what remembers a sequence's outcomes, `all`, `window:W` or `fading:A` (`docs/semantics.md`)."""
+"""Estimators of a plan: what remembers a sequence's outcomes by a name such as `all` or `window:W`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from prequential.core.compiled.kernel import Ints, Ints32, grown
-from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.estimators.naming import ALL, FADING, WINDOW, parse_estimator
-from prequential.core.estimators.pairs import CODES, update_all, update_fading, update_window
-from prequential.core.tables.outcomes import Log
-
-
-def new_cells(kind: int, parameter: float, rows: int, cells: int) -> Any:
-    """A table of joint cells."""
-    if kind == ALL:
-        return all_history.new_table(rows, cells)
-    return window.new_table(rows, cells, int(parameter)) if kind == WINDOW else fading.new_table(rows, cells)
-
-
-def new_sums(kind: int, parameter: float, rows: int, numbers: bool) -> Any:
-    """A table of sums of scores."""
-    if kind == ALL:
-        return sums.new_all(rows)
-    return sums.new_window(rows, int(parameter), numbers) if kind == WINDOW else sums.new_faded(rows)
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.estimators import pairs
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.declaration import COUNTS, Payload
+from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
 
 
 class Estimator:
@@ -36,70 +21,83 @@ class Estimator:
 
     def __init__(self, name: str, rows: int, capacity: int, numbers: bool, paired: bool) -> None:
         self.name = name
-        self.kind, self.parameter = parse_estimator(name)
         self.capacity = capacity
         self.numbers = numbers
         self.summed = False
-        self.cells = new_cells(self.kind, self.parameter, rows, 4 * capacity * capacity)
+        self.cells = Accumulator(name, payload_of_cells(capacity), rows)
         # Without scores a table of no use, so that there is one.
-        self.sums = new_sums(self.kind, self.parameter, 1, numbers)
-        signs = CODES if paired else ()
-        self.pairs = [new_cells(self.kind, self.parameter, rows, codes) for codes in signs]
+        self.sums = Accumulator(name, payload_of_scores(numbers), 1)
+        signs = pairs.CODES if paired else ()
+        self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
+        self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     @property
     def rows(self) -> int:
         """How many sequences there is capacity for."""
-        return len(self.cells.n)
+        return self.cells.rows
 
-    def ensure(self, rows: int) -> None:
-        """Have rows for so many sequences."""
-        self.cells = grown(self.cells, rows)
-        self.pairs = [grown(table, rows) for table in self.pairs]
-        if self.summed:
-            self.sums = grown(self.sums, rows)
-
-    def score(self) -> None:
-        """Keep sums from now on; what came before had no scores."""
-        if self.summed:
-            return
-        self.summed = True
-        self.sums = new_sums(self.kind, self.parameter, self.rows, self.numbers)
-        if self.kind != ALL:
-            self.sums.n[:] = self.cells.n
-
-    def update(self, log: Log, rows: Ints32, codes: npt.NDArray[np.int8] | None) -> None:
-        """Take over rows of the log; `codes` are those of the pairs that they end, by sign."""
-        more = (self.parameter,) if self.kind == FADING else ()
-        count = (all_history.update, window.update, fading.update)[self.kind]
-        count(self.cells, log, rows, self.capacity, *more)
-        if self.summed:
-            update = (sums.update_all, sums.update_window, sums.update_faded)[self.kind]
-            update(self.sums, log, rows, self.numbers, *more)
-        if codes is not None:
-            for table, own in zip(self.pairs, codes):
-                (update_all, update_window, update_fading)[self.kind](table, log, rows, own, *more)
-
-    def tables(self) -> Iterator[Any]:
-        """All tables that have a row for each sequence."""
+    def accumulators(self) -> Iterator[Accumulator]:
+        """Those that have a row for each sequence."""
         yield self.cells
         yield from self.pairs
         if self.summed:
             yield self.sums
 
+    def ensure(self, rows: int) -> None:
+        """Have rows for so many sequences."""
+        for one in self.accumulators():
+            one.ensure(rows)
+
+    def score(self) -> None:
+        """Keep sums from now on; what came before had no scores."""
+        if not self.summed:
+            self.summed = True
+            self.sums = Accumulator(self.name, self.sums.payload, self.rows)
+            self.sums.follow(self.cells, slice(None))
+
+    def update(self, rows: Rows) -> None:
+        """Take over rows of the log."""
+        self.cells.count(rows.cells)
+        if self.summed:
+            self.sums.add(rows.scores)
+        for one, codes in zip(self.pairs, rows.pairs):
+            one.count(codes)
+
+    def tables(self) -> Iterator[Any]:
+        """All tables that have a row for each sequence."""
+        return (one.table for one in self.accumulators())
+
     def adopt(self, other: Estimator, rows: Ints, new_rows: Ints) -> None:
         """Copy rows of an estimator of the same name, with capacity for as many classes or fewer."""
-        copy = (all_history.copy_rows, window.copy_rows, fading.copy_rows)[self.kind]
-        copy(other.cells, rows, self.cells, new_rows, other.capacity, self.capacity)
+        if other.capacity == self.capacity:
+            self.cells.adopt(other.cells, rows, new_rows)
+        else:
+            self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
         if other.summed:
-            for source, target in zip(other.sums, self.sums):
-                target[new_rows] = source[rows]
-        elif self.summed and self.kind != ALL:
-            self.sums.n[new_rows] = self.cells.n[new_rows]
+            self.sums.adopt(other.sums, rows, new_rows)
+        elif self.summed:
+            self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):
-            for source, target in zip(old, new):
-                target[new_rows] = source[rows]
+            new.adopt(old, rows, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """It is new to these sequences, which had so many outcomes before: their revisions don't reach it."""
-        if self.kind != FADING:
-            self.cells.began[rows] = outcomes
+        self.cells.begin(rows, outcomes)
+
+    # ---- readings of one sequence
+
+    def cells_of(self, sequence: int) -> Floats:
+        """The joint cells."""
+        return self.cells.counted(np.array([sequence])).cells[0]
+
+    def pairs_of(self, sequence: int) -> list[Floats]:
+        """Counts or weights of the pairs of neighbouring outcomes, by sign."""
+        return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
+
+    def knows_labels(self, sequence: int) -> bool:
+        """Whether baselines had a label to predict by at any outcome in memory."""
+        return bool(self.cells.counted(np.array([sequence])).known[0])
+
+    def effective(self, sequence: int, n: float, paired: bool) -> float:
+        """How many equal outcomes a weight of `n`, of joint cells or of pairs of errors, is worth."""
+        return (self.pairs[pairs.WRONG] if paired else self.cells).effective(sequence, n)

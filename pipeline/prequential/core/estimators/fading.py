@@ -1,88 +1,120 @@
-"""Older outcomes count less and less (2013 paper, section 3.2.1; every outcome decays every cell).
+"""`fading:A`: older outcomes count less and less, by outcome (2013 paper, section 3.2.1).
 
-The fading sum of a cell is S = x + A·S at each outcome, x = 1 if the outcome is in the cell and else 0. Decay
-is lazy: what is held is S at the outcome that touched the cell last, and S now is that times A^gap. Reading
-changes nothing, else the bits would tell when it was read.
+S = x + A·S at each outcome, N = 1 + A·N, the estimate S/N; every outcome decays every cell.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
-import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 from prequential.core.compiled.mathematics import power
-from prequential.core.estimators.all_history import copy_cells, note_known
-from prequential.core.tables.outcomes import OUTCOME, Log, cell_of
+from prequential.core.estimators.declaration import Loops, Memory, Payload
+from prequential.core.estimators.lazy import Clock, steps_of
+from prequential.core.estimators.loops import count_loops, sum_loops
 from prequential.core.tables.scores import NOTHING
 
+#: Fading factors below it forget everything at once.
+_SMALLEST = 1e-30
 
-class Fading(NamedTuple):
-    """By sequence: the weight of each joint cell."""
+# One spelling, as far as can be, because names stand in messages: Python's own numbers have blanks, signs,
+# underscores and all scripts' digits.
+_FACTOR = re.compile(r"(?=[.0-9])(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+class FadingCounts(NamedTuple):
+    """By sequence: the weight of each cell."""
 
     weights: Floats  # (sequences, cells), as of the outcome that touched the cell last
     touched: Ints  # (sequences, cells), the number of that outcome
-    n: Ints  # outcomes seen; N = 1 + A·N is the sum of weights
+    n: Ints  # outcomes seen
     known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
 
 
-def new_table(rows: int, cells: int) -> Fading:
-    """No weight in so many sequences and cells."""
-    return Fading(
-        np.zeros((rows, cells)), np.zeros((rows, cells), np.int64),
-        *(np.zeros(rows, np.int64) for _ in range(2)),
-    )
+class FadingSums(NamedTuple):
+    """By sequence: S = x + A·S at each outcome, as of the last one that added something."""
+
+    sums: Floats  # (sequences, sums)
+    touched: Ints  # the number of that outcome
+    n: Ints  # outcomes seen
+
+
+def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
+    """No weight in so many sequences."""
+    return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
+
+
+def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
+    """Sums of nothing."""
+    return zeros(FadingSums, rows, sums=payload.width)
 
 
 @inner
-def faded(x: float, factor: float, gap: int) -> float:
-    """x·A^gap, 0 where that is next to nothing."""
-    if x == 0.0:
-        return 0.0
-    now = x * power(factor, gap)
-    return now if abs(now) >= NOTHING else 0.0
+def advance(table: Any, q: int, t1: int, parameter: float) -> None:
+    """One more outcome."""
+    table.n[q] += 1
 
 
 @inner
-def add(table: Fading, q: int, cell: int, factor: float) -> None:
-    """Sequence `q` has an outcome in `cell`."""
-    n = table.n[q] + 1
-    table.n[q] = n
-    table.weights[q, cell] = 1.0 + faded(table.weights[q, cell], factor, n - table.touched[q, cell])
-    table.touched[q, cell] = n
-
-
-@kernel
-def update(table: Fading, log: Log, rows: Ints32, capacity: int, factor: float) -> None:
-    """Take over the outcomes of `rows` of the log; it keeps what it saw of those whose label is revised."""
-    for row in rows:
-        if log.kind[row] == OUTCOME:
-            cell = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-            add(table, log.sequence[row], cell, factor)
-            note_known(table, log.sequence[row], log.known[row])
+def now(table: Any, q: int) -> int:
+    """Outcomes seen."""
+    return table.n[q]
 
 
 @inner
-def knows(table: Fading, q: int, factor: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome in memory, of a weight that is left."""
-    return table.known[q] > 0 and faded(1.0, factor, table.n[q] - table.known[q]) > 0.0
+def left(gap: int, parameter: float) -> float:
+    """A^gap."""
+    return power(parameter, gap)
 
 
-@kernel
-def read(table: Fading, q: int, factor: float, cells: Floats) -> None:
-    """Write the present weights of sequence `q` into `cells`."""
-    n = table.n[q]
-    for cell in range(table.weights.shape[1]):
-        cells[cell] = faded(table.weights[q, cell], factor, n - table.touched[q, cell])
+@inner
+def note(table: FadingCounts, q: int) -> None:
+    """Baselines had a label to predict by at the newest outcome."""
+    table.known[q] = table.n[q]
 
 
-@kernel
-def copy_rows(
-    old: Fading, rows: Ints, new: Fading, new_rows: Ints, capacity: int, new_capacity: int
-) -> None:
-    """Copy sequences, row by row, to a table with room for as many classes or more."""
-    for i in range(len(rows)):
-        q, new_q = rows[i], new_rows[i]
-        copy_cells(old.weights, q, new.weights, new_q, capacity, new_capacity)
-        copy_cells(old.touched, q, new.touched, new_q, capacity, new_capacity)
-        new.n[new_q], new.known[new_q] = old.n[q], old.known[q]
+@inner
+def knows(table: FadingCounts, q: int, parameter: float) -> bool:
+    """Whether baselines had a label to predict by at any outcome of a weight that is left."""
+    return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NOTHING
+
+
+def effective(n: float, factor: float) -> float:
+    """How many equal outcomes a memory of weight `n` is worth: N²/Σw² of its outcomes' weights w.
+
+    For a fading factor A after t outcomes N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²).
+
+    >>> effective(1.5, 0.5)  # (1 + 1/2)² / (1 + 1/4)
+    1.8
+    """
+    if factor == 1 or not n:
+        return n
+    rest = max(0.0, 1 - n * (1 - factor))  # A^t
+    return n * n * (1 - factor * factor) / (1 - rest * rest)
+
+
+def parse(text: str) -> float | None:
+    """The factor; None if it is none.
+
+    >>> parse("0.999"), parse("1e-3"), parse("2"), parse("+1"), parse("")
+    (0.999, 0.001, None, None, None)
+    """
+    if text and _FACTOR.fullmatch(text) and _SMALLEST <= (factor := float(text)) <= 1:
+        return factor
+    return None
+
+
+_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note, knows)
+
+MEMORY = Memory(
+    "fading",
+    "fading:A (0 < A <= 1)",
+    "fading:0.9",
+    parse,
+    repr,
+    Loops(new_counts, *count_loops("fading", _counts), by_cell=("weights", "touched")),
+    Loops(new_sums, *sum_loops("fading", _sums)),
+    whole=False,
+    effective=lambda table, q, parameter, n: effective(n, parameter),
+)

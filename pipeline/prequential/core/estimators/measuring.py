@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, allocating, inner, inner_allocating
-from prequential.core.estimators import all_history, fading, sums, window
-from prequential.core.estimators.all_history import AllHistory
+from prequential.core.compiled.kernel import Floats, Ints, allocating, viewed
+from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.naming import ALL, FADING, WINDOW
-from prequential.core.estimators.sums import AllSums, FadedSums, WindowSums
-from prequential.core.estimators.window import Window
-from prequential.core.measures import INDEX, NAMES, NO_POSITIVE, NO_POSITIVE_CLASS
-from prequential.core.measures.auc import area
-from prequential.core.measures.per_class import Classes, new_classes
+from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
+from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.registry import NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers
-from prequential.core.tables.scores import SIZE
+from prequential.core.tables import scores
 
-_AUC = INDEX["auc"]
+#: Numbers that are read at once: more sequences are measured block by block.
+_BLOCK = 1 << 18
+
+#: Where no sums are read; where none is added before ranking.
+NO_SUMS: Floats = np.zeros((0, 0))
+NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
 
 
 class Measured(NamedTuple):
@@ -31,125 +32,45 @@ class Measured(NamedTuple):
     reasons: Ints
 
 
-class Scratch(NamedTuple):
-    """What one estimator is read into."""
-
-    cells: Floats
-    sums: Floats
-    classes: Classes
-    p: Floats
-    is_positive: np.ndarray
-    sorted: Floats
-
-
-@inner_allocating
-def new_scratch(capacity: int, size: int) -> Scratch:
-    """For `capacity` classes and windows of `size` outcomes."""
-    return Scratch(
-        np.zeros(4 * capacity * capacity), np.zeros(SIZE), new_classes(capacity), np.empty(size),
-        np.empty(size, np.uint8), np.empty(2 * size),
-    )  # fmt: skip
-
-
-@inner
-def total_of(cells: Floats) -> float:
-    """The weight of all outcomes."""
-    total = 0.0
-    for weight in cells:
-        total += weight
-    return total
-
-
-@inner
-def _measure(
-    of: Scratch, positives: Positives, q: int, numbers: bool, chance: bool, known: bool, scored: bool,
-    spread: float, values: Floats, reasons: Ints,
-) -> None:  # fmt: skip
-    if numbers:
-        measure_numbers(of.sums, scored, spread, values, reasons)
-    else:
-        measure_cells(of.cells, of.classes, positives, q, chance, known, of.sums, scored, values, reasons)
-
-
 @allocating
-def measure_all(
-    table: AllHistory, summed: AllSums, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
-    chance: bool, has_sums: bool, into: Measured,
+def measure(
+    counted: Counted, summed: Floats, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
+    chance: bool, into: Measured, positive: Ints,
 ) -> None:  # fmt: skip
-    """Measures of `all`; with `chance`, those of random predictions with the model's distribution."""
-    of = new_scratch(capacity, 1)
-    scored, spread = False, 0.0
+    """Measures of what was read of counts and, if `summed` has rows, of sums, a row for each of `sequences`.
+
+    With `chance`, those of random predictions with the model's distribution. Writes the code of the positive
+    class, too.
+    """
+    classes, nothing = new_classes(capacity), np.zeros(scores.SIZE)
     for i in range(len(sequences)):
-        q = sequences[i]
-        all_history.read(table, q, of.cells)
-        into.n[i] = table.n[q]
-        if has_sums:
-            scored, spread = sums.read_all(summed, q, of.sums), sums.spread_all(summed, q)
-        known = all_history.knows(table, q)
-        _measure(
-            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
-        )
-
-
-@allocating
-def measure_window(
-    table: Window, summed: WindowSums, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
-    chance: bool, has_sums: bool, ranked: bool, into: Measured,
-) -> None:  # fmt: skip
-    """Measures of `window:W`; if there are sums and it is `ranked`, AUC, too, which sorts the window."""
-    size = table.ring.shape[1]
-    of = new_scratch(capacity, size)
-    scored, spread = False, 0.0
-    for i in range(len(sequences)):
-        q = sequences[i]
-        window.read(table, q, of.cells)
-        into.n[i] = min(size, table.n[q])
-        if has_sums:
-            scored = sums.read_window(summed, q, numbers, of.sums)
-            spread = sums.spread_window(summed, q) if numbers else 0.0
-        known = window.knows(table, q)
-        _measure(
-            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
-        )
-        if (
-            ranked
-            and scored
-            and not numbers
-            and not chance
-            and positive_of(positives, q, of.classes.labels) != NO_POSITIVE
-        ):
-            n = sums.sides(summed, q, of.p, of.is_positive)
-            if n < 0:
-                into.values[i, _AUC], into.reasons[i, _AUC] = 0.0, NO_POSITIVE_CLASS
-            elif n:
-                into.values[i, _AUC], into.reasons[i, _AUC] = area(of.p, of.is_positive, n, of.sorted)
-
-
-@allocating
-def measure_fading(
-    table: Fading, summed: FadedSums, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
-    chance: bool, has_sums: bool, factor: float, into: Measured,
-) -> None:  # fmt: skip
-    """Measures of `fading:A`."""
-    of = new_scratch(capacity, 1)
-    scored, spread = False, 0.0
-    for i in range(len(sequences)):
-        q = sequences[i]
-        fading.read(table, q, factor, of.cells)
-        into.n[i] = total_of(of.cells)
-        if has_sums:
-            scored = sums.read_faded(summed, q, factor, of.sums)
-            spread = sums.spread_faded(summed, q, factor)
-        known = fading.knows(table, q, factor)
-        _measure(
-            of, positives, q, numbers, chance, known, scored, spread, into.values[i], into.reasons[i]
-        )
+        into.n[i] = counted.n[i]
+        sums, scored = nothing, False
+        if len(summed):
+            sums = summed[i]
+            scored = is_any(sums)
+        if numbers:
+            spread = sums[SPREAD] if len(summed) else 0.0
+            measure_numbers(sums, scored, spread, into.values[i], into.reasons[i])
+            positive[i] = NO_POSITIVE
+        else:
+            q = sequences[i]
+            measure_cells(
+                counted.cells[i], classes, positives, q, chance, counted.known[i] != 0, sums, scored,
+                into.values[i], into.reasons[i],
+            )  # fmt: skip
+            positive[i] = NO_POSITIVE if chance else positive_of(positives, q, classes.labels)
 
 
 def new_measured(rows: int) -> Measured:
     """Zeros to measure into."""
     shape = rows, len(NAMES)
     return Measured(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+
+
+def block_of(*payloads: Payload) -> int:
+    """How many sequences are read at once."""
+    return max(1, _BLOCK // max(payload.width for payload in payloads))
 
 
 def measured(
@@ -161,45 +82,20 @@ def measured(
     `into`: zeros that they are to be written to.
     """
     into = into or new_measured(len(sequences))
-    given = (
-        estimator.cells, estimator.sums, sequences, estimator.capacity, positives, estimator.numbers, chance,
-        estimator.summed,
-    )  # fmt: skip
-    if estimator.kind == ALL:
-        measure_all(*given, into)
-    elif estimator.kind == WINDOW:
-        measure_window(*given, ranked, into)
-    else:
-        assert estimator.kind == FADING
-        measure_fading(*given, estimator.parameter, into)
+    rank = estimator.memory.rank
+    ranks = ranked and rank is not None and estimator.summed and not estimator.numbers and not chance
+    step = block_of(estimator.cells.payload, estimator.sums.payload)
+    for start in range(0, len(sequences), step):
+        some = sequences[start : start + step]
+        block = viewed(into, slice(start, start + step))
+        positive = np.empty(len(some), dtype=np.int64)
+        summed = estimator.sums.summed(some) if estimator.summed else NO_SUMS
+        measure(
+            estimator.cells.counted(some), summed, some, estimator.capacity, positives, estimator.numbers,
+            chance, block, positive,
+        )  # fmt: skip
+        if ranks:
+            assert rank is not None
+            of = estimator.sums
+            rank(of.table, of.payload.kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
     return into
-
-
-def cells_of(estimator: Estimator, sequence: int) -> Floats:
-    """The joint cells of one sequence."""
-    cells = np.zeros(estimator.cells[0].shape[1])
-    if estimator.kind == FADING:
-        fading.read(estimator.cells, sequence, estimator.parameter, cells)
-    else:
-        (all_history.read, window.read)[estimator.kind](estimator.cells, sequence, cells)
-    return cells
-
-
-def knows_labels(estimator: Estimator, sequence: int) -> bool:
-    """Whether baselines had a label to predict by at any outcome in the memory of one sequence."""
-    if estimator.kind == FADING:
-        return bool(fading.knows(estimator.cells, sequence, estimator.parameter))
-    return bool((all_history.knows, window.knows)[estimator.kind](estimator.cells, sequence))
-
-
-def pairs_of(estimator: Estimator, sequence: int) -> list[Floats]:
-    """Counts or weights of the pairs of neighbouring outcomes of one sequence, by sign."""
-    found = []
-    for table in estimator.pairs:
-        cells = np.zeros(table[0].shape[1])
-        if estimator.kind == FADING:
-            fading.read(table, sequence, estimator.parameter, cells)
-        else:
-            (all_history.read, window.read)[estimator.kind](table, sequence, cells)
-        found.append(cells)
-    return found

@@ -2,59 +2,77 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from prequential.core.measures import INDEX
-
-#: Kinds of estimators.
-ALL, WINDOW, FADING = range(3)
+from prequential.core.estimators import MEMORIES
+from prequential.core.estimators.declaration import Memory
+from prequential.core.measures.registry import INDEX, OWN_LOSSES
 
 #: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
 #: are corrected by the labels before, and of random predictions with its distribution.
 BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
 
-#: Before the number of an age bin: its stage.
-BIN = "bin:"
-
-#: Fading factors below it forget everything at once.
-_SMALLEST = 1e-30
-
-#: Longest window, in outcomes: each sequence has a ring of so many.
-_LONGEST = 10_000_000
-
-# One spelling, as far as can be, because names stand in messages: Python's own numbers have blanks, signs,
-# underscores and all scripts' digits.
-_WINDOW = re.compile("window:([1-9][0-9]*)")
-_FADING = re.compile(r"fading:(?=[.0-9])((?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+#: What an estimator's name may be.
+*_EXPECTED, _LAST = (memory.expected for memory in MEMORIES.values())
+EXPECTED = f"{', '.join(_EXPECTED)} or {_LAST}"
 
 
-def parse_estimator(name: str) -> tuple[int, float]:
-    """The kind of an estimator of this name, and its parameter; raises ValueError quoting the name.
+class EstimatorName(NamedTuple):
+    """What the name of an estimator says."""
 
-    >>> parse_estimator("all"), parse_estimator("window:1000"), parse_estimator("fading:0.9")
-    ((0, 0), (1, 1000), (2, 0.9))
+    memory: Memory
+    parameter: float
+
+    @property
+    def canonical(self) -> str:
+        """The name in one spelling.
+
+        >>> parse_estimator("fading:0.90").canonical, parse_estimator("decay:60m").canonical
+        ('fading:0.9', 'decay:1h')
+        """
+        return ":".join(filter(None, (self.memory.name, self.memory.spelled(self.parameter))))
+
+
+def parse_estimator(name: str) -> EstimatorName:
+    """The memory of an estimator of this name, and its parameter; raises ValueError quoting the name.
+
+    >>> parse_estimator("window:1000").parameter, parse_estimator("decay:1h").memory.name
+    (1000.0, 'decay')
     >>> parse_estimator("fading:2")
     Traceback (most recent call last):
     ...
-    ValueError: estimator 'fading:2': expected all, window:W (W >= 1) or fading:A (0 < A <= 1)
+    ValueError: estimator 'fading:2': expected all, window:W (W >= 1), fading:A (0 < A <= 1) or decay:H \
+(H a half-life such as 1h)
     """
-    if name == "all":
-        return ALL, 0
-    if found := _WINDOW.fullmatch(name):
-        if len(found[1]) > len(str(_LONGEST)) or int(found[1]) > _LONGEST:
-            raise ValueError(f"estimator {name!r}: expected a window of at most {_LONGEST} outcomes")
-        return WINDOW, int(found[1])
-    if (found := _FADING.fullmatch(name)) and _SMALLEST <= (factor := float(found[1])) <= 1:
-        return FADING, factor
-    raise ValueError(f"estimator {name!r}: expected all, window:W (W >= 1) or fading:A (0 < A <= 1)")
+    kind, colon, text = name.partition(":")
+    memory = MEMORIES.get(kind)
+    if memory is not None and (text or not colon):
+        try:
+            parameter = memory.parse(text)
+        except ValueError as problem:
+            raise ValueError(f"estimator {name!r}: {problem}") from None
+        if parameter is not None:
+            return EstimatorName(memory, parameter)
+    raise ValueError(f"estimator {name!r}: expected {EXPECTED}")
+
+
+def recency(name: str) -> tuple[int, float] | None:
+    """Sorts estimators that forget by how well they tell how a model is now; None: it doesn't, or is none.
+
+    >>> sorted(["fading:0.9", "decay:1h", "window:500", "window:50"], key=recency)
+    ['window:50', 'window:500', 'fading:0.9', 'decay:1h']
+    >>> recency("all"), recency("period:2024-01-01")
+    (None, None)
+    """
+    try:
+        memory, parameter = parse_estimator(name)
+    except ValueError:
+        return None
+    return (list(MEMORIES).index(memory.name), parameter) if memory.forgets else None
 
 
 #: The signal of a number's loss that is free of its unit.
 SCALED = "scaled_error"
-
-#: Measures that are means of one outcome's own loss, or of 1 less it: these losses are signals, too.
-OWN = ("brier", "log_loss", "recall", "precision", "specificity", "mae", "mse")
 
 
 class SignalName(NamedTuple):
@@ -82,14 +100,14 @@ def parse_signal(name: str) -> SignalName:
     >>> parse_signal("kappa")
     Traceback (most recent call last):
     ...
-    ValueError: signal 'kappa': expected error, scaled_error, brier, log_loss, recall, precision, \
-specificity, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+    ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
+log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
     if name == SCALED:
         return SignalName(scaled=True)
-    if name in OWN:
+    if name in OWN_LOSSES:
         return SignalName(measure=name)
     estimator, _, measure = name.rpartition(":")
     if name.count("/") == 1:
@@ -104,7 +122,19 @@ specificity, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
         parse_estimator(name)
     except ValueError:
         raise ValueError(
-            f"signal {name!r}: expected error, scaled_error, {', '.join(OWN)}, an estimator, SHORT/LONG or "
-            "ESTIMATOR:MEASURE"
+            f"signal {name!r}: expected error, scaled_error, {', '.join(OWN_LOSSES)}, an estimator, "
+            "SHORT/LONG or ESTIMATOR:MEASURE"
         ) from None
     return SignalName((name,))
+
+
+def canonical(name: str) -> str:
+    """The name of an estimator or of a signal in one spelling: equal ones are the same.
+
+    >>> canonical("fading:0.90/fading:1"), canonical("decay:60m:kappa"), canonical("error")
+    ('fading:0.9/fading:1.0', 'decay:1h:kappa', 'error')
+    """
+    says = parse_signal(name)
+    if says.errors:
+        return "/".join(parse_estimator(one).canonical for one in says.errors)
+    return f"{parse_estimator(says.estimator).canonical}:{says.measure}" if says.estimator else name

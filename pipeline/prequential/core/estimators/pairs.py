@@ -1,8 +1,7 @@
 """Neighbouring outcomes: whether being wrong, or a baseline's being right, comes in runs; and cells.
 
 A *sign* is what is looked at in each outcome. A pair of neighbours has the code kinds·(the one before) + this
-one. Pairs are remembered as outcomes are: an estimator has, for each sign, a table of its own kind whose
-cells are codes.
+one. Pairs are a payload of an estimator as joint cells are: for each sign counts, one for each code.
 """
 
 from __future__ import annotations
@@ -13,15 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, allocating, inner, kernel
-from prequential.core.estimators import all_history, fading, window
-from prequential.core.estimators.all_history import AllHistory
-from prequential.core.estimators.fading import Fading
-from prequential.core.estimators.window import Window
+from prequential.core.estimators.declaration import NO_CELL
 from prequential.core.measures.positive import Positives, may_be_positive
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import OUTCOME, Log
-
-Codes = npt.NDArray[np.int8]
 
 #: The signs: wrong; the persistent, the majority baseline right; the cell of the binary matrix, which is
 #: 2·(positive label) + (positive prediction).
@@ -31,7 +25,7 @@ WRONG, PERSISTENT, MAJORITY, CELL = range(4)
 CODES = (4, 4, 4, 16)
 
 #: What is no pair: a first outcome, a revision.
-NO_PAIR = -1
+NO_PAIR = NO_CELL
 
 
 class LastSigns(NamedTuple):
@@ -46,7 +40,9 @@ def new_last_signs(rows: int) -> LastSigns:
 
 
 @kernel
-def codes_of(last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: Codes) -> None:
+def codes_of(
+    last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: npt.NDArray[np.int32]
+) -> None:
     """Write the code of the pair that each of `rows` of the log ends into codes[sign, i]."""
     for i in range(len(rows)):
         row = rows[i]
@@ -65,30 +61,6 @@ def codes_of(last: LastSigns, log: Log, rows: Ints32, positives: Positives, code
             codes[MAJORITY, i] = 2 * (before >> 2 & 1) + (bits & 1)
             codes[CELL, i] = 4 * (before & 3) + cell
         last.signs[q] = 32 + 16 * wrong + 4 * bits + cell
-
-
-@kernel
-def update_all(table: AllHistory, log: Log, rows: Ints32, codes: Codes) -> None:
-    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
-    for i in range(len(rows)):
-        if codes[i] != NO_PAIR:
-            all_history.add(table, log.sequence[rows[i]], codes[i])
-
-
-@kernel
-def update_window(table: Window, log: Log, rows: Ints32, codes: Codes) -> None:
-    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
-    for i in range(len(rows)):
-        if codes[i] != NO_PAIR:
-            window.add(table, log.sequence[rows[i]], codes[i])
-
-
-@kernel
-def update_fading(table: Fading, log: Log, rows: Ints32, codes: Codes, factor: float) -> None:
-    """Take over the pairs of one sign; `codes` is that sign's row of what `codes_of` wrote."""
-    for i in range(len(rows)):
-        if codes[i] != NO_PAIR:
-            fading.add(table, log.sequence[rows[i]], codes[i], factor)
 
 
 class ErrorPairs(NamedTuple):

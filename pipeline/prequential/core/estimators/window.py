@@ -1,36 +1,77 @@
-"""The last W outcomes of a sequence count, all the same (2013 paper, section 3.2.1)."""
+"""`window:W`: the last W outcomes of a sequence count, all the same (2013 paper, section 3.2.1)."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
-from prequential.core.estimators.all_history import copy_cells, note_known, recoded
-from prequential.core.tables.outcomes import REVISION, Log, cell_of
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, zeros
+from prequential.core.estimators.declaration import (
+    LOSSES,
+    NUMBER_SCORES,
+    RIGHT_OR_WRONG,
+    Additions,
+    Loops,
+    Memory,
+    Payload,
+)
+from prequential.core.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
+from prequential.core.estimators.sums import (
+    IS_POSITIVE,
+    POSITIVE,
+    RIGHT,
+    SPREAD,
+    VALUE,
+    add,
+    copied,
+)
+from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.table import put_ranks, refuse_ranks
+from prequential.core.tables import outcomes
+
+#: Longest window, in outcomes: each sequence has a ring of so many.
+_LONGEST = 10_000_000
+
+# One spelling, because names stand in messages.
+_SIZE = re.compile("[1-9][0-9]*")
 
 
-class Window(NamedTuple):
-    """By sequence: how many of the last W outcomes are in each joint cell, and the cells of these."""
+class WindowCounts(NamedTuple):
+    """By sequence: how many of the last W outcomes are in each cell, and the cells of these."""
 
-    cells: Ints  # (sequences, cells), 4·k² of them with room for k classes
+    cells: Ints  # (sequences, cells)
     ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     n: Ints  # outcomes seen, in the window or before it
     known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
     began: Ints  # outcomes that the sequence had before: their revisions don't reach it
 
 
-def new_table(rows: int, cells: int, size: int) -> Window:
-    """Empty windows of `size` outcomes."""
-    return Window(
-        np.zeros((rows, cells), np.int64),
-        np.zeros((rows, size), np.int32),
-        *(np.zeros(rows, np.int64) for _ in range(3)),
-    )
+class WindowSums(NamedTuple):
+    """By sequence: what the last W outcomes add; summed up when read, so that nothing drifts."""
+
+    flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
+    values: Floats  # (sequences, W, kept of each)
+    sums: Floats  # (sequences, sums) of losses of 0 and 1, whose sums lose what leaves; else (sequences, 0)
+    n: Ints  # outcomes seen, in the window or before it
+
+
+def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
+    """Empty windows of so many sequences."""
+    return zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter))
+
+
+def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
+    """Empty windows."""
+    size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
+    return WindowSums(
+        np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
+        np.zeros(rows, np.int64),
+    )  # fmt: skip
 
 
 @inner
-def add(table: Window, q: int, cell: int) -> None:
+def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float) -> None:
     """Sequence `q` has an outcome in `cell`; the oldest one leaves a full window."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
@@ -41,48 +82,189 @@ def add(table: Window, q: int, cell: int) -> None:
     table.n[q] = n + 1
 
 
-@kernel
-def update(table: Window, log: Log, rows: Ints32, capacity: int) -> None:
-    """Take over `rows` of the log; `capacity` is the room for classes."""
+@inner
+def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> None:
+    """An outcome moves to another cell, if it is still in the window."""
     size = table.ring.shape[1]
-    for row in rows:
-        q = log.sequence[row]
-        before = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
-        if log.kind[row] != REVISION:
-            add(table, q, before)
-            note_known(table, q, log.known[row])
-            continue
-        seen_before = log.number[row] - table.began[q] - 1
-        if seen_before >= max(0, table.n[q] - size):
-            now = cell_of(log.revised[row], log.prediction[row], log.bits[row], capacity)
-            table.ring[q, seen_before % size] = now
-            table.cells[q, before] -= 1
-            table.cells[q, now] += 1
+    seen_before = number - table.began[q] - 1
+    if seen_before >= max(0, table.n[q] - size):
+        table.ring[q, seen_before % size] = now
+        table.cells[q, cell] -= 1
+        table.cells[q, now] += 1
 
 
 @inner
-def knows(table: Window, q: int) -> bool:
-    """Whether baselines had a label to predict by at any outcome in memory."""
-    return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
+def note(table: WindowCounts, q: int) -> None:
+    """Baselines had a label to predict by at the newest outcome."""
+    table.known[q] = table.n[q]
 
 
-@kernel
-def read(table: Window, q: int, cells: Floats) -> None:
+@inner
+def read(table: WindowCounts, q: int, parameter: float, cells: Floats) -> None:
     """Write the counts of sequence `q` into `cells`."""
     for cell in range(table.cells.shape[1]):
         cells[cell] = table.cells[q, cell]
 
 
-@kernel
-def copy_rows(
-    old: Window, rows: Ints, new: Window, new_rows: Ints, capacity: int, new_capacity: int
+@inner
+def knows(table: WindowCounts, q: int, parameter: float) -> bool:
+    """Whether baselines had a label to predict by at any outcome in the window."""
+    return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
+
+
+@inner
+def add_sums(
+    table: WindowSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
-    """Copy sequences, row by row, to a table with the same W and room for as many classes or more."""
-    size = old.ring.shape[1]
-    for i in range(len(rows)):
-        q, new_q = rows[i], new_rows[i]
-        copy_cells(old.cells, q, new.cells, new_q, capacity, new_capacity)
-        new.ring[new_q, :] = 0
-        for place in range(min(size, old.n[q])):
-            new.ring[new_q, place] = recoded(old.ring[q, place], capacity, new_capacity)
-        new.n[new_q], new.known[new_q], new.began[new_q] = old.n[q], old.known[q], old.began[q]
+    """Sequence `q` has an outcome; the oldest one leaves a full window."""
+    n, size = table.n[q], table.flags.shape[1]
+    place = n % size
+    if kind == RIGHT_OR_WRONG:
+        if n >= size:
+            table.sums[q, 0] -= 0.0 if table.flags[q, place] & RIGHT else 1.0
+            table.sums[q, 1] -= 1.0
+        add(kind, table.sums[q], flags, values)
+    elif flags:
+        copied(values, table.values[q, place])
+    table.flags[q, place] = flags
+    table.n[q] = n + 1
+
+
+@inner
+def _span(table: WindowSums, q: int) -> tuple[int, int]:
+    """The outcomes in the window from the oldest to the newest: numbers first … last - 1, from 0."""
+    return max(0, table.n[q] - table.flags.shape[1]), table.n[q]
+
+
+@inner
+def _add_losses(table: WindowSums, q: int, sums: Floats) -> None:
+    """Add up losses from the oldest to the newest."""
+    size = table.flags.shape[1]
+    first, last = _span(table, q)
+    n, start = last - first, first % size
+    for i in range(table.values.shape[2]):
+        total = 0.0
+        for place in range(start, min(size, start + n)):
+            total += table.values[q, place, i]
+        for place in range(start + n - size):
+            total += table.values[q, place, i]
+        sums[i] = total
+    sums[table.values.shape[2]] = float(n)
+
+
+@inner
+def _spread(table: WindowSums, q: int) -> float:
+    """Σ(y - ȳ)² of the labels (numbers) in the window."""
+    size = table.flags.shape[1]
+    first, last = _span(table, q)
+    n, total, least, most = 0, 0.0, np.inf, -np.inf
+    for m in range(first, last):
+        if table.flags[q, m % size]:
+            y = table.values[q, m % size, VALUE]
+            n, total, least, most = n + 1, total + y, min(least, y), max(most, y)
+    if n == 0 or least == most:
+        return 0.0
+    mean, spread = total / n, 0.0
+    for m in range(first, last):
+        if table.flags[q, m % size]:
+            apart = table.values[q, m % size, VALUE] - mean
+            spread += apart * apart
+    return spread
+
+
+@inner
+def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
+    """Write the sums of sequence `q` into `sums`, from the oldest outcome on."""
+    if kind == RIGHT_OR_WRONG:
+        copied(table.sums[q], sums)
+    elif kind == LOSSES:
+        _add_losses(table, q, sums)
+    else:
+        for place in range(len(sums)):
+            sums[place] = 0.0
+        size = table.flags.shape[1]
+        first, last = _span(table, q)
+        for m in range(first, last):
+            flags = table.flags[q, m % size]
+            if flags:
+                add(kind, sums, flags, table.values[q, m % size])
+        if kind == NUMBER_SCORES:
+            sums[SPREAD] = _spread(table, q)
+
+
+@inner
+def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
+    """Write p of the positive class of the window's scored outcomes, and whether that was the label.
+
+    From the oldest on, there is room for W. Returns how many they are; -1 if their labels, as they were when
+    these were scored, don't say one class that is positive.
+    """
+    size = table.flags.shape[1]
+    first, last = _span(table, q)
+    n, said = 0, 0
+    for m in range(first, last):
+        flags = np.int64(table.flags[q, m % size])
+        if flags & outcomes.SCORED:
+            which = flags & (outcomes.NO_POSITIVE | outcomes.POSITIVE_IS_ONE)
+            if which & outcomes.NO_POSITIVE or (n and which != said):
+                return -1
+            said = which
+            p[n] = table.values[q, m % size, POSITIVE]
+            is_positive[n] = (flags & IS_POSITIVE) != 0
+            n += 1
+    return n
+
+
+@allocating
+def rank(
+    table: WindowSums, kind: int, sequences: Ints, positives: Ints, rows: Additions, values: Floats,
+    reasons: Ints,
+) -> None:  # fmt: skip
+    """Measures of ranks (`auc`) of the windows of `sequences`, where these have scored outcomes.
+
+    `positives`: the code of the positive class of each, or NO_POSITIVE. If there are additions, one for each
+    of `sequences`, that is added before. `values`, `reasons`: (sequences, measures).
+    """
+    size = table.flags.shape[1]
+    p, is_positive, ordered = np.empty(size), np.empty(size, np.uint8), np.empty(2 * size)
+    for i in range(len(sequences)):
+        q = sequences[i]
+        if len(rows.sequence):
+            if rows.sequence[i] < 0:
+                continue
+            add_sums(table, kind, q, rows.t1[i], rows.flags[i], rows.values[i], 0.0)
+        if positives[i] != NO_POSITIVE:
+            n = _sides(table, q, p, is_positive)
+            if n < 0:
+                refuse_ranks(values[i], reasons[i])
+            elif n:
+                put_ranks(p, is_positive, n, ordered, values[i], reasons[i])
+
+
+def parse(text: str) -> float | None:
+    """The size; None if it is none. Raises ValueError for one that is too long.
+
+    >>> parse("1000"), parse("0"), parse("0100"), parse("")
+    (1000.0, None, None, None)
+    """
+    if not _SIZE.fullmatch(text):
+        return None
+    if len(text) > len(str(_LONGEST)) or int(text) > _LONGEST:
+        raise ValueError(f"expected a window of at most {_LONGEST} outcomes")
+    return float(text)
+
+
+MEMORY = Memory(
+    "window",
+    "window:W (W >= 1)",
+    "window:5",
+    parse,
+    lambda parameter: str(int(parameter)),
+    Loops(
+        new_counts, *count_loops("window", CountSteps(add_count, revise, note, read, knows)),
+        by_cell=("cells",), numbered=("ring",), unread=("ring",),
+    ),
+    Loops(new_sums, *sum_loops("window", SumSteps(add_sums, read_sums))),
+    rank=rank,
+    kept=int,
+)  # fmt: skip

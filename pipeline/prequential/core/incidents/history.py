@@ -8,7 +8,7 @@ predictions: by predicted class how many there were, and how many of them have g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ from prequential.core.incidents.blocks import (
     without_owners,
 )
 from prequential.core.tables.events import MET, WAITS, Events
+from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 from prequential.core.tables.streams import Subjects
 
@@ -138,6 +139,28 @@ def new_history() -> History:
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32), new_pool(), new_pool(),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
     )  # fmt: skip
+
+
+#: Columns of owners that the configuration decides.
+OWNER_SETTINGS = ("position", "owner", "kind", "model")
+
+#: The pools of blocks.
+POOLS = ("outcomes", "predictions")
+
+
+def tables(history: History, subjects: int) -> Iterator[Table]:
+    """What is state of so many subjects, and what its rows stand for."""
+    links = {"owner": Key.SUBJECT, "model": Key.SUBJECT}
+    yield Table("incidents|owners|", Key.SUBJECT, history.owners, subjects, links=links)
+    yield Table("incidents|versions", Key.SUBJECT, history.versions, subjects)
+    links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
+    for name in POOLS:
+        pool: Pool = getattr(history, name)
+        blocks, cells = pool.used.tolist()
+        yield Table(f"incidents|{name}|lines|", Key.SUBJECT, pool.lines, subjects, links=links)
+        yield Table(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
+        yield Table(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
+        yield Table(f"incidents|{name}|used", Key.NONE, pool.used)
 
 
 def with_subjects(history: History, subjects: int) -> History:

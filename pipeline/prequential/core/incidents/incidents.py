@@ -27,6 +27,7 @@ from prequential.core.incidents.steps import Step
 from prequential.core.input.plain import instance_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Alarm, Incident, identity
 
 #: Levels of signals.
@@ -47,8 +48,8 @@ _SETTLED = 300
 _WAITING = 5_000
 
 #: Outcomes after a change from which on what was found of its causes stays: blocks tell up to there to some
-#: 250 outcomes when something moved, and what moves later has no part in it.
-_EXPLAINED = 2_000
+#: 125 outcomes when something moved, and what moves later has no part in it.
+_EXPLAINED = 1_000
 
 #: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
 _MOST_ALARMS, _MOST_SIGNALS = 100, 50
@@ -585,7 +586,7 @@ class Incidents:
 
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
-    return "final" if "final" in stages else stages[0]
+    return FINAL if FINAL in stages else stages[0]
 
 
 def _signal(one: Raised) -> dict[str, Any]:

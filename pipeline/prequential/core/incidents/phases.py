@@ -35,6 +35,10 @@ from prequential.core.incidents.levels import Phase, phase, variance, widening
 #: weights don't move, one split of the 60 that there are does so in less than 1 % of all cases.
 _MOVED, _FOR_EACH = 20.0, 3.0
 
+#: Twice the logarithm of the likelihoods' ratio above which the outcomes between a change and what moved at
+#: another time tell that they don't belong together: 100 to 1, as it is between two places, not all.
+_APART = 9.21
+
 #: What outcomes are compared by wherever they have it, and its columns.
 _BY = (
     ("label_latency", LATENCY, LATENCY_LOSS), ("model_version", VERSION, VERSION_LOSS),
@@ -108,9 +112,9 @@ class Phases:
         """From which block on and up to which one to compare what has moved before block `at`; 0: nowhere."""
         before, after = self.middle
         # It may lie anywhere in the blocks on both sides.
-        if at > after and self._as_behind(after, at - 1) > CLEAR:
+        if at > after and self._as_behind(after, at - 1) > _APART:
             return self.first, at - 1
-        if self.first < at < before and -self._as_behind(at + 1, before) > CLEAR:
+        if self.first < at < before and -self._as_behind(at + 1, before) > _APART:
             return at + 1, self.last
         return self.first, self.last
 

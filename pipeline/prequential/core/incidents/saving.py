@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from prequential.core.compiled.kernel import columns_of, grown
 from prequential.core.incidents import history
-from prequential.core.incidents.blocks import Pool, together
-from prequential.core.incidents.history import History, with_subjects
+from prequential.core.incidents.history import (
+    OWNER_SETTINGS,
+    POOLS,
+    History,
+    tables,
+    with_subjects,
+    without,
+)
 from prequential.core.incidents.incidents import Incidents, State, watched_stage
 
-#: Columns of owners that the configuration decides.
-_SETTINGS = ("position", "owner", "kind", "model")
-
-_POOLS = ("outcomes", "predictions")
+#: Arrays of owners that the configuration decides.
+_SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
 
 
 def head(incidents: Incidents) -> dict[str, Any]:
@@ -34,67 +38,31 @@ def head(incidents: Incidents) -> dict[str, Any]:
     }
 
 
-def arrays(of: History, subjects: int) -> Iterator[tuple[str, Any]]:
-    """All tables, by name, not copied."""
-    for name, column in columns_of(of.owners).items():
-        yield f"incidents|owners|{name}", column[:subjects]
-    yield "incidents|versions", of.versions[:subjects]
-    for name in _POOLS:
-        pool: Pool = getattr(of, name)
-        for field, column in columns_of(pool.lines).items():
-            yield f"incidents|{name}|lines|{field}", column[:subjects]
-        for field, column in columns_of(pool.blocks).items():
-            yield f"incidents|{name}|blocks|{field}", column[: pool.used[0]]
-        yield f"incidents|{name}|cells", pool.cells[: pool.used[1]]
-        yield f"incidents|{name}|used", pool.used
-
-
-def leave_out(content: dict[str, Any], gone: Any) -> None:
-    """Take these subjects out of the tables of a snapshot; the blocks of the others move together."""
-    gone = gone[gone < len(content["incidents|versions"])]
-    lines = [f"incidents|{pool}|lines|" for pool in _POOLS]
-    for name in [name for name in content if name.startswith(("incidents|owners|", *lines))]:
-        content[name] = content[name].copy()
-        content[name][gone] = 0
-    content["incidents|versions"] = content["incidents|versions"].copy()
-    content["incidents|versions"][gone] = 0
-    for pool in _POOLS:
-        name = f"incidents|{pool}|"
-        places = content[f"{name}lines|places"].astype(np.int64)
-        cells = places * content[f"{name}lines|width"]
-        content[f"{name}lines|first"], rows = together(content[f"{name}lines|first"], places)
-        for block in [one for one in content if one.startswith(f"{name}blocks|")]:
-            content[block] = content[block][rows]
-        content[f"{name}lines|cells"], kept = together(content[f"{name}lines|cells"], cells)
-        content[f"{name}cells"] = content[f"{name}cells"][kept]
-        content[f"{name}used"] = np.array([places.sum(), cells.sum()], dtype=np.int64)
-
-
 def restore(
-    incidents: Incidents, saved: dict[str, Any], content: dict[str, Any], stages: dict[int, Sequence[str]]
-) -> list[int]:
+    incidents: Incidents, saved: dict[str, Any], arrays: Mapping[str, Any],
+    stages: Mapping[int, Sequence[str]],
+) -> list[int]:  # fmt: skip
     """Give present models what was saved of them; returns those that start empty.
 
-    `stages` are those that the subjects of the snapshot had.
+    `stages` are those that the subjects of the snapshot had, which are still evaluated.
     """
-    own = incidents.history
-    rows = len(content["incidents|owners|position"])
-    own = with_subjects(own, rows)
-    own = own._replace(
-        outcomes=_pool(own.outcomes, "incidents|outcomes", content),
-        predictions=_pool(own.predictions, "incidents|predictions", content),
-    )
-    incidents.history = own
-    own.versions[:rows] = content["incidents|versions"]
-    for name, column in columns_of(own.owners).items():
-        if name not in _SETTINGS:
-            column[:rows] = content[f"incidents|owners|{name}"]
+    kind = arrays["incidents|owners|kind"]
+    rows = len(kind)
+    own = with_subjects(incidents.history, rows)
+    for name in POOLS:
+        pool, used = getattr(own, name), arrays[f"incidents|{name}|used"].copy()
+        blocks, cells = grown(pool.blocks, int(used[0])), grown(pool.cells, int(used[1]))
+        own = own._replace(**{name: pool._replace(blocks=blocks, cells=cells, used=used)})
+    measured = {name: array for name, array in arrays.items() if name not in _SETTINGS}
+    for table in tables(own, rows):
+        table.fill(measured)
+    gone = np.flatnonzero(own.owners.position[:rows] == 0)
+    incidents.history = own = without(own, gone.tolist())
     lost = []
-    kind = content["incidents|owners|kind"]
     for row in np.flatnonzero(own.owners.position).tolist():
         if own.owners.owner[row] != row:
             continue
-        if row >= rows or row not in stages:
+        if row not in stages:
             _forget(own, row)
         elif (
             watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != own.owners.kind[row]
@@ -124,25 +92,11 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
     incidents.warned = {owner: kept for owner, kept in saved["warned"] if owner in present}
 
 
-def _pool(empty: Pool, name: str, content: dict[str, Any]) -> Pool:
-    used = content[f"{name}|used"].copy()
-    pool = Pool(
-        empty.lines, grown(empty.blocks, int(used[0])), grown(empty.cells, int(used[1])), used
-    )  # fmt: skip
-    for field, column in columns_of(pool.lines).items():
-        saved = content[f"{name}|lines|{field}"]
-        column[: len(saved)] = saved
-    for field, column in columns_of(pool.blocks).items():
-        column[: used[0]] = content[f"{name}|blocks|{field}"]
-    pool.cells[: used[1]] = content[f"{name}|cells"]
-    return pool
-
-
 def _forget(own: History, row: int) -> None:
     """A model's history begins anew."""
     owners: Any = own.owners
     for name, column in columns_of(owners).items():
-        if name not in _SETTINGS:
+        if name not in OWNER_SETTINGS:
             column[row] = 0
     owners.check_number[row] = owners.check_time[row] = history.NEVER
     owners.slot[owners.owner == row] = 0  # its segments have no columns either

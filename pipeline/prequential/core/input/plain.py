@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from prequential.core.compiled.ids import new_key, siphash
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
-from prequential.topics.decoding import Decoded, Decoder, decode
+from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 
 #: No `ts` of its own. (Less than any that is allowed.)
@@ -201,7 +201,6 @@ class Parser:
     """Parses or decodes batches of one shard's records."""
 
     def __init__(self) -> None:
-        self._decoder = Decoder()
         self._begin()
 
     def _begin(self) -> None:
@@ -212,7 +211,7 @@ class Parser:
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Decoded | Plain:
         """The values of one topic's records."""
-        return self._plain(kind, values) or self._decoder.decode(kind, values)
+        return self._plain(kind, values) or decode(kind, values)
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
         """None if one of the records isn't in the plain form."""

@@ -12,7 +12,22 @@ from typing import NamedTuple
 
 from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.mathematics import product, share_left
-from prequential.core.measures import DEFINED, P_MAJ_ONE, P_PER_ONE, P_RAN_ONE, ZERO_DENOMINATOR, Result
+from prequential.core.measures.declaration import (
+    CHANCE,
+    DEFINED,
+    EITHER,
+    LESS,
+    MAJORITY,
+    MATRIX,
+    P_MAJ_ONE,
+    P_PER_ONE,
+    P_RAN_ONE,
+    PERSISTENT,
+    ZERO_DENOMINATOR,
+    Loss,
+    Result,
+    measure,
+)
 from prequential.core.tables.scores import NOTHING
 
 #: Where what the covariance is made of is less than this share of 1 - p, digits of 1 - p hold little of it.
@@ -54,6 +69,10 @@ def vanishes(part: float, whole: float) -> bool:
     return part <= NOTHING * whole
 
 
+@measure(
+    MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS, loss=Loss("error", 1.0),
+    help="Share of outcomes that are wrong",
+)  # fmt: skip
 @inner
 def error(t: Totals) -> Result:
     """Share of outcomes that are wrong (2013 paper, section 3.2).
@@ -65,6 +84,10 @@ def error(t: Totals) -> Result:
     return t.wrong / t.n, DEFINED
 
 
+@measure(
+    MATRIX, "p = c/n", "2019, eq. 1", low=0, high=1, loss=Loss("error", 1.0, one_less=True),
+    help="Share of outcomes that are right",
+)  # fmt: skip
 @inner
 def accuracy(t: Totals) -> Result:
     """p: share of outcomes that are right (2019 paper, eq. 1).
@@ -76,17 +99,10 @@ def accuracy(t: Totals) -> Result:
     return t.right / t.n, DEFINED
 
 
-@inner
-def p_ran(t: Totals) -> Result:
-    """Accuracy of random predictions with the model's own distribution, Σ t_i·h_i/n² (2015 paper, eq. 9).
-
-    >>> from prequential.core.measures.table import totals_of
-    >>> p_ran(totals_of([[60, 20], [0, 20]]))  # 0.8·0.6 + 0.2·0.4
-    (0.56, 0)
-    """
-    return t.chance / (t.chance + t.beyond_chance), DEFINED
-
-
+@measure(
+    MATRIX, "(p - p_ran)/(1 - p_ran)", "2015, eq. 10", low=-1, high=1, undefined=(P_RAN_ONE,),
+    reference=CHANCE, help="Cohen's kappa",
+)  # fmt: skip
 @inner
 def kappa(t: Totals) -> Result:
     """Cohen's kappa, (p - p_ran)/(1 - p_ran) = 1 - (1 - p)/(1 - p_ran) (2015 paper, eq. 9 and 10).
@@ -103,6 +119,10 @@ def kappa(t: Totals) -> Result:
     return max(-1.0, share_left(wrong, low, t.beyond_chance, t.beyond_chance_low)), DEFINED
 
 
+@measure(
+    MATRIX, "sqrt(p(1 - p)/n)/(1 - p_ran)", "2015, eq. 11", low=0, better=LESS, quality=False,
+    undefined=(P_RAN_ONE,), help="Standard error of Cohen's kappa",
+)  # fmt: skip
 @inner
 def kappa_se(t: Totals) -> Result:
     """Standard error of kappa, sqrt(p(1 - p)/N)/(1 - p_ran) (2015 paper, eq. 11).
@@ -118,6 +138,10 @@ def kappa_se(t: Totals) -> Result:
     return math.sqrt(t.right * t.wrong * t.n) / t.beyond_chance, DEFINED
 
 
+@measure(
+    MATRIX, "kappa/sqrt(p_ran/(n(1 - p_ran)))", "2015, eq. 12", undefined=(P_RAN_ONE, ZERO_DENOMINATOR),
+    help="Cohen's kappa over its standard error if it were chance",
+)  # fmt: skip
 @inner
 def kappa_z(t: Totals) -> Result:
     """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))) (2015 paper, eq. 12).
@@ -136,6 +160,10 @@ def kappa_z(t: Totals) -> Result:
     return value * math.sqrt(t.n * t.beyond_chance / t.chance), DEFINED
 
 
+@measure(
+    MATRIX, 'share that "same as the latest label" has right', "2015, eq. 7", low=0, high=1, quality=False,
+    reference=PERSISTENT, help="Accuracy of the persistent baseline",
+)  # fmt: skip
 @inner
 def p_per(t: Totals) -> Result:
     """Accuracy of the persistent baseline (2015 paper, section 4.1).
@@ -147,6 +175,10 @@ def p_per(t: Totals) -> Result:
     return t.persistent / (t.persistent + t.persistent_wrong), DEFINED
 
 
+@measure(
+    MATRIX, "(p - p_per)/(1 - p_per)", "2015, eq. 13", high=1, reference=PERSISTENT, undefined=(P_PER_ONE,),
+    help="Kappa against the persistent baseline",
+)  # fmt: skip
 @inner
 def kappa_per(t: Totals) -> Result:
     """Kappa-Temporal, (p - p_per)/(1 - p_per) = 1 - (1 - p)/(1 - p_per) (2015 paper, eq. 13).
@@ -160,6 +192,10 @@ def kappa_per(t: Totals) -> Result:
     return (t.persistent_wrong - t.wrong) / t.persistent_wrong, DEFINED
 
 
+@measure(
+    MATRIX, 'share that "the most frequent label so far" has right', "2015, eq. 6", low=0, high=1,
+    quality=False, reference=MAJORITY, help="Accuracy of the majority baseline",
+)  # fmt: skip
 @inner
 def p_maj(t: Totals) -> Result:
     """Accuracy of the majority baseline (2015 paper, section 4.1).
@@ -171,6 +207,10 @@ def p_maj(t: Totals) -> Result:
     return t.majority / (t.majority + t.majority_wrong), DEFINED
 
 
+@measure(
+    MATRIX, "(p - p_maj)/(1 - p_maj)", "eq. 13 with p_maj", high=1, reference=MAJORITY,
+    undefined=(P_MAJ_ONE,), help="Kappa against the majority baseline",
+)  # fmt: skip
 @inner
 def kappa_maj(t: Totals) -> Result:
     """(p - p_maj)/(1 - p_maj): the form of eq. 13 (2015 paper) against the majority baseline.
@@ -184,6 +224,11 @@ def kappa_maj(t: Totals) -> Result:
     return (t.majority_wrong - t.wrong) / t.majority_wrong, DEFINED
 
 
+@measure(
+    MATRIX, "sqrt(max(0, kappa)·max(0, kappa_per))", "2015, eq. 14", low=0, high=1, reference=EITHER,
+    undefined=(P_RAN_ONE, P_PER_ONE),
+    help="Geometric mean of kappa and kappa_per where both are positive",
+)  # fmt: skip
 @inner
 def kappa_plus(t: Totals) -> Result:
     """The combined measure sqrt(max(0, kappa)·max(0, kappa_per)) (2015 paper, eq. 14).
@@ -201,6 +246,10 @@ def kappa_plus(t: Totals) -> Result:
     return math.sqrt(max(0.0, against_chance) * max(0.0, against_persistent)), DEFINED
 
 
+@measure(
+    MATRIX, "(c·n - Σ t_i·h_i)/sqrt((n² - Σ t_i²)(n² - Σ h_i²))", "2019, eq. 8; Gorodkin", low=-1, high=1,
+    undefined=(ZERO_DENOMINATOR,), help="Matthews' correlation; for more than two classes Gorodkin's R_K",
+)  # fmt: skip
 @inner
 def mcc(t: Totals) -> Result:
     """Matthews' correlation (2019 paper, eq. 8); for more classes Gorodkin's R_K, its general form.
@@ -222,3 +271,18 @@ def mcc(t: Totals) -> Result:
     else:
         value = t.covariance / math.sqrt(t.label_pairs) / math.sqrt(t.prediction_pairs)
     return max(-1.0, min(1.0, value)), DEFINED
+
+
+@measure(
+    MATRIX, "Σ t_i·h_i / n²", "2015, eq. 9", low=0, high=1, quality=False,
+    reference=CHANCE, help="Accuracy of random predictions with the model's own distribution",
+)  # fmt: skip
+@inner
+def p_ran(t: Totals) -> Result:
+    """Accuracy of random predictions with the model's own distribution, Σ t_i·h_i/n² (2015 paper, eq. 9).
+
+    >>> from prequential.core.measures.table import totals_of
+    >>> p_ran(totals_of([[60, 20], [0, 20]]))  # 0.8·0.6 + 0.2·0.4
+    (0.56, 0)
+    """
+    return t.chance / (t.chance + t.beyond_chance), DEFINED

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Bytes, Floats, inner
-from prequential.core.measures import DEFINED, NO_NEGATIVES, NO_POSITIVES, Result
+from prequential.core.measures.declaration import DEFINED, NO_NEGATIVES, NO_POSITIVES, RANKS, Result, measure
 
 
+@measure(
+    RANKS, "share of pairs (positive, negative) ranked rightly by p(positive class); ties half", low=0,
+    high=1, undefined=(NO_POSITIVES, NO_NEGATIVES), help="Area under the ROC curve over a window's scores",
+)  # fmt: skip
 @inner
-def area(p: Floats, is_positive: Bytes, n: int, scratch: Floats) -> Result:
+def auc(p: Floats, is_positive: Bytes, n: int, scratch: Floats) -> Result:
     """Share of the pairs (positive, negative) in which the positive has the larger score; ties count half.
 
     Of the first n scores p, in O(n log n); `scratch` has room for 2·n. Pairs are counted, so neither their
@@ -15,7 +19,7 @@ def area(p: Floats, is_positive: Bytes, n: int, scratch: Floats) -> Result:
 
     >>> import numpy as np
     >>> positive = np.array([1, 1, 0, 0], dtype=np.uint8)
-    >>> area(np.array([0.9, 0.5, 0.5, 0.1]), positive, 4, np.empty(8))
+    >>> auc(np.array([0.9, 0.5, 0.5, 0.1]), positive, 4, np.empty(8))
     (0.875, 0)
     """
     positives = 0

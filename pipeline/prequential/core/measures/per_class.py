@@ -7,12 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Floats, allocating, inner, kernel
 from prequential.core.compiled.mathematics import exp, log, root
-from prequential.core.measures import (
+from prequential.core.measures.declaration import (
+    CLASSES,
     DEFINED,
     NO_NEGATIVES,
     NO_POSITIVES,
     NO_PREDICTED_POSITIVES,
+    POSITIVE,
+    Loss,
     Result,
+    measure,
 )
 
 #: Products of recalls below it have lost digits.
@@ -56,60 +60,10 @@ def binary(n: float, c: Classes, positive: int) -> Binary:
     return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.rest[positive])
 
 
-@kernel
-def recall(b: Binary) -> Result:
-    """TP/P: share of the positives that are predicted as such (2019 paper, eq. 7).
-
-    >>> recall(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
-    (0.8, 0)
-    """
-    if b.tp + b.fn == 0.0:
-        return 0.0, NO_POSITIVES
-    return b.tp / (b.tp + b.fn), DEFINED
-
-
-@kernel
-def precision(b: Binary) -> Result:
-    """TP/(TP + FP): share of those predicted as positive that are (2019 paper, eq. 6).
-
-    >>> precision(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
-    (0.5, 0)
-    """
-    if b.tp + b.fp == 0.0:
-        return 0.0, NO_PREDICTED_POSITIVES
-    return b.tp / (b.tp + b.fp), DEFINED
-
-
-@inner
-def specificity(b: Binary) -> Result:
-    """TN/N: share of the negatives that are predicted as such.
-
-    >>> specificity(Binary(tp=8.0, fn=2.0, fp=6.0, tn=24.0))  # 24/30
-    (0.8, 0)
-    """
-    if b.tn + b.fp == 0.0:
-        return 0.0, NO_NEGATIVES
-    return b.tn / (b.tn + b.fp), DEFINED
-
-
-@kernel
-def f1(b: Binary) -> Result:
-    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5).
-
-    Without a value where one of the two has none; 0 where both are 0.
-
-    >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
-    (0.5, 0)
-    """
-    _, reason = recall(b)
-    if reason:
-        return 0.0, reason
-    _, reason = precision(b)
-    if reason:
-        return 0.0, reason
-    return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
-
-
+@measure(
+    CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1,
+    help="Arithmetic mean of the recalls of the classes with labels",
+)  # fmt: skip
 @inner
 def balanced_accuracy(c: Classes) -> Result:
     """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
@@ -126,6 +80,10 @@ def balanced_accuracy(c: Classes) -> Result:
     return total / classes, DEFINED
 
 
+@measure(
+    CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1,
+    help="Geometric mean of the recalls of the classes with labels",
+)  # fmt: skip
 @inner
 def g_mean(c: Classes) -> Result:
     """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
@@ -151,6 +109,95 @@ def g_mean(c: Classes) -> Result:
 
 
 @inner
+def missed_positive(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss that 1 less `recall` is the mean of: of outcomes with the positive label."""
+    return 1.0 if label != prediction else 0.0, label
+
+
+@inner
+def false_positive(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss that 1 less `precision` is the mean of: of outcomes that are predicted as positive."""
+    return 1.0 if label != prediction else 0.0, prediction
+
+
+@inner
+def false_alarm(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss that 1 less `specificity` is the mean of: of outcomes with another label."""
+    return 1.0 if label != prediction else 0.0, not label
+
+
+@measure(
+    POSITIVE, "TP/P̂", "2019, eq. 6", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
+    loss=Loss("precision", 1.0, one_less=True, of=false_positive), help="Precision of the positive class",
+)  # fmt: skip
+@kernel
+def precision(b: Binary) -> Result:
+    """TP/(TP + FP): share of those predicted as positive that are (2019 paper, eq. 6).
+
+    >>> precision(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.5, 0)
+    """
+    if b.tp + b.fp == 0.0:
+        return 0.0, NO_PREDICTED_POSITIVES
+    return b.tp / (b.tp + b.fp), DEFINED
+
+
+@measure(
+    POSITIVE, "TP/P", "2019, eq. 7", low=0, high=1, undefined=(NO_POSITIVES,),
+    loss=Loss("recall", 1.0, one_less=True, of=missed_positive), help="Recall of the positive class",
+)  # fmt: skip
+@kernel
+def recall(b: Binary) -> Result:
+    """TP/P: share of the positives that are predicted as such (2019 paper, eq. 7).
+
+    >>> recall(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.8, 0)
+    """
+    if b.tp + b.fn == 0.0:
+        return 0.0, NO_POSITIVES
+    return b.tp / (b.tp + b.fn), DEFINED
+
+
+@measure(
+    POSITIVE, "TN/N", low=0, high=1, undefined=(NO_NEGATIVES,),
+    loss=Loss("specificity", 1.0, one_less=True, of=false_alarm), help="Specificity of the positive class",
+)  # fmt: skip
+@inner
+def specificity(b: Binary) -> Result:
+    """TN/N: share of the negatives that are predicted as such.
+
+    >>> specificity(Binary(tp=8.0, fn=2.0, fp=6.0, tn=24.0))  # 24/30
+    (0.8, 0)
+    """
+    if b.tn + b.fp == 0.0:
+        return 0.0, NO_NEGATIVES
+    return b.tn / (b.tn + b.fp), DEFINED
+
+
+@measure(
+    POSITIVE, "2·TP/(P + P̂)", "2019, eq. 5", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES), help="F1 of the positive class",
+)  # fmt: skip
+@kernel
+def f1(b: Binary) -> Result:
+    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5).
+
+    Without a value where one of the two has none; 0 where both are 0.
+
+    >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
+    (0.5, 0)
+    """
+    _, reason = recall(b)
+    if reason:
+        return 0.0, reason
+    _, reason = precision(b)
+    if reason:
+        return 0.0, reason
+    return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
+
+
+@measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")
+@inner
 def macro_precision(c: Classes) -> Result:
     """Mean of the precisions of the classes present; one without a value counts 0.
 
@@ -165,6 +212,7 @@ def macro_precision(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
+@measure(CLASSES, "mean of r_i/t_i", low=0, high=1, help="Mean recall of the classes")
 @inner
 def macro_recall(c: Classes) -> Result:
     """Mean of the recalls of the classes present; one without a value counts 0.
@@ -180,6 +228,7 @@ def macro_recall(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
+@measure(CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, help="Mean F1 of the classes")
 @inner
 def macro_f1(c: Classes) -> Result:
     """Mean of the F1 of the classes present; one without a value counts 0.
@@ -194,6 +243,10 @@ def macro_f1(c: Classes) -> Result:
     return total / present(c), DEFINED
 
 
+@measure(
+    CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1,
+    help="Mean F1 of the classes, weighted with their labels",
+)  # fmt: skip
 @inner
 def weighted_f1(c: Classes) -> Result:
     """Mean of the classes' F1, weighted with their labels; one without a value counts 0.

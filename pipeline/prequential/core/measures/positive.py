@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prequential.core.compiled.kernel import Bytes, Floats, Ints32, inner, kernel
-from prequential.core.measures import NO_POSITIVE, UNSEEN_POSITIVE
+from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
 

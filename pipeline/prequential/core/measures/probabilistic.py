@@ -3,10 +3,48 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.measures import DEFINED, NO_PROBABILITIES, Result
-from prequential.core.tables.scores import BINS, BRIER, CONFIDENCE, IN_BIN, LOG_LOSS, NOTHING, RIGHT, SCORED
+from prequential.core.measures.declaration import (
+    DEFINED,
+    LESS,
+    NO_PROBABILITIES,
+    PROBABILITIES,
+    Loss,
+    Result,
+    measure,
+)
+from prequential.core.tables.outcomes import SCORED as HAS_SCORE
+from prequential.core.tables.outcomes import Log
+from prequential.core.tables.scores import (
+    BINS,
+    BRIER,
+    CONFIDENCE,
+    IN_BIN,
+    LARGEST_BRIER,
+    LOG_LOSS,
+    NOTHING,
+    RIGHT,
+    SCORED,
+)
 
 
+@inner
+def own_log_loss(log: Log, row: int) -> tuple[float, bool]:
+    """-ln p(y) of an outcome, and whether it has probabilities."""
+    scored = log.scored[row] & HAS_SCORE != 0
+    return log.log_loss[row] if scored else 0.0, scored
+
+
+@inner
+def own_brier(log: Log, row: int) -> tuple[float, bool]:
+    """Brier score of an outcome, and whether it has probabilities."""
+    scored = log.scored[row] & HAS_SCORE != 0
+    return log.brier[row] if scored else 0.0, scored
+
+
+@measure(
+    PROBABILITIES, "-ln p(label), p clipped to 1e-15 … 1 - 1e-15", low=0, high=34.54, better=LESS,
+    loss=Loss("log_loss", of=own_log_loss), help="Mean logarithmic loss of the predicted probabilities",
+)  # fmt: skip
 @inner
 def log_loss(sums: Floats) -> Result:
     """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
@@ -20,6 +58,11 @@ def log_loss(sums: Floats) -> Result:
     return sums[LOG_LOSS] / sums[SCORED], DEFINED
 
 
+@measure(
+    PROBABILITIES, "Σ_i (p(i) - [i is the label])², over all classes", "Brier 1950", low=0, high=2,
+    better=LESS, loss=Loss("brier", LARGEST_BRIER, of=own_brier),
+    help="Brier score of the predicted probabilities, summed over classes",
+)  # fmt: skip
 @inner
 def brier(sums: Floats) -> Result:
     """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2 (Brier 1950).
@@ -33,6 +76,10 @@ def brier(sums: Floats) -> Result:
     return sums[BRIER] / sums[SCORED], DEFINED
 
 
+@measure(
+    PROBABILITIES, "Σ_b n_b/n·abs(share right in b - mean confidence in b)", "Guo et al. 2017", low=0, high=1,
+    better=LESS, help="Expected calibration error of the predicted class, 15 equal bins",
+)  # fmt: skip
 @inner
 def ece(sums: Floats) -> Result:
     """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.

@@ -8,10 +8,37 @@ from __future__ import annotations
 import math
 
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.measures import DEFINED, ZERO_DENOMINATOR, Result
+from prequential.core.measures.declaration import (
+    DEFINED,
+    LESS,
+    NEARER,
+    NUMBERS,
+    SPREAD,
+    ZERO_DENOMINATOR,
+    Loss,
+    Result,
+    measure,
+)
+from prequential.core.tables.outcomes import Log
 from prequential.core.tables.scores import ABSOLUTE, BIAS, SCORED, SQUARED
 
 
+@inner
+def own_absolute(log: Log, row: int) -> tuple[float, bool]:
+    """|e| of an outcome."""
+    return abs(log.error[row]), True
+
+
+@inner
+def own_square(log: Log, row: int) -> tuple[float, bool]:
+    """e² of an outcome."""
+    return log.error[row] * log.error[row], True
+
+
+@measure(
+    NUMBERS, "mean of abs(e)", low=0, better=LESS, loss=Loss("mae", of=own_absolute),
+    help="Mean absolute error",
+)  # fmt: skip
 @inner
 def mae(sums: Floats) -> Result:
     """Mean absolute error, of e = prediction - label.
@@ -23,6 +50,9 @@ def mae(sums: Floats) -> Result:
     return sums[ABSOLUTE] / sums[SCORED], DEFINED
 
 
+@measure(
+    NUMBERS, "mean of e²", low=0, better=LESS, loss=Loss("mse", of=own_square), help="Mean squared error",
+)  # fmt: skip
 @inner
 def mse(sums: Floats) -> Result:
     """Mean squared error.
@@ -34,6 +64,10 @@ def mse(sums: Floats) -> Result:
     return sums[SQUARED] / sums[SCORED], DEFINED
 
 
+@measure(
+    NUMBERS, "sqrt(`mse`)", low=0, better=LESS, loss=Loss("mse", root=True),
+    help="Root of the mean squared error",
+)  # fmt: skip
 @inner
 def rmse(sums: Floats) -> Result:
     """Root of the mean squared error.
@@ -45,17 +79,10 @@ def rmse(sums: Floats) -> Result:
     return math.sqrt(sums[SQUARED] / sums[SCORED]), DEFINED
 
 
-@inner
-def bias(sums: Floats) -> Result:
-    """Mean of prediction - label: above 0 where too much is predicted.
-
-    >>> from prequential.core.tables.scores import sums_of
-    >>> bias(sums_of({SCORED: 2, BIAS: -1}))
-    (-0.5, 0)
-    """
-    return sums[BIAS] / sums[SCORED], DEFINED
-
-
+@measure(
+    SPREAD, "1 - Σe²/Σ(y - ȳ)², ȳ the mean of the labels in memory", high=1, undefined=(ZERO_DENOMINATOR,),
+    help="Coefficient of determination",
+)  # fmt: skip
 @inner
 def r2(sums: Floats, spread: float) -> Result:
     """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory; `spread` is Σ(y - ȳ)².
@@ -70,3 +97,15 @@ def r2(sums: Floats, spread: float) -> Result:
     if not math.isfinite(value):  # the spread is nothing beside the errors
         return 0.0, ZERO_DENOMINATOR
     return value, DEFINED
+
+
+@measure(NUMBERS, "mean of e = prediction - y", better=NEARER, help="Mean of prediction minus label")
+@inner
+def bias(sums: Floats) -> Result:
+    """Mean of prediction - label: above 0 where too much is predicted.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> bias(sums_of({SCORED: 2, BIAS: -1}))
+    (-0.5, 0)
+    """
+    return sums[BIAS] / sums[SCORED], DEFINED

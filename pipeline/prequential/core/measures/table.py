@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from prequential.core import measures as column
+from prequential.core.compiled.generated import written
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
 from prequential.core.compiled.mathematics import product, total
-from prequential.core.measures import (
+from prequential.core.measures.agreement import Totals
+from prequential.core.measures.declaration import (
+    CLASSES,
     EMPTY,
+    MATRIX,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
@@ -19,17 +23,91 @@ from prequential.core.measures import (
     NOT_A_WINDOW,
     NOT_CLASSIFICATION,
     NOT_REGRESSION,
+    NUMBERS,
+    POSITIVE,
+    PROBABILITIES,
+    PROPENSITIES,
+    RANKS,
+    SPREAD,
     ZERO_DENOMINATOR,
-    agreement,
-    per_class,
-    probabilistic,
-    regression,
-    weighted,
+    Input,
 )
-from prequential.core.measures.agreement import Totals
 from prequential.core.measures.per_class import Classes, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.registry import INDEX, MEASURES, made_of
 from prequential.core.tables.scores import NOTHING, SCORED
+
+# ---- a line for each measure
+
+_KAPPA_SE = INDEX["kappa_se"]
+
+
+def _computed(*inputs: Input) -> Iterator[str]:
+    """Lines that fill the columns of the measures that are made of these."""
+    for name in made_of(*inputs):
+        at = INDEX[name]
+        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].of.arguments})"
+
+
+def _refused(reason: str, *inputs: Input) -> Iterator[str]:
+    """Lines that say why the measures that are made of these have no value."""
+    for name in made_of(*inputs):
+        yield f"reasons[{INDEX[name]}] = {reason}"
+
+
+def _loop(name: str, parameters: str, *lines: str) -> Any:
+    given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
+    given |= {
+        "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
+        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NOT_A_WINDOW": NOT_A_WINDOW,
+        "NOTHING": NOTHING, "SCORED": SCORED, "binary": binary,
+    }  # fmt: skip
+    return inner(written(name, parameters, lines, given, __name__, __file__))
+
+
+def _within(*lines: str) -> list[str]:
+    return [f"    {line}" for line in lines] or ["    pass"]
+
+
+#: What is made of the matrix; and why the rest has no value where there are no scores.
+_put_matrix = _loop(
+    "put_matrix", "t, c, positive, values, reasons",
+    *_computed(MATRIX, CLASSES),
+    "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
+    "else:",
+    *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
+    *_refused("NO_PROBABILITIES", PROBABILITIES),
+    *_refused("NO_PROPENSITY", PROPENSITIES),
+)  # fmt: skip
+
+#: What is made of scores. There may be weights alone.
+_put_scores = _loop(
+    "put_scores", "sums, positive, values, reasons",
+    *_computed(PROBABILITIES, PROPENSITIES),
+    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NOT_A_WINDOW", RANKS)),
+)  # fmt: skip
+
+#: Baselines that had no label to predict by say nothing; nor does what is made of them.
+_refuse_baselines = _loop(
+    "refuse_baselines", "values, reasons",
+    *(
+        f"values[{INDEX[one.name]}], reasons[{INDEX[one.name]}] = 0.0, NO_LABEL_KNOWN"
+        for one in MEASURES.values()
+        if one.needs_label
+    ),
+)  # fmt: skip
+
+_put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD))
+
+#: What is made of the ranks of a window's scores, and where there is no positive class that they are of.
+put_ranks = _loop("put_ranks", "p, is_positive, n, scratch, values, reasons", *_computed(RANKS))
+refuse_ranks = _loop(
+    "refuse_ranks", "values, reasons",
+    *(f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, NO_POSITIVE_CLASS" for name in made_of(RANKS)),
+)  # fmt: skip
+
+
+# ---- what they are made of
 
 
 @inner
@@ -140,62 +218,6 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
 
 
 @inner
-def _put_matrix(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
-    """What is made of the matrix; and why the rest has no value where there are no scores."""
-    values[column.ERROR], reasons[column.ERROR] = agreement.error(t)
-    values[column.ACCURACY], reasons[column.ACCURACY] = agreement.accuracy(t)
-    values[column.KAPPA], reasons[column.KAPPA] = agreement.kappa(t)
-    values[column.KAPPA_SE], reasons[column.KAPPA_SE] = agreement.kappa_se(t)
-    values[column.KAPPA_Z], reasons[column.KAPPA_Z] = agreement.kappa_z(t)
-    values[column.P_PER], reasons[column.P_PER] = agreement.p_per(t)
-    values[column.KAPPA_PER], reasons[column.KAPPA_PER] = agreement.kappa_per(t)
-    values[column.P_MAJ], reasons[column.P_MAJ] = agreement.p_maj(t)
-    values[column.KAPPA_MAJ], reasons[column.KAPPA_MAJ] = agreement.kappa_maj(t)
-    values[column.KAPPA_PLUS], reasons[column.KAPPA_PLUS] = agreement.kappa_plus(t)
-    values[column.MCC], reasons[column.MCC] = agreement.mcc(t)
-    values[column.P_RAN], reasons[column.P_RAN] = agreement.p_ran(t)
-    values[column.BALANCED_ACCURACY], reasons[column.BALANCED_ACCURACY] = per_class.balanced_accuracy(c)
-    values[column.G_MEAN], reasons[column.G_MEAN] = per_class.g_mean(c)
-    values[column.MACRO_PRECISION], reasons[column.MACRO_PRECISION] = per_class.macro_precision(c)
-    values[column.MACRO_RECALL], reasons[column.MACRO_RECALL] = per_class.macro_recall(c)
-    values[column.MACRO_F1], reasons[column.MACRO_F1] = per_class.macro_f1(c)
-    values[column.WEIGHTED_F1], reasons[column.WEIGHTED_F1] = per_class.weighted_f1(c)
-    if positive == NO_POSITIVE:
-        for at in (column.PRECISION, column.RECALL, column.SPECIFICITY, column.F1, column.AUC):
-            reasons[at] = NO_POSITIVE_CLASS
-    else:
-        b = binary(t.n, c, positive)
-        values[column.PRECISION], reasons[column.PRECISION] = per_class.precision(b)
-        values[column.RECALL], reasons[column.RECALL] = per_class.recall(b)
-        values[column.SPECIFICITY], reasons[column.SPECIFICITY] = per_class.specificity(b)
-        values[column.F1], reasons[column.F1] = per_class.f1(b)
-        reasons[column.AUC] = NO_PROBABILITIES
-    for at in (column.LOG_LOSS, column.BRIER, column.ECE):
-        reasons[at] = NO_PROBABILITIES
-    for at in (column.IPW_ACCURACY, column.IPW_N):
-        reasons[at] = NO_PROPENSITY
-
-
-@inner
-def _put_scores(sums: Floats, positive: int, values: Floats, reasons: Ints) -> None:
-    """What is made of scores."""
-    values[column.LOG_LOSS], reasons[column.LOG_LOSS] = probabilistic.log_loss(sums)
-    values[column.BRIER], reasons[column.BRIER] = probabilistic.brier(sums)
-    values[column.ECE], reasons[column.ECE] = probabilistic.ece(sums)
-    values[column.IPW_ACCURACY], reasons[column.IPW_ACCURACY] = weighted.ipw_accuracy(sums)
-    values[column.IPW_N], reasons[column.IPW_N] = weighted.ipw_n(sums)
-    if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:  # there may be weights alone
-        reasons[column.AUC] = NOT_A_WINDOW
-
-
-@inner
-def _refuse_baselines(values: Floats, reasons: Ints) -> None:
-    """Baselines that had no label to predict by say nothing; nor does what is made of them."""
-    for at in (column.P_PER, column.KAPPA_PER, column.P_MAJ, column.KAPPA_MAJ, column.KAPPA_PLUS):
-        values[at], reasons[at] = 0.0, NO_LABEL_KNOWN
-
-
-@inner
 def _put_measures(
     t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
@@ -212,7 +234,7 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
         _put_matrix(expect(t, c), c, positive, values, reasons)
-        values[column.KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
+        values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
         _refuse_infinite(values, reasons)
 
 
@@ -223,9 +245,9 @@ def measure_cells(
 ) -> None:  # fmt: skip
     """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
 
-    The positive class is the configured one or what the sequence's labels in memory say. The `auc` of a
-    window is the caller's to fill in (see `area`). `known`: whether baselines had a label to predict by at
-    any of the outcomes.
+    The positive class is the configured one or what the sequence's labels in memory say. What is made of the
+    ranks of a window's scores is the caller's to fill in (see `put_ranks`). `known`: whether baselines had a
+    label to predict by at any of the outcomes.
 
     With `chance`, those of random predictions with the model's own distribution, which have no probabilities.
     In closed form: measures of the expected matrix. Nothing random is done.
@@ -246,11 +268,7 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
     some = scored and sums[SCORED] >= NOTHING
     _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
     if some:
-        values[column.MAE], reasons[column.MAE] = regression.mae(sums)
-        values[column.MSE], reasons[column.MSE] = regression.mse(sums)
-        values[column.RMSE], reasons[column.RMSE] = regression.rmse(sums)
-        values[column.BIAS], reasons[column.BIAS] = regression.bias(sums)
-        values[column.R2], reasons[column.R2] = regression.r2(sums, spread)
+        _put_numbers(sums, spread, values, reasons)
         _refuse_infinite(values, reasons)
 
 

@@ -7,10 +7,14 @@ Where an instance gets a label with the known probability π (its propensity), a
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.measures import DEFINED, NO_PROPENSITY, Result
+from prequential.core.measures.declaration import DEFINED, NO_PROPENSITY, PROPENSITIES, Result, measure
 from prequential.core.tables.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
 
 
+@measure(
+    PROPENSITIES, "Σ [right]/π / Σ 1/π", "Hájek 1971", low=0, high=1,
+    help="Accuracy, outcomes weighted with the inverse of their label's propensity",
+)  # fmt: skip
 @inner
 def ipw_accuracy(sums: Floats) -> Result:
     """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean, 1971).
@@ -26,6 +30,10 @@ def ipw_accuracy(sums: Floats) -> Result:
     return sums[WEIGHT_RIGHT] / sums[WEIGHT], DEFINED
 
 
+@measure(
+    PROPENSITIES, "(Σ 1/π)²/Σ 1/π²: the effective number of outcomes", "Kish 1965", low=0, quality=False,
+    help="Effective number of outcomes behind the weighted accuracy",
+)  # fmt: skip
 @inner
 def ipw_n(sums: Floats) -> Result:
     """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish 1965).

@@ -9,11 +9,15 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, measured, new_measured
-from prequential.core.estimators.naming import FADING, RANDOM_SUFFIX
-from prequential.core.measures import NAMES
+from prequential.core.estimators.naming import RANDOM_SUFFIX
+from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
 from prequential.core.tables.streams import AGE, MODEL
 from prequential.settings.model import StreamConfig
+from prequential.settings.stages import INTERMEDIATE, parts, reported
+
+#: Measures that sort windows.
+_OF_RANKS = frozenset(OF_RANKS)
 
 
 class State(NamedTuple):
@@ -91,9 +95,9 @@ class Estimates:
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
         for plan, positives, one, sequences, chance, span in tasks:
             own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
-            ranked = "auc" in plan.config.measures
+            ranked = not _OF_RANKS.isdisjoint(plan.config.measures)
             measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
-            whole[span] = one.kind != FADING
+            whole[span] = one.memory.whole
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
 
@@ -133,7 +137,7 @@ class Estimates:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            if "intermediate" not in stream.everywhere:
+            if INTERMEDIATE not in stream.everywhere:
                 continue
             for line in self.lines(row, about, stream).all:
                 if len(line.positions) > 1:
@@ -162,15 +166,8 @@ def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator
     if about.age is not None:
         yield about.age, (0,)
         return
-    bins = [f"bin:{b}" for b in range(1, stream.bins + 1)]
-    for stage in stream.everywhere:
-        if stage == "bins":
-            for one in bins:
-                yield one, (stages.index(one),)
-        elif stage == "intermediate":
-            yield stage, tuple(map(stages.index, ("initial", *bins)))
-        else:
-            yield stage, (stages.index(stage),)
+    for stage in reported(stream.everywhere, stream.bins):
+        yield stage, tuple(map(stages.index, parts(stage, stream.bins)))
 
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:

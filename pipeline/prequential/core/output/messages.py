@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,19 +11,20 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
 from prequential.core.delay import coverage as coverage_of
 from prequential.core.delay import latency, periods, selection
+from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
-from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.details.notes import Notes
 from prequential.core.detectors.watch import Watch
-from prequential.core.estimators.measuring import cells_of, knows_labels, pairs_of
-from prequential.core.estimators.naming import FADING
-from prequential.core.measures import INDEX, NAMES, REASONS
+from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
+from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, State, States, state_of
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.stages import PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
 
@@ -47,41 +49,24 @@ class Estimate(NamedTuple):
 
 
 class Reporter:
-    """Makes the messages about what a catalog holds, and knows what was said before."""
+    """Makes the messages about what is known of a catalog's streams and subjects."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
+        self._catalog, self._accounts, self._notes = catalog, accounts, notes
         self._estimates = Estimates(catalog)
-        self.coverage = coverage_of.new_coverage()
-        self.selection = selection.new_selection()
-        self.periods = periods.new_periods()
-        self.latencies = latency.new_latencies()
-        #: By how much labels were later than the horizon; no part of the state.
-        self.late_latencies = latency.new_latencies()
-        #: By subject: how the labels of its outcomes depend on each other, where a detail asks for it.
-        self.labels: dict[int, LabelDependence] = {}
-        #: By subject: `outcomes` and `revisions` at its last messages.
-        self.reported: dict[int, tuple[int, int]] = {}
-        #: By subject: since which label time (ms) it is worse, by (stage, estimator, baseline).
-        self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
-        #: By subject: what a new configuration has brought.
-        self.started_empty: dict[int, list[str]] = {}
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
     def forget(self, rows: Sequence[int]) -> None:
         """These subjects aren't evaluated any more."""
-        known: list[dict[int, Any]] = [self.labels, self.reported, self.worse, self.started_empty]
         for row in rows:
             self._estimates.forget(row)
-            for by_subject in known:
-                by_subject.pop(row, None)
 
     # ---- metrics
 
     def new_among(self, rows: Sequence[int]) -> list[int]:
         """Those of the subjects that have outcomes or revisions which their last messages didn't know of."""
-        known = self.reported
+        known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
 
     def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -100,7 +85,7 @@ class Reporter:
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
         coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
-        self.reported.update(zip(rows, self._present(rows)))
+        self._notes.reported.update(zip(rows, self._present(rows)))
         subjects.changed[rows] = 0
         if states is None:
             return []
@@ -153,7 +138,7 @@ class Reporter:
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """How many of a subject's messages have what in common behind their measures, in their order."""
         row, config, subjects = about.row, stream.config, self._catalog.columns.subjects
-        version, began_later = int(subjects.version[row]), self.started_empty.get(row)
+        version, began_later = int(subjects.version[row]), self._notes.started_empty.get(row)
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
         if self._catalog.untimed:
             shared["untimed"] = True
@@ -161,19 +146,21 @@ class Reporter:
         if version:
             own["model_version"] = stream.version_name(version)
             own["version_since"] = int(subjects.version_since[row])
+        said = 0 if coverage is None or not lines else 1  # the first message alone says it
         if not config.details and not began_later:
-            if coverage is not None:
-                own["coverage"] = coverage
             by_chance = len(lines) // 2 if lines and lines[-1].chance else 0
-            yield len(lines) - by_chance, fields_of(own)
+            if said:
+                yield said, fields_of(own | {"coverage": coverage})
+            if len(lines) - by_chance > said:
+                yield len(lines) - by_chance - said, fields_of(own)
             if by_chance:
                 yield by_chance, fields_of(shared)
             return
-        for line in lines:
+        for place, line in enumerate(lines):
             one = dict(shared if line.chance else own)
             if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
                 one["started_empty"] = True
-            if coverage is not None and not line.chance:
+            if place < said:
                 one["coverage"] = coverage
             details = self._details(row, about, stream, line)
             yield 1, fields_of(one | {name: details[name] for name in _DETAILS if name in details})
@@ -210,29 +197,27 @@ class Reporter:
         if len(line.positions) == 1:
             own = plan.estimators[line.place]
             sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
-            cells = cells_of(own, sequence)
+            cells = own.cells_of(sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                factor = own.parameter if own.kind == FADING else None
-                pairs = pairs_of(own, sequence) if plan.paired else []
                 found = details_of(
-                    names, cells, own.capacity, factor, pairs, positive, stream.class_names,
-                    knows_labels(own, sequence),
+                    names, cells, own.capacity, own.memory.whole, partial(own.effective, sequence),
+                    own.pairs_of(sequence), positive, stream.class_names, own.knows_labels(sequence),
                 )  # fmt: skip
-                if row in self.labels and "dependence" in found:
-                    found["dependence"] |= self.labels[row].report(stream.class_names)
+                if row in self._notes.labels and "dependence" in found:
+                    found["dependence"] |= self._notes.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
             found["worse_than_baseline"] = {
                 baseline: since
-                for (where, which, baseline), since in self.worse.get(row, {}).items()
+                for (where, which, baseline), since in self._notes.worse.get(row, {}).items()
                 if (where, which) == (line.stage, line.estimator)
             }
         return found
 
     def _note_worse(self, row: int, about: Subject, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
-        before, ts = self.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
+        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
         worse = {}
         for line in self._estimates.lines(row, about, stream).all:
             if line.chance:
@@ -243,16 +228,15 @@ class Reporter:
                 if defined and state.values[_ACCURACY] < state.values[reference]:
                     key = line.stage, line.estimator, baseline
                     worse[key] = before.get(key, ts)
-        self.worse[row] = worse
+        self._notes.worse[row] = worse
 
     @staticmethod
     def _began_later(kept: list[str], stage: str, estimator: str, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
-        stages = [stage]
-        if stage == "intermediate":
-            stages = ["initial", *(f"bin:{b}" for b in range(1, stream.bins + 1))]
         return any(
-            what in kept for one in stages for what in (f"stage {one}", f"{one} estimator {estimator}")
+            what in kept
+            for one in parts(stage, stream.bins)
+            for what in (f"stage {one}", f"{one} estimator {estimator}")
         )
 
     def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
@@ -277,26 +261,26 @@ class Reporter:
         return [dict(zip(names, own)) | beyond for own in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """By subject, the `coverage` of its messages; what isn't predicted by anybody has none."""
+        """By subject, the `coverage` of its first message; what isn't predicted by anybody has none."""
         streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
-        own = [row for row in rows if self._has_coverage(row)]
+        own = self._covered(rows)
         if not own:
             return {}
         models, at = subjects.model[own].astype(np.int64), subjects.stream[own].astype(np.int64)
         clocks = streams.clock[at]
         unique, back = np.unique(at, return_inverse=True)
-        lived = latency.quantiles(self.latencies, unique)
-        recent = latency.recent_quantiles(self.latencies, unique)
+        lived = latency.quantiles(self._accounts.latencies, unique)
+        recent = latency.recent_quantiles(self._accounts.latencies, unique)
         found: dict[int, dict[str, Any]] = {}
         for row, code, model, of, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
             own, at.tolist(), models.tolist(), back.tolist(),
-            self.coverage.models.waiting[models].tolist(),
-            coverage_of.oldest(self.coverage, models, clocks),
-            coverage_of.labelled(self.coverage, models, clocks),
+            self._accounts.coverage.models.waiting[models].tolist(),
+            coverage_of.oldest(self._accounts.coverage, models, clocks),
+            coverage_of.labelled(self._accounts.coverage, models, clocks),
             streams.unmatched_label[at].tolist(),
             streams.instances_without_predictions[at].tolist(),
             streams.predictions_without_instance[at].tolist(),
-            selection.indices(self.selection, models),
+            selection.indices(self._accounts.selection, models),
         ):  # fmt: skip
             one: dict[str, Any] = {
                 "waiting": waiting,
@@ -308,21 +292,27 @@ class Reporter:
                 "instances_without_predictions": alone,
                 "predictions_without_instance": orphans,
             }
-            stream = self._catalog.streams[code]
+            stream, counts = self._catalog.streams[code], self._accounts.selection
             if stream.config.task == "classification":
-                one["labelled_by_class"] = selection.shares(self.selection, model, stream.class_names)
+                one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
                 one["prediction_psi"] = psi
             if stream.config.segments:
                 one["segment_psi"] = self.segment_psi(stream, model)
             found[row] = one
         return found
 
-    def _has_coverage(self, row: int) -> bool:
-        about = self._catalog.subjects[row]
-        assert about is not None
-        stream = self._catalog.streams[about.stream]
-        evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
-        return evaluated and stream.config.coverage
+    def _covered(self, rows: Sequence[int]) -> list[int]:
+        """Of these subjects the first one of each model whose messages say what became of its predictions."""
+        found: dict[int, int] = {}
+        models = self._catalog.columns.subjects.model
+        for row in rows:
+            about = self._catalog.subjects[row]
+            assert about is not None
+            stream = self._catalog.streams[about.stream]
+            evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+            if evaluated and stream.config.coverage:
+                found.setdefault(int(models[row]), row)
+        return list(found.values())
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments: how a model's labelled predictions differ from those without a label."""
@@ -331,7 +321,7 @@ class Reporter:
         found = {}
         for key, name in enumerate(stream.config.segments):
             rows = slice(start + key * slots, start + (key + 1) * slots)
-            index = selection.segment_index(self.selection, rows)
+            index = selection.segment_index(self._accounts.selection, rows)
             if index is not None:
                 found[name] = index
         return found
@@ -344,16 +334,16 @@ class Reporter:
         registry = self._catalog.columns
         clock = int(registry.streams.clock[stream.code])
         models = np.array(list(stream.models.values()), dtype=np.int64)
-        curves = coverage_of.labelled(self.coverage, models, np.full(len(models), clock))
+        curves = coverage_of.labelled(self._accounts.coverage, models, np.full(len(models), clock))
         for (name, model), curve in zip(stream.models.items(), curves):
             expected = curve.get("horizon")
-            for state in periods.due(self.periods, model, clock, expected, all_news=all_news):
+            for state in periods.due(self._accounts.periods, model, clock, expected, all_news=all_news):
                 message = self._period(stream, name, model, state)
                 found.append(Encoded(METRICS, stream.name, encode(message)))
         return found
 
     def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
-        key = (stream.name, self._catalog.partition, model, None, "period", state.name)
+        key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
         selected = self._measure_period(stream, row, state.row)
         said = {
             "start": state.start, "end": state.end, "status": state.status,
@@ -377,16 +367,17 @@ class Reporter:
         catalog = self._catalog
         subjects = catalog.columns.subjects
         plan = catalog.plans[subjects.plan[model]]
-        sums = periods.sums_of(self.periods, period)
+        tables = self._accounts.periods
+        sums = periods.sums_of(tables, period)
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         given = np.zeros(SIZE) if sums is None else sums
         if plan.numbers:
-            measure_numbers(given, sums is not None, periods.spread_of(self.periods, period), values, reasons)
+            measure_numbers(given, sums is not None, periods.spread_of(tables, period), values, reasons)
         else:
-            cells = periods.cells_of(self.periods, period, plan.capacity)
+            cells = periods.cells_of(tables, period, plan.capacity)
             measure_cells(
                 cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False,
-                bool(self.periods.periods.known[period]), given, sums is not None, values, reasons,
+                bool(tables.periods.known[period]), given, sums is not None, values, reasons,
             )  # fmt: skip
         of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (

@@ -12,19 +12,22 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, grown
 
+#: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default.
+COURSE_STAGES = 2
+
 #: Blocks of a sequence, at most: half as many at least, which is more than a line of a terminal shows.
 BLOCKS = 64
 
 
 class Courses:
-    """Courses of sequences, by row.
+    """Courses of sequences, by subject and place of the stage.
 
-    >>> courses = Courses()
-    >>> courses.update(np.zeros(3, dtype=np.int64), np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0]))
-    >>> courses.of(0)
+    >>> courses, nobody = Courses(), np.zeros(62, dtype=np.int64)
+    >>> courses.update(nobody[:3], nobody[:3], np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0]))
+    >>> courses.of(0, 0)
     (1, [1.0, 0.0, 0.0])
-    >>> courses.update(np.zeros(62, dtype=np.int64), np.arange(4, 66), np.ones(62))
-    >>> width, losses = courses.of(0)
+    >>> courses.update(nobody, nobody, np.arange(4, 66), np.ones(62))
+    >>> width, losses = courses.of(0, 0)
     >>> width, losses[:3], len(losses)
     (2, [0.5, 0.5, 1.0], 33)
     """
@@ -34,19 +37,26 @@ class Courses:
         self._outcomes: Ints = np.zeros(0, dtype=np.int64)
         self._sums: Floats = np.zeros((0, BLOCKS))
 
-    def update(self, rows: Ints, numbers: Ints, losses: Floats) -> None:
-        """Add outcomes: their sequences, their numbers in these (from 1, without gaps), and their losses."""
+    def update(self, subjects: Ints, stages: Ints, numbers: Ints, losses: Floats) -> None:
+        """Add outcomes: whose, their numbers in their sequences (from 1, without gaps), and their losses.
+
+        Those of later stages are passed over.
+        """
+        shown = stages < COURSE_STAGES
+        rows, numbers = (COURSE_STAGES * subjects + stages)[shown], numbers[shown]
         if not len(rows):
             return
-        count = int(rows.max()) + 1
-        self._width, self._outcomes = grown(self._width, count), grown(self._outcomes, count)
-        self._sums = grown(self._sums, count)
+        self._ensure(int(rows.max()) + 1)
         np.maximum.at(self._outcomes, rows, numbers)
         own = np.unique(rows)
         self._width[own] = np.maximum(self._width[own], 1)
         for row in own[self._outcomes[own] > self._width[own] * BLOCKS].tolist():
             self._widen(row)
-        np.add.at(self._sums, (rows, (numbers - 1) // self._width[rows]), losses)
+        np.add.at(self._sums, (rows, (numbers - 1) // self._width[rows]), losses[shown])
+
+    def _ensure(self, rows: int) -> None:
+        self._width, self._outcomes = grown(self._width, rows), grown(self._outcomes, rows)
+        self._sums = grown(self._sums, rows)
 
     def _widen(self, row: int) -> None:
         while self._outcomes[row] > self._width[row] * BLOCKS:
@@ -54,8 +64,17 @@ class Courses:
             self._sums[row] = np.concatenate((pairs, np.zeros(BLOCKS // 2)))
             self._width[row] *= 2
 
-    def of(self, row: int) -> tuple[int, list[float]]:
+    def copy(self, subject: int, source: int, target: int) -> None:
+        """Let a subject's stage be as another one."""
+        if max(source, target) < COURSE_STAGES:
+            row, other = (COURSE_STAGES * subject + stage for stage in (source, target))
+            self._ensure(max(row, other) + 1)
+            for column in (self._width, self._outcomes, self._sums):
+                column[other] = column[row]
+
+    def of(self, subject: int, stage: int) -> tuple[int, list[float]]:
         """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes."""
+        row = COURSE_STAGES * subject + stage
         if row >= len(self._width) or not self._outcomes[row]:
             return 0, []
         width, outcomes = int(self._width[row]), int(self._outcomes[row])

@@ -23,11 +23,20 @@ class Past:
         self._keys: list[Ints] = []
         self._rows: list[Log] = []
 
-    def add(self, log: Log, rows: Ints32, subjects: Ints32, stages: Ints32) -> None:
+    def add(self, log: Log, rows: Ints32, subjects: Ints, stages: Ints) -> None:
         """Keep the outcomes among these rows, whose subjects and stages these are."""
         kept = log.kind[rows] == OUTCOME
-        self._keys.append(subjects[kept].astype(np.int64) * _STAGES + stages[kept])
+        self._keys.append(subjects[kept] * _STAGES + stages[kept])
         self._rows.append(taken(log, rows[kept].astype(np.int64)))
+
+    def copy(self, subject: int, source: int, target: int) -> None:
+        """Let a subject's stage have the outcomes of another one."""
+        of, to = (subject * _STAGES + stage for stage in (source, target))
+        for i, (keys, rows) in enumerate(zip(self._keys, self._rows)):
+            own = np.flatnonzero(keys == of)
+            places = np.append(np.flatnonzero(keys != to), own)
+            self._keys[i], self._rows[i] = keys[places], taken(rows, places)
+            self._keys[i][len(places) - len(own) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
         """Subject, stage (its place among the subject's) and rows of each sequence."""

@@ -15,15 +15,15 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import standings
+from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.comparisons.standings import Copies
 from prequential.core.compiled.kernel import Ints, of_rows, taken
-from prequential.core.delay import coverage, latency, selection
+from prequential.core.delay.accounts import Accounts
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.naming import WINDOW
 from prequential.core.incidents.incidents import Standing
-from prequential.core.measures import OF_PROBABILITIES, OF_WEIGHTS
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
-from prequential.core.shard import Shard
+from prequential.core.state import State
 from prequential.core.tables.streams import MODEL
 
 #: Bytes that are copied at once: some 2 ms.
@@ -47,10 +47,11 @@ class Part(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Copies: a catalog and a reporter that know the part and nothing else; they are for reading."""
+    """Copies: a catalog and all else that know the part and nothing else; they are for reading."""
 
     part: Part
     catalog: Catalog
+    accounts: Accounts
     reporter: Reporter
     pairs: Copies
     incidents: dict[int, Standing]  # by subject
@@ -62,16 +63,16 @@ def needs_sums(measures: frozenset[str]) -> bool:
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
-def parts(shard: Shard, *, scored: bool, segments: bool = True) -> Iterator[Part]:
+def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part]:
     """Parts that are all of it now, each small enough to be copied at once; with `segments` or without.
 
     A subject isn't divided: it is the least that a part can be, however large its windows are.
     """
-    catalog, reporter = shard.catalog, shard.reporter
+    catalog = state.catalog
     subjects, count = catalog.registry.subjects, len(catalog.subjects)
     each = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
     costs = subjects.stages[:count] * each[subjects.plan[:count]] + _SUBJECT
-    costs += standings.costs(shard.pairing, count)
+    costs += standings.costs(state.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     wanted = np.arange(1, count)
     if not segments:
@@ -80,7 +81,7 @@ def parts(shard: Shard, *, scored: bool, segments: bool = True) -> Iterator[Part
     for rows in _divided(wanted, costs):
         yield Part(rows, nothing)
     models = 1 + np.flatnonzero(subjects.kind[1:count] == MODEL)
-    of_models = reporter.coverage.models.cohorts[models] * _COHORT + _SUBJECT
+    of_models = state.accounts.coverage.models.cohorts[models] * _COHORT + _SUBJECT
     streams = len(catalog.streams)
     costs = np.bincount(subjects.stream[models], of_models, streams).astype(np.int64) + _STREAM
     for codes in _divided(np.arange(streams), costs):
@@ -98,17 +99,15 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     """Bytes of a sequence, as far as they are copied."""
     total = 0
     for estimator in plan.estimators:
-        tables = [estimator.cells, *estimator.pairs]
-        columns = [column for table in tables for name, column in zip(table._fields, table) if name != "ring"]
+        total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
         if estimator.summed and (scored or plan.numbers):
-            columns += estimator.sums
-        total += sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+            total += estimator.sums.row_bytes
     return total
 
 
-def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
+def take(state: State, comparisons: ComparisonReporter, part: Part, *, scored: bool) -> Picture:
     """Copy a part, without subjects that have gone; where it is `scored`, with sums of classes' scores."""
-    catalog, reporter = shard.catalog, shard.reporter
+    catalog = state.catalog
     registry = catalog.registry
     present = (row for row in part.subjects.tolist() if catalog.subjects[row] is not None)
     rows = np.fromiter(present, dtype=np.int64)
@@ -135,17 +134,17 @@ def take(shard: Shard, part: Part, *, scored: bool) -> Picture:
         classes=taken(registry.classes, slice(None)),
         subjects=subjects,
     )
-    copied = Reporter(picture)
-    if reporter.labels:
-        own_labels = reporter.labels.keys() & set(rows.tolist())
-        copied.labels = {row: copy.deepcopy(reporter.labels[row]) for row in own_labels}
+    notes = state.notes.part(rows.tolist())
+    # Where there are no streams, there is nothing of their accounts either.
+    accounts = Accounts()
     if len(part.streams):
-        copied.coverage = coverage.part(reporter.coverage, models)
-        copied.selection = selection.part(reporter.selection, models, picture.segment_rows_of(models))
-        copied.latencies = latency.part(reporter.latencies, part.streams)
-    pairs = standings.take(shard.comparisons, shard.pairing, rows.tolist())
-    left_out = {code: shard.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
-    return Picture(part, picture, copied, pairs, shard.incidents.standings(rows.tolist()), left_out)
+        accounts = state.accounts.part(models, picture.segment_rows_of(models), part.streams)
+    left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
+    return Picture(
+        part, picture, accounts, Reporter(picture, accounts, notes),
+        standings.take(comparisons, state.pairing, rows.tolist()),
+        state.incidents.standings(rows.tolist()), left_out,
+    )  # fmt: skip
 
 
 def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
@@ -164,15 +163,8 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
 
 def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
     part = copy.copy(estimator)
-    nothing = slice(0)
     part.summed = estimator.summed and with_sums
-    part.sums = taken(estimator.sums, rows if part.summed else nothing)
-    tables = [estimator.cells, *estimator.pairs]
-    if estimator.kind == WINDOW:
-        # Rings say what leaves a window; of a picture nobody asks it. Their width is that of the window.
-        without = [table._replace(ring=table.n) for table in tables]
-        tables = [taken(few, rows)._replace(ring=table.ring[nothing]) for few, table in zip(without, tables)]
-    else:
-        tables = [taken(table, rows) for table in tables]
-    part.cells, *part.pairs = tables
+    part.sums = estimator.sums.part(rows if part.summed else slice(0))
+    part.cells = estimator.cells.part(rows)
+    part.pairs = [one.part(rows) for one in estimator.pairs]
     return part

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from prequential.core.catalog.begun import Begun, Item, item_of
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons.pairing import Pairing
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import BASELINE_PREFIX
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.durations import shown_duration
@@ -68,7 +69,7 @@ def compared(
             )  # fmt: skip
             now = _items(
                 kind, plan.stages, config.estimators,
-                [(one.detector, one.signal) for one in config.every_detector if plan.watched],
+                [(one.detector, one.signal) for one in every_detector(config) if plan.watched],
                 config.details, config.period,
             )  # fmt: skip
             both[key] = before & now, before - now

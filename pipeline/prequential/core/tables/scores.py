@@ -16,6 +16,9 @@ CLIP = 1e-15
 #: Equal bins of the expected calibration error (`docs/semantics.md`).
 BINS = 15
 
+#: The largest Brier score: probabilities that sum to 1.001 are accepted, 1² + 1.001².
+LARGEST_BRIER = 2.002001
+
 #: A faded sum below it is none: its digits would soon be gone.
 NOTHING = 1e-200
 

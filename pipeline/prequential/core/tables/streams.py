@@ -24,6 +24,7 @@ class Streams(NamedTuple):
     final: Bytes
     bins: Ints32  # how many are evaluated
     compared: Bytes  # whether any two of its models are compared
+    by_cohorts: Bytes  # whether verdicts or tests count outcomes by their predictions' time
     versions: Bytes  # whether predictions have told any version of their model
     keys: Ints32  # keys of segments
     slots: Ints32  # values of a key that have segments, and one for the others
@@ -61,6 +62,17 @@ class Streams(NamedTuple):
     duplicate_labels: Ints
 
 
+#: Columns of streams that are state whatever the configuration says, and those that say where other tables
+#: have what is theirs; the others are settings, or follow.
+STREAM_STATE = (
+    "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
+    "waiting_labels", "late_label", "unmatched_label", "revisions", "sequence_outcomes", "first_outcome",
+    "instances_without_predictions",
+    "predictions_without_instance", "duplicate_instances", "duplicate_labels",
+)  # fmt: skip
+STREAM_PLACES = ("classes", "class_capacity", "class_count", "pairs")
+
+
 class Classes(NamedTuple):
     """By class, each stream's in one block: labels seen, and what is known of the name."""
 
@@ -70,6 +82,9 @@ class Classes(NamedTuple):
     meaning: Bytes  # what the name says: see `SORTS`
     followed: Ints  # labels that came after one of it
 
+
+#: Columns of classes that are state.
+CLASS_STATE = ("seen", "order", "followed")
 
 #: What class names say of themselves: booleans, and 0 and 1, have a positive class without configuration.
 OTHER, FALSE, TRUE, ZERO, ONE = range(5)
@@ -124,6 +139,13 @@ class Subjects(NamedTuple):
     version_since: Ints  # its outcome that was the first of this version
     version_ts: Ints  # time of that newest prediction, ms
 
+
+#: As of streams.
+SUBJECT_STATE = (
+    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
+    "version_since", "version_ts",
+)
+SUBJECT_PLACES = ("stream", "plan", "first", "segments")
 
 #: Kinds of subjects, in the order in which messages of a stream about them go.
 MODEL, BASELINE, CORRECTION, SEGMENT, AGE, BASELINE_AGE = range(6)

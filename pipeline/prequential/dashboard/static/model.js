@@ -8,9 +8,6 @@ import { incidentLine } from "./overview.js";
 // Measures that are drawn unless others are chosen.
 const FIRST = 4;
 
-// Baselines in the accuracy's (of error: 1 less theirs) own units.
-const BASELINES = [["p_per", "repeating the latest label", "repeat latest"], ["p_maj", "the most frequent label", "most frequent"]];
-
 const SPANS = [["all", null], ["7 d", 604800000], ["24 h", 86400000], ["6 h", 21600000], ["1 h", 3600000]];
 
 export function modelPage(root, params, context) {
@@ -149,18 +146,15 @@ function measureLines(data, courses, axis, name) {
     ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
   }));
   const [, main] = courses[0] ?? [];
-  if (main && (name === "accuracy" || name === "error")) {
-    for (const [measure, long, short] of BASELINES) {
-      const known = main.values[measure];
-      if (known) lines.push({ name: long, short, quiet: true, x: main[axis], y: name === "error" ? known.map((value) => (value === null ? null : 1 - value)) : known });
-    }
+  for (const { measure, name: long, short, one_less: oneLess } of main ? data.beside[name] ?? [] : []) {
+    const known = main.values[measure];
+    if (known) lines.push({ name: long, short, quiet: true, x: main[axis], y: oneLess ? known.map((value) => (value === null ? null : 1 - value)) : known });
   }
   return lines;
 }
 
 function references(data, name) {
-  const found = [];
-  if (name.startsWith("kappa") && name !== "kappa_se" && name !== "kappa_z") found.push({ y: 0, text: "0: no better than the baseline" });
+  const found = data.references[name] ? [data.references[name]] : [];
   const bound = data.objective[name];
   if (bound !== undefined) found.push({ y: bound, text: `objective: ${data.less_is_better.includes(name) ? "at most" : "at least"} ${bound}` });
   return found;

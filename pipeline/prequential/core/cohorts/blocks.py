@@ -29,6 +29,9 @@ LEAST = 6
 #: By how much the variance of K blocks is taken larger than it was found, times K.
 EXTRA = 3.0
 
+#: A variance below this part of the sum of squares is rounding: all values are alike.
+_ROUNDING = 1e-9
+
 #: The largest correlation of neighbouring blocks that is made good for.
 MOST_CORRELATION = 0.9
 
@@ -112,7 +115,7 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
         of_mean = total * total / count
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
         spread = blocks.squares[row, j] - of_mean
-        if not (of_values > 0.0 and spread > 0.0):
+        if not (of_values > _ROUNDING * blocks.variance[row, j] and spread > 0.0):
             continue
         r = (blocks.neighbours[row, j] - of_mean) / spread - 1.0 / math.sqrt(count)
         r = min(max(r, 0.0), MOST_CORRELATION)
@@ -135,7 +138,7 @@ def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
         known = max(known, blocks.values[row, j])
         total = blocks.total[row, j]
         of_values = blocks.variance[row, j] - total * total / blocks.values[row, j]
-        if of_values > 0.0:
+        if of_values > _ROUNDING * blocks.variance[row, j]:
             apart = blocks.squares[row, j] - blocks.neighbours[row, j]
             most = max(most, apart / of_values * (1.0 + 2.0 / math.sqrt(count)))
     return most if 2 * known >= n else 0.0

@@ -1,4 +1,4 @@
-"""`prequential bench`: the worker and its peers on the same messages, one after the other in one run."""
+"""The benchmark, `make bench ARGS=…`: the worker and its peers on the same messages, one after the other."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ from prequential.topics.specs import INPUTS, topic_specs
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.messages import generate
+from tests.bench.messages import load as load_messages
+
 
 class _Contestant(NamedTuple):
     """Who takes part."""
@@ -31,7 +34,7 @@ class _Contestant(NamedTuple):
     name: str  # in the results
     module: str  # below tests/bench
     instances: int | None  # at most; messages of its own for the slow one: its rate is what counts
-    needs: tuple[str, ...]  # packages of the extra that it imports
+    needs: tuple[str, ...]  # packages that it imports
     case: str = "plain"  # what its messages say
 
 
@@ -51,6 +54,9 @@ _CASES = (
 #: What a case is compared with, where it isn't the plain one.
 _BESIDE = {"comparisons": "uncompared", "detectors": "undetected"}
 
+#: The checkout.
+_ROOT = Path(__file__).resolve().parents[2]
+
 #: Seconds that a contestant may take.
 _PATIENCE = 600.0
 
@@ -61,16 +67,14 @@ _Rounds = list[dict[str, dict[str, Any]]]
 _LEAST_WAITING = 200
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "bench",
-        help="measure the worker beside its peers",
+def main(argv: list[str] | None = None) -> int:
+    """Run the benchmark; returns the exit status: 0 done, 1 it failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=…",
         description="Puts the same messages through the worker (default configuration, durability on), "
         "a hand-written confluent-kafka loop, a Quix Streams app with state and a tutorial-style Faust "
-        "app, one after the other, and prints events/s and the ratios. Needs a source checkout (the "
-        "peers live in tests/bench) and the extra 'bench'. Without --bootstrap-servers an embedded "
-        "broker is started.",
+        "app, one after the other, and prints events/s and the ratios. Without --bootstrap-servers an "
+        "embedded broker is started.",
     )
     add_kafka_options(parser)
     parser.add_argument(
@@ -104,20 +108,21 @@ def add_parser(subparsers: Any) -> None:
         "given; 10000000 need some GB); needs no broker",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="JSON, for machines")
-    parser.set_defaults(run=run)
+    args = parser.parse_args(argv)
+    try:
+        return _run(args)
+    except (UsageError, WorkError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the command."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / "tests" / "bench").is_dir():
-        raise UsageError("the benchmark's peers are part of the source tree: run from a checkout")
+def _run(args: argparse.Namespace) -> int:
     if args.measures:
-        return _instead(root, args, "measures")
+        return _instead(args, "measures")
     if args.waiting is not None:
         if args.waiting < _LEAST_WAITING:
             raise UsageError(f"--waiting is {args.waiting}: expected at least {_LEAST_WAITING}")
-        return _instead(root, args, "waiting", "--waiting", str(args.waiting))
+        return _instead(args, "waiting", "--waiting", str(args.waiting))
     for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")
@@ -134,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
                     console.print(f"loading {size[0]:,} instances of {args.models} models ({each.case}) …")
                     loaded[size] = _load(kafka, args, *size)
                 console.print(f"round {number} of {args.rounds}: {each.name} …")
-                results[each.name] = _contest(root, each, *loaded[size])
+                results[each.name] = _contest(each, *loaded[size])
             rounds.append(results)
     if args.case == _PLAIN:
         _print_peers(rounds, as_json=args.json)
@@ -155,17 +160,17 @@ def _chosen(args: argparse.Namespace) -> list[_Contestant]:
     missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
     if missing:
         raise UsageError(
-            f"the peers need {', '.join(sorted(missing))}: pip install 'prequential[bench]', "
+            f"the peers need {', '.join(sorted(missing))}, which `make bench` installs; "
             "or choose others with --only"
         )
     return chosen
 
 
-def _instead(root: Path, args: argparse.Namespace, module: str, *options: str) -> int:
+def _instead(args: argparse.Namespace, module: str, *options: str) -> int:
     """Run a benchmark of the engine alone, as a process of its own; returns the exit status."""
     json_option = ["--json"] if args.json else []
     command = [sys.executable, "-m", f"tests.bench.{module}", *options, *json_option]
-    return 1 if subprocess.run(command, cwd=root, check=False).returncode else 0
+    return 1 if subprocess.run(command, cwd=_ROOT, check=False).returncode else 0
 
 
 @contextmanager
@@ -175,7 +180,7 @@ def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
     if args.bootstrap_servers is not None or args.config is not None:
         yield kafka
         return
-    from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker
+    from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker  # others need no such package
 
     with EmbeddedBroker() as broker:
         yield KafkaConfig(broker.bootstrap_servers, prefix=kafka.prefix, security=CLIENT_SETTINGS)
@@ -185,10 +190,6 @@ def _load(
     kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str
 ) -> tuple[KafkaConfig, int]:
     """Make fresh topics and fill them; returns where they are, and the number of records."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-    from tests.bench.messages import generate
-    from tests.bench.messages import load as load_messages
-
     kafka = replace(kafka, prefix=f"{kafka.prefix}bench-{uuid4().hex[:8]}.")
     topics = {name: kafka.topic(name) for name in INPUTS}
     create(kafka, topic_specs(kafka))
@@ -197,7 +198,7 @@ def _load(
     return kafka, sum(counts.values())
 
 
-def _contest(root: Path, who: _Contestant, kafka: KafkaConfig, records: int) -> dict[str, Any]:
+def _contest(who: _Contestant, kafka: KafkaConfig, records: int) -> dict[str, Any]:
     """Run one contestant as a process of its own; returns what it printed."""
     module = who.module
     command = [
@@ -207,7 +208,7 @@ def _contest(root: Path, who: _Contestant, kafka: KafkaConfig, records: int) -> 
     ]  # fmt: skip
     try:
         done = subprocess.run(
-            command, cwd=root, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ
+            command, cwd=_ROOT, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ
         )
     except subprocess.TimeoutExpired as error:
         raise WorkError(f"{module} wasn't done after {_PATIENCE:.0f} s") from error
@@ -295,3 +296,7 @@ def _show(
             *(f"{about[field]:{form}}{unit}" if field in about else "" for _, field, form, unit in columns),
         )
     Console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

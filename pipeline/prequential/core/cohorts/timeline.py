@@ -1,4 +1,4 @@
-"""The time of predictions, cut into cohorts: which have their labels, so that verdicts may count them.
+"""The time of predictions, cut into cohorts: those with their labels are what verdicts and `harm` count.
 
 Outcomes depend on each other in the order in which predictions were made; the order in which their labels
 come is the labellers'. And the labels that come first needn't be a fair sample. So a stream's predictions are
@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Ints, inner, kernel, zeros
 from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
+from prequential.core.tables.outcomes import OUTCOME, Log
 from prequential.core.tables.streams import Registry
 
 #: Most cohorts that are open at a time, an even number: they are looked through, and each sequence has sums
@@ -58,6 +59,39 @@ class Timeline(NamedTuple):
 def new_timeline(streams: int) -> Timeline:
     """Streams without predictions."""
     return zeros(Timeline, streams, begin=OPEN, made=OPEN, met=OPEN, expired=OPEN)
+
+
+@kernel
+def locate(
+    timeline: Timeline, registry: Registry, events: Events, event_stop: int, log: Log, stop: int
+) -> None:
+    """Follow the first `event_stop` events, and say where the first `stop` outcomes lie in their timelines.
+
+    An instance's rows have one `record`. The timeline follows the events up to each instance, and what is
+    complete with its outcomes is closed. Outcomes of streams that don't need it are left out.
+    """
+    subjects, streams = registry.subjects, registry.streams
+    i = followed = 0
+    while i < stop:
+        end, any_new = i, False
+        while end < stop and log.record[end] == log.record[i]:
+            any_new |= log.kind[end] == OUTCOME
+            end += 1
+        stream = np.int64(subjects.stream[log.subject[i]])
+        if streams.by_cohorts[stream] and any_new:
+            start = followed
+            while followed < event_stop and events.before[followed] <= i:
+                followed += 1
+            follow(timeline, registry, events, start, followed)
+            for row in range(i, end):
+                at = place_of(timeline, stream, log.ts[row])
+                log.cohort[row] = 0 if at == CLOSED else timeline.first[stream] + at + 1
+                log.epoch[row] = timeline.epoch[stream]
+            frontier = close(timeline, stream, log.clock[i], streams.horizon[stream])
+            for row in range(i, end):
+                log.frontier[row] = frontier
+        i = end
+    follow(timeline, registry, events, followed, event_stop)
 
 
 @kernel
@@ -104,7 +138,7 @@ def _add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int) -> 
         _open(timeline, stream, ts)
     elif ts > timeline.newest[stream] and timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
         if timeline.open[stream] == OPEN:
-            close(timeline, stream, clock, horizon)  # else so does each joint outcome; there may be none
+            close(timeline, stream, clock, horizon)  # else so does each outcome; there may be none
         if timeline.open[stream] == OPEN:
             _coarsen(timeline, stream)
         last = timeline.open[stream] - 1

@@ -1,0 +1,110 @@
+"""Outcomes of a sequence by the time of their predictions: they wait until their cohort has its labels.
+
+Outcomes depend on each other in the order in which predictions were made, and those whose labels come first
+needn't be a fair sample (see `timeline`). So a sequence's values count in the order of their predictions'
+time, a cohort at a time, once it is closed; until then they wait. One that comes when its cohort is closed
+counts at once, as a cohort of its own: of predictions that come after their labels, as of a model that is run
+over the past, that is every one, in the order in which they come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.cohorts.timeline import CLOSED, OPEN
+from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
+
+
+class Pending(NamedTuple):
+    """By sequence: values that don't count yet, by cohort from the oldest one on."""
+
+    oldest: Ints  # number of the oldest cohort that doesn't count yet …
+    epoch: Ints  # … in this epoch of the stream's timeline
+    n: Ints  # (sequences, OPEN) values
+    total: Floats  # (sequences, OPEN) Σ x
+    squares: Floats  # (sequences, OPEN) Σ x²
+
+
+class Closed(NamedTuple):
+    """Cohorts with values that `add` closes at a time, in order: at most all that were open, and one more."""
+
+    n: Ints  # (OPEN + 1,) values
+    total: Floats  # (OPEN + 1,) Σ x
+    squares: Floats  # (OPEN + 1,) Σ x²
+
+
+def new_pending(rows: int) -> Pending:
+    """Nothing waits."""
+    return zeros(Pending, rows, n=OPEN, total=OPEN, squares=OPEN)
+
+
+def new_closed() -> Closed:
+    """Room for what `add` returns."""
+    return zeros(Closed, OPEN + 1)
+
+
+@inner
+def begin(pending: Pending, row: int, cohort: int, epoch: int, frontier: int) -> None:
+    """The row's first value comes, of this cohort (see `add`)."""
+    pending.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
+    pending.epoch[row] = epoch
+
+
+@inner
+def add(
+    pending: Pending, row: int, cohort: int, epoch: int, frontier: int, x: float, closed: Closed
+) -> int:
+    """Take the row's next value; returns how many cohorts count from now on, which are put into `closed`.
+
+    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in
+    this epoch, and now cohorts before `frontier` are closed.
+    """
+    while pending.epoch[row] < epoch:
+        _coarsen(pending, row)
+    until = frontier if cohort == CLOSED else min(cohort, frontier)
+    count = _close_until(pending, row, until, closed, 0)
+    if cohort == CLOSED:
+        closed.n[count], closed.total[count], closed.squares[count] = 1, x, x * x
+        return count + 1
+    place = cohort - pending.oldest[row]
+    pending.n[row, place] += 1
+    pending.total[row, place] += x
+    pending.squares[row, place] += x * x
+    return _close_until(pending, row, frontier, closed, count)
+
+
+@inner
+def _coarsen(pending: Pending, row: int) -> None:
+    """Cohorts are twice as large from the next epoch on."""
+    base = pending.oldest[row]
+    for place in range(OPEN):
+        n, total, squares = pending.n[row, place], pending.total[row, place], pending.squares[row, place]
+        pending.n[row, place] = 0
+        pending.total[row, place] = pending.squares[row, place] = 0.0
+        into = ((base + place) >> 1) - (base >> 1)
+        pending.n[row, into] += n
+        pending.total[row, into] += total
+        pending.squares[row, into] += squares
+    pending.oldest[row] = base >> 1
+    pending.epoch[row] += 1
+
+
+@inner
+def _close_until(pending: Pending, row: int, frontier: int, closed: Closed, count: int) -> int:
+    """Close the cohorts before `frontier`; they follow the first `count` ones in `closed`."""
+    passed = frontier - pending.oldest[row]
+    if passed <= 0:
+        return count
+    for place in range(min(passed, OPEN)):
+        if pending.n[row, place]:
+            closed.n[count], closed.total[count] = pending.n[row, place], pending.total[row, place]
+            closed.squares[count] = pending.squares[row, place]
+            count += 1
+    for place in range(OPEN):
+        n, total, squares = 0, 0.0, 0.0
+        if place + passed < OPEN:
+            n, total = pending.n[row, place + passed], pending.total[row, place + passed]
+            squares = pending.squares[row, place + passed]
+        pending.n[row, place], pending.total[row, place], pending.squares[row, place] = n, total, squares
+    pending.oldest[row] = frontier
+    return count

@@ -1,0 +1,95 @@
+"""What became of predictions and when labels came: the tables that follow the join's log of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from prequential.core.compiled.kernel import Ints, with_tables
+from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.tables.keys import Table
+from prequential.core.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
+from prequential.settings.model import StreamConfig
+
+#: The parts that snapshots have, by the names of their arrays there.
+_PARTS = {"coverage": coverage, "selection": selection, "periods": periods, "latencies": latency}
+
+
+class Accounts:
+    """Coverage, selection, periods and latencies of a shard; rows are subjects, segments and streams."""
+
+    def __init__(self) -> None:
+        self.coverage = coverage.new_coverage()
+        self.selection = selection.new_selection()
+        self.periods = periods.new_periods()
+        self.latencies = latency.new_latencies()
+        #: By how much labels were later than the horizon, in this life of the process.
+        self.late_latencies = latency.new_latencies()
+
+    # ---- rows
+
+    def ensure(self, streams: int, subjects: int, segments: int) -> None:
+        """Have rows for so many."""
+        self.latencies = latency.with_streams(self.latencies, streams)
+        self.late_latencies = latency.with_streams(self.late_latencies, streams)
+        self.selection = selection.with_rows(self.selection, subjects, segments)
+        self.periods = periods.with_models(self.periods, subjects)
+
+    def add(self, row: int, config: StreamConfig) -> None:
+        """A subject is evaluated, of a stream with this configuration."""
+        self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
+        if config.period is not None:
+            self.periods, _ = periods.with_model(
+                self.periods, row, config.period, config.period_final_at,
+                horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
+            )  # fmt: skip
+
+    def forget(self, subjects: Sequence[int], segments: Ints) -> None:
+        """These subjects aren't evaluated any more; these rows of segments are free."""
+        self.coverage = coverage.forget(self.coverage, subjects)
+        self.selection = selection.forget(self.selection, subjects, segments)
+        self.periods = periods.without(self.periods, np.array(subjects, dtype=np.int64))
+
+    # ---- events
+
+    def consume(self, logs: Logs) -> None:
+        """Take over what the join has written."""
+        used = logs.used
+        if count := used[EVENTS]:
+            self.coverage = coverage.update(self.coverage, logs.events, 0, count)
+            self.selection = selection.update(self.selection, logs.events, 0, count)
+            self.periods = periods.update(self.periods, logs.events, 0, count)
+        if used[SEGMENT_EVENTS]:
+            selection.count_segments(self.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
+        if count := int(used[LATENCIES]):
+            log = logs.latencies
+            streams, latencies, clocks = log.stream[:count], log.latency[:count], log.clock[:count]
+            late = log.late[:count] > 0
+            if late.any():
+                self.late_latencies = latency.update(
+                    self.late_latencies, streams[late], latencies[late], clocks[late]
+                )
+                streams, latencies, clocks = streams[~late], latencies[~late], clocks[~late]
+            self.latencies = latency.update(self.latencies, streams, latencies, clocks)
+
+    # ---- as a whole
+
+    def tables(self) -> Iterator[Table]:
+        """All that is state."""
+        for name, part in _PARTS.items():
+            yield from part.tables(getattr(self, name))
+
+    def load(self, arrays: Mapping[str, Any]) -> None:
+        """Become what the arrays of a snapshot say."""
+        own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
+        for name in _PARTS:
+            setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
+
+    def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
+        """Copies of what is known of these models, segments and streams, to be read only."""
+        part = Accounts()
+        part.coverage = coverage.part(self.coverage, models)
+        part.selection = selection.part(self.selection, models, segments)
+        part.latencies = latency.part(self.latencies, streams)
+        return part

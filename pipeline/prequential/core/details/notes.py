@@ -1,0 +1,60 @@
+"""What is noted of subjects beside their tables, by row."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from prequential.core.details.label_dependence import LabelDependence
+
+
+class Notes:
+    """By subject."""
+
+    def __init__(self) -> None:
+        #: How the labels of its outcomes depend on each other, where a detail asks for it.
+        self.labels: dict[int, LabelDependence] = {}
+        #: `outcomes` and `revisions` at its last messages.
+        self.reported: dict[int, tuple[int, int]] = {}
+        #: Since which label time (ms) it is worse, by (stage, estimator, baseline).
+        self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
+        #: What a new configuration has brought.
+        self.started_empty: dict[int, list[str]] = {}
+
+    def forget(self, rows: Sequence[int]) -> None:
+        """These subjects aren't evaluated any more."""
+        for by_subject in vars(self).values():
+            for row in rows:
+                by_subject.pop(row, None)
+
+    def part(self, rows: Sequence[int]) -> Notes:
+        """Copies of what is known of the labels of these subjects."""
+        part = Notes()
+        part.labels = {row: copy.deepcopy(self.labels[row]) for row in rows if row in self.labels}
+        return part
+
+    def note_empty(self, row: int, what: str) -> None:
+        """A new configuration has brought this."""
+        kept = self.started_empty.setdefault(row, [])
+        if what not in kept:
+            kept.append(what)
+
+    def copy_stage(self, row: int, source: str, target: str) -> None:
+        """A subject's stage is as another one."""
+        kept = {key: since for key, since in self.worse.get(row, {}).items() if key[0] != target}
+        own = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
+        if kept or own:
+            self.worse[row] = kept | own  # type: ignore[operator]
+        for what in list(self.started_empty.get(row, ())):
+            if what == f"stage {source}" or what.startswith(f"{source} "):
+                self.note_empty(row, what.replace(source, target, 1))
+
+    def head(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {
+            "labels": [[row, labels.snapshot()] for row, labels in self.labels.items()],
+            "reported": [[row, *counts] for row, counts in self.reported.items()],
+            "worse": [[row, *key, since] for row, of in self.worse.items() for key, since in of.items()],
+            "started_empty": [[row, list(what)] for row, what in self.started_empty.items()],
+        }

@@ -1,0 +1,115 @@
+"""When messages are due: by numbers of outcomes, and by record time."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+
+import numpy as np
+from prequential.core.comparisons.reporting import ComparisonReporter
+from prequential.core.compiled.kernel import Ints32
+from prequential.core.output.messages import Reporter
+from prequential.core.state import State
+from prequential.topics.outputs import Encoded
+
+
+class Emission:
+    """Makes the messages of a shard that are due; where it is `replaying`, only what is state goes on."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.reporter = Reporter(state.catalog, state.accounts, state.notes)
+        self.comparisons = ComparisonReporter(state.catalog, state.pairing)
+        #: By stream: whether records have come since its last tick. It matters once a stream has periods;
+        #: until then all count as touched.
+        self._touched = np.zeros(0, dtype=np.bool_)
+        self._periodic = False
+
+    def touch(self, streams: Ints32) -> None:
+        """Records of these streams have come."""
+        if self._periodic:
+            self._touched[streams] = True
+
+    def add_streams(self) -> None:
+        """There are new streams."""
+        streams, known = self._state.catalog.streams, len(self._touched)
+        self._periodic |= any(one.config.period is not None for one in streams[known:])
+        self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
+
+    def of_subjects(self, due: list[int], *, replaying: bool) -> list[Encoded]:
+        """Messages that outcomes have made due of these subjects."""
+        kinds = self._state.catalog.columns.subjects.kind
+        rows = sorted(due, key=lambda row: (int(kinds[row]), row))
+        found = self.reporter.metrics(rows, replaying=replaying)
+        return found + self.comparisons.of_subjects(rows, replaying=replaying)
+
+    def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
+        """Messages that are due since record time passed the multiples of `emit.every` before `time`."""
+        state, passed = self._state, set()
+        for every, due in state.ticks.items():
+            if due is None or time >= due:
+                if due is not None:
+                    passed.add(every)
+                state.ticks[every] = (time // every + 1) * every
+        state.next_tick = min(due for due in state.ticks.values() if due is not None)
+        return self._changed(passed, replaying=replaying) if passed else []
+
+    def last_set(self, *, replaying: bool) -> list[Encoded]:
+        """Messages about every sequence, at the end of a replay."""
+        catalog, pairing = self._state.catalog, self._state.pairing
+        outcomes = catalog.columns.subjects.outcomes
+        outputs: list[Encoded] = []
+        for stream in catalog.streams:
+            rows = [one.row for one in catalog.subjects_of(stream) if outcomes[one.row]]
+            outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
+            if stream.config.period is not None:
+                found = self.reporter.of_periods(stream, all_news=True)
+                outputs += [] if replaying else found
+            pairs = {pair for row in stream.subjects for pair in pairing.of.get(row, ())}
+            outputs += self.comparisons.messages(pairs, replaying=replaying, all_news=True)
+        return outputs
+
+    def _changed(self, passed: set[int], *, replaying: bool) -> list[Encoded]:
+        """Messages about what has changed since the last ones, of streams whose time it is."""
+        catalog = self._state.catalog
+        subjects = catalog.columns.subjects
+        changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
+        if not len(changed) and not self._periodic:
+            return []
+        order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
+        rows = [
+            row
+            for row in changed[order].tolist()
+            if catalog.streams[subjects.stream[row]].config.emit_every in passed
+        ]
+        new = self.reporter.new_among(rows)
+        found = self.reporter.metrics(new, covered=True, replaying=replaying)
+        subjects.changed[rows] = 0
+        if self._periodic:
+            found = self._with_due_periods(found, passed, replaying=replaying)
+        return found + self.comparisons.of_subjects(new, replaying=replaying)
+
+    def _with_due_periods(
+        self, metrics: list[Encoded], passed: set[int], *, replaying: bool
+    ) -> list[Encoded]:
+        """These messages, which are in order of streams, and behind each stream's those about its periods.
+
+        Periods change with their stream's records only.
+        """
+        found: list[Encoded] = []
+        by_stream = groupby(metrics, key=attrgetter("stream"))
+        name, own = next(by_stream, (None, iter(())))
+        for code in np.flatnonzero(self._touched).tolist():
+            stream = self._state.catalog.streams[code]
+            if stream.config.emit_every not in passed:
+                continue
+            self._touched[code] = False
+            if name == stream.name:
+                found += own
+                name, own = next(by_stream, (None, iter(())))
+            if stream.config.period is not None:
+                due = self.reporter.of_periods(stream)
+                if not replaying:
+                    found += due
+        assert name is None, "what has changed was touched"
+        return found

@@ -1,0 +1,118 @@
+"""An estimator of one payload, of many sequences: a memory's table with its loops."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, grown, taken
+from prequential.core.estimators.declaration import (
+    COUNTS,
+    UNREAD_COUNTS,
+    UNREAD_SUMS,
+    Additions,
+    Codes,
+    Counted,
+    Payload,
+)
+from prequential.core.estimators.naming import parse_estimator
+
+
+class Accumulator:
+    """What an estimator of this name remembers of a payload; a row of its table is a sequence's."""
+
+    def __init__(self, name: str, payload: Payload, rows: int) -> None:
+        self.name = name
+        self.payload = payload
+        self.memory, self.parameter = parse_estimator(name)
+        self._loops = self.memory.counts if payload.kind == COUNTS else self.memory.sums
+        self.table: Any = self._loops.new_table(rows, payload, self.parameter)
+
+    @property
+    def rows(self) -> int:
+        """How many sequences there is capacity for."""
+        return len(self.table.n)
+
+    def ensure(self, rows: int) -> None:
+        """Have capacity for so many sequences."""
+        self.table = grown(self.table, rows)
+
+    # ---- counts
+
+    def count(self, codes: Codes, into: Counted = UNREAD_COUNTS) -> None:
+        """Take over rows of a log; with `into`, the reading after each of them that is an outcome."""
+        self._loops.update(self.table, codes, self.parameter, into)
+
+    def counted(self, sequences: Ints) -> Counted:
+        """Counts or weights of these sequences, one row each."""
+        into = new_counted(len(sequences), self.payload.width)
+        self._loops.read(self.table, sequences, self.parameter, into)
+        return into
+
+    def effective(self, sequence: int, n: float) -> float:
+        """How many equal outcomes a sequence's counts, of weight `n`, are worth."""
+        return self.memory.effective(self.table, sequence, self.parameter, n)
+
+    # ---- sums
+
+    def add(self, rows: Additions, into: Floats = UNREAD_SUMS) -> None:
+        """Take over rows of a log; with `into`, the reading after each of them that is an outcome."""
+        self._loops.update(self.table, self.payload.kind, rows, self.parameter, into)
+
+    def summed(self, sequences: Ints) -> Floats:
+        """Sums of these sequences, one row each."""
+        into = np.empty((len(sequences), self.payload.width))
+        self._loops.read(self.table, self.payload.kind, sequences, self.parameter, into)
+        return into
+
+    # ---- rows
+
+    def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
+        """Copy sequences of one with the same name and payload; of counts, with `recoded` for a wider one."""
+        for source, target in zip(other.table, self.table):
+            target[new_rows] = source[rows]
+
+    def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
+        """The same, of a payload with more counts: `places[i]` is where the other's i-th count is here."""
+        for name, source, target in zip(self.table._fields, other.table, self.table):
+            if name in self._loops.by_cell:
+                target[new_rows] = 0
+                target[new_rows[:, None], places] = source[rows]
+            elif name in self._loops.numbered:
+                target[new_rows] = places[source[rows]]
+            else:
+                target[new_rows] = source[rows]
+
+    def follow(self, other: Accumulator, rows: Ints | slice) -> None:
+        """Be where another one of the same name is in the course of its sequences."""
+        for name in self.memory.clock:
+            getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
+
+    def begin(self, rows: Ints, outcomes: Ints) -> None:
+        """It is new to these sequences, which had so many outcomes before: their revisions don't reach it."""
+        if "began" in self.table._fields:
+            self.table.began[rows] = outcomes
+
+    # ---- copies for reading
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a sequence that `part` copies."""
+        columns = [
+            column for name, column in zip(self.table._fields, self.table) if name not in self._loops.unread
+        ]
+        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+
+    def part(self, rows: Ints | slice) -> Accumulator:
+        """A copy of these sequences alone, one after the other, for reading."""
+        part = copy.copy(self)
+        unread = dict.fromkeys(self._loops.unread, self.table.n)
+        some = taken(self.table._replace(**unread), rows)
+        part.table = some._replace(**{name: getattr(self.table, name)[:0] for name in unread})
+        return part
+
+
+def new_counted(rows: int, width: int) -> Counted:
+    """Room for what so many sequences' counts are read into."""
+    return Counted(np.empty((rows, width)), np.empty(rows), np.empty(rows, np.uint8))

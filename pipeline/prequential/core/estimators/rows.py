@@ -1,0 +1,92 @@
+"""Rows of the outcome log, and what they add to payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from prequential.core.compiled.kernel import Ints, Ints32, kernel
+from prequential.core.estimators import sums
+from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
+from prequential.core.tables.outcomes import REVISION, Log, cell_of
+
+
+class Rows:
+    """Rows of the log of sequences that are evaluated alike; each payload is made when it is first asked for.
+
+    `capacity` is the room for classes; `numbers`: the task is regression.
+    """
+
+    def __init__(self, log: Log, rows: Ints32, capacity: int, numbers: bool) -> None:
+        self.log, self.rows = log, rows
+        self.numbers = numbers
+        self._capacity = capacity
+        #: By sign, where there are details of them: pairs of neighbours.
+        self.pairs: Sequence[Codes] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def cells(self) -> Codes:
+        """Joint cells."""
+        into = _new_codes(len(self.rows))
+        joint_codes(self.log, self.rows, self._capacity, into)
+        return into
+
+    @cached_property
+    def scores(self) -> Additions:
+        """Scores."""
+        into = sums.additions(len(self.rows), payload_of_scores(self.numbers))
+        sums.scores_of(self.log, self.rows, self.numbers, into)
+        return into
+
+
+def payload_of_cells(capacity: int) -> Payload:
+    """Joint cells: label, prediction, which baselines were right."""
+    return Payload(COUNTS, 4 * capacity * capacity)
+
+
+def payload_of_scores(numbers: bool) -> Payload:
+    """Sums of scores."""
+    return sums.OF_NUMBERS if numbers else sums.OF_CLASSES
+
+
+@kernel
+def joint_codes(log: Log, rows: Ints32, capacity: int, into: Codes) -> None:
+    """Write the joint cell of each row of the log, with room for `capacity` classes."""
+    for i in range(len(rows)):
+        row = rows[i]
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
+        into.cell[i] = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+        into.revised[i], into.known[i] = NO_CELL, log.known[row]
+        if log.kind[row] == REVISION:
+            into.revised[i] = cell_of(log.revised[row], log.prediction[row], log.bits[row], capacity)
+
+
+def _new_codes(rows: int) -> Codes:
+    return Codes(
+        np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32),
+        np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
+    )  # fmt: skip
+
+
+def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> Codes:
+    """What rows add to counts that nothing revises and no baseline has a part in."""
+    rows = len(cell)
+    return Codes(
+        sequence, t1, cell, np.full(rows, NO_CELL, np.int32), np.zeros(rows, np.int64),
+        np.zeros(rows, np.uint8),
+    )  # fmt: skip
+
+
+def places(capacity: int, new_capacity: int) -> Ints:
+    """Where joint cells are with room for more classes, by where they are with room for fewer.
+
+    >>> places(1, 2), places(2, 4)[[4, 8]]
+    (array([0, 1, 2, 3]), array([ 4, 16]))
+    """
+    found = np.arange(4 * new_capacity * new_capacity).reshape(new_capacity, new_capacity, 4)
+    return found[:capacity, :capacity].ravel()

@@ -1,0 +1,92 @@
+"""Estimators and detectors read the outcome log: what comes of it are alarms, in the order of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import nan
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.plans import Plan
+from prequential.core.compiled.kernel import Ints32
+from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.incidents.incidents import ALARM, WARNING, Raised
+from prequential.core.output.messages import Reporter
+from prequential.core.state import State
+from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.settings.stages import parse as parse_stage
+
+
+def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any]) -> list[Raised]:
+    """Let all that is by sequence take over so many rows of the log; returns alarms and warnings in order.
+
+    `records` are those that the log's rows refer to.
+    """
+    catalog, log = state.catalog, state.logs.outcomes
+    plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
+    numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
+    first = catalog.columns.subjects.first
+    found: list[tuple[tuple[int, ...], Raised]] = []
+    for number in numbers:
+        plan = catalog.plans[number]
+        rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
+        if "dependence" in plan.config.details and not plan.numbers:
+            _note_labels(state, plan, rows)
+        _keep(state, plan, rows)
+        alarms = plan.consume(log, rows, catalog.positives(plan))
+        for place, detector, values, level in _raised(alarms):
+            row = int(rows[place])
+            subject = int(plan.subject[log.sequence[row]])
+            stage = plan.stages[int(log.sequence[row] - first[subject])]
+            about = catalog.subjects[subject]
+            assert about is not None
+            if not catalog.streams[about.stream].reports(stage):
+                continue
+            record, outcome = int(log.record[row]), int(log.number[row])
+            alarm = reporter.alarm(
+                about, stage, outcome, plan.watches[detector], *values, records[record].instance_id,
+                int(log.t1[row]),
+            )  # fmt: skip
+            order = record, about.kind, subject, outcome, parse_stage(stage).row, detector
+            found.append((order, Raised(record, subject, alarm, level)))
+    return [one for _, one in sorted(found, key=lambda one: one[0])]
+
+
+def _keep(state: State, plan: Plan, rows: Ints32) -> None:
+    """Losses, and whole outcomes, of a plan's sequences, for who wants to know."""
+    if state.courses is None and state.past is None:
+        return
+    log = state.logs.outcomes
+    rows = rows[log.kind[rows] == OUTCOME]
+    sequences = log.sequence[rows]
+    subjects = plan.subject[sequences].astype(np.int64)
+    stages = sequences - state.catalog.columns.subjects.first[subjects]
+    if state.past is not None:
+        state.past.add(log, rows, subjects, stages)
+    if state.courses is not None:
+        wrong = log.label[rows] != log.prediction[rows]
+        losses = np.abs(log.error[rows]) if plan.numbers else wrong.astype(np.float64)
+        state.courses.update(subjects, stages, log.number[rows], losses)
+
+
+def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
+    """How labels follow each other, of each subject's outcomes: once for all of its stages."""
+    log, first = state.logs.outcomes, state.catalog.columns.subjects.first
+    rows = rows[log.kind[rows] == OUTCOME]
+    subjects = plan.subject[log.sequence[rows]]
+    own = rows[log.sequence[rows] == first[subjects]]
+    of, labels = plan.subject[log.sequence[own]], state.notes.labels
+    for subject in np.unique(of).tolist():
+        if subject not in labels:
+            labels[subject] = LabelDependence(plan.config.dependence_order)
+        labels[subject].update_many(log.label[own[of == subject]].astype(np.int64))
+
+
+def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
+    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
+    for i in range(int(alarms.raised[0])):
+        numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
+        yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM
+    for i in range(int(alarms.warned[0])):
+        yield int(alarms.warned_place[i]), int(alarms.warned_detector[i]), (nan, nan, nan), WARNING

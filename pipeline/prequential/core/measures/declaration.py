@@ -1,0 +1,205 @@
+"""What a measure declares; the reasons why one has no value.
+
+A measure is a function below a `measure(…)`, which says the rest of it:
+
+    @measure(MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS,
+             help="Share of outcomes that are wrong")
+    @inner
+    def error(t: Totals) -> Result:
+
+The function gives a value and `DEFINED`, or 0.0 and a reason's code: never NaN, never a number that stands
+for "unknown". Infinite values are refused by who calls it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+#: Reasons by code; code 0: there is a value (`docs/measures.md`).
+REASONS: tuple[str, ...] = (
+    "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
+    "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
+    "not_a_window", "not_regression", "not_classification", "no_label_known",
+)  # fmt: skip
+
+(
+    DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
+    ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NOT_A_WINDOW,
+    NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN,
+) = range(len(REASONS))  # fmt: skip
+
+#: Instead of the code of the positive class: no outcome has it; there is none.
+UNSEEN_POSITIVE, NO_POSITIVE = -1, -2
+
+#: What a measure gives: its value and DEFINED, or 0.0 and a reason's code.
+Result = tuple[float, int]
+
+CLASSIFICATION, REGRESSION = "classification", "regression"
+
+
+class Input(NamedTuple):
+    """What a measure is made of: all that its function is given."""
+
+    name: str
+    task: str
+    #: The function's arguments, as `prequential.core.measures.table` names them.
+    arguments: str
+    #: Why there is no value where an estimator has nothing of the kind.
+    absent: tuple[int, ...] = ()
+    #: Whether it stands in sums beside the joint cells.
+    of_sums: bool = False
+
+
+#: f(t): totals over the confusion matrix (`agreement.Totals`).
+MATRIX = Input("matrix", CLASSIFICATION, "t")
+#: f(c): the matrix by class (`per_class.Classes`).
+CLASSES = Input("classes", CLASSIFICATION, "c")
+#: f(b): the positive class against all others (`per_class.Binary`).
+POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
+#: f(sums): sums of scores (`prequential.core.tables.scores`), of predicted probabilities or of weights.
+PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
+PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
+#: f(p, is_positive, n, scratch): of a window, its first n p(positive class); room for 2·n numbers.
+RANKS = Input(
+    "ranks", CLASSIFICATION, "p, is_positive, n, scratch",
+    (NO_POSITIVE_CLASS, NO_PROBABILITIES, NOT_A_WINDOW), of_sums=True,
+)  # fmt: skip
+#: f(sums): sums of errors; f(sums, spread): and Σ(y - ȳ)² of the labels in memory.
+NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
+SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
+
+#: Which values are better: larger ones, smaller ones, those nearer to 0.
+MORE, LESS, NEARER = "more", "less", "nearer to 0"
+
+
+class Loss(NamedTuple):
+    """A measure is the mean of an outcome's own loss, or made of this mean: its bound can be tested.
+
+    The loss is a signal, too, by the name of the measure that says how it is computed (`of`).
+    """
+
+    signal: str
+    #: The largest loss; 0: there is none.
+    largest: float = 0.0
+    #: Whether the measure is 1 less the mean; whether it is the root of it.
+    one_less: bool = False
+    root: bool = False
+    #: Loss of one outcome, and whether it counts. Of the positive class: f(label, prediction), whether each
+    #: is of it. Else: f(log, row). None: the signal of this name is another's.
+    of: Callable[..., tuple[float, bool]] | None = None
+
+
+class Reference(NamedTuple):
+    """A predictor that models are compared with: in a sentence, and at a line of a chart."""
+
+    name: str
+    short: str
+    #: Whether it needs a label to predict by, as chance doesn't.
+    needs_label: bool = True
+
+
+CHANCE = Reference("chance", "chance", needs_label=False)
+PERSISTENT = Reference("repeating the latest label", "repeat latest")
+MAJORITY = Reference("the most frequent label", "most frequent")
+EITHER = Reference("chance, or than repeating the latest label", "chance, repeat latest")
+
+
+class Measure(NamedTuple):
+    """A measure as it is declared."""
+
+    name: str
+    #: See `Input` for the arguments.
+    function: Callable[..., Result]
+    of: Input
+    #: As `docs/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
+    formula: str
+    source: str
+    #: One line, as in Prometheus' `# HELP`.
+    help: str
+    low: float
+    high: float
+    #: `MORE`, `LESS` or `NEARER`.
+    better: str
+    #: Whether it says how good a model is; else it is of the baselines, of chance, or of the estimator.
+    quality: bool
+    #: What it compares the model with, 0 being no better; of what is no quality, whose accuracy it is.
+    reference: Reference | None
+    #: Codes of the reasons that the function gives.
+    undefined: tuple[int, ...]
+    loss: Loss | None
+
+    @property
+    def task(self) -> str:
+        """The task that has it."""
+        return self.of.task
+
+    @property
+    def needs_label(self) -> bool:
+        """Whether it has no value where baselines had no label to predict by."""
+        return self.reference is not None and self.reference.needs_label
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it may have no value though there are outcomes of its task."""
+        of_baselines = (NO_LABEL_KNOWN,) if self.needs_label else ()
+        return tuple(REASONS[code] for code in (*self.of.absent, *self.undefined, *of_baselines))
+
+    def goodness(self, value: float) -> float:
+        """A value turned so that it rises when the model gets better.
+
+        >>> from prequential.core.measures.registry import MEASURES
+        >>> MEASURES["kappa"].goodness(0.5), MEASURES["mae"].goodness(0.5), MEASURES["bias"].goodness(-0.5)
+        (0.5, -0.5, -0.5)
+        """
+        return value if self.better == MORE else -abs(value)
+
+    def margin(self, value: float, bound: float) -> float:
+        """How much better a value is than its bound; below 0: it is worse.
+
+        >>> from prequential.core.measures.registry import MEASURES
+        >>> [MEASURES[name].margin(0.75, 0.5) for name in ("accuracy", "mae")]
+        [0.25, -0.25]
+        >>> MEASURES["bias"].margin(-0.75, 0.5)
+        -0.25
+        """
+        if self.better == MORE:
+            return value - bound
+        return bound - (abs(value) if self.better == NEARER else value)
+
+
+def source_of(function: Callable[..., Any]) -> tuple[str, int]:
+    """File and line of a function, compiled or not: where it is the same though its module came twice."""
+    code = inspect.unwrap(getattr(function, "py_func", function)).__code__
+    return code.co_filename, code.co_firstlineno
+
+
+#: What has been declared, in this order.
+DECLARED: dict[str, Measure] = {}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def measure(
+    of: Input, formula: str, source: str = "", *, help: str, low: float = -math.inf, high: float = math.inf,
+    better: str = MORE, quality: bool = True, reference: Reference | None = None,
+    undefined: tuple[int, ...] = (), loss: Loss | None = None,
+) -> Callable[[Function], Function]:  # fmt: skip
+    """Declare a measure: the compiled function below, by its name (see `Measure`).
+
+    The registry has those that were declared before it was imported. Raises ValueError for a name that
+    another has.
+    """
+
+    def declare(function: Function) -> Function:
+        name = function.__name__
+        if name in DECLARED and source_of(DECLARED[name].function) != source_of(function):
+            raise ValueError(f"measure {name!r} is declared twice: expected a name of its own")
+        DECLARED[name] = Measure(
+            name, function, of, formula, source, help, low, high, better, quality, reference, undefined, loss
+        )
+        return function
+
+    return declare

@@ -1,0 +1,49 @@
+"""The losses of one outcome that measures are means of (`declaration.Loss`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prequential.core.compiled.generated import written
+from prequential.core.compiled.kernel import inner
+from prequential.core.measures.declaration import NO_POSITIVE, POSITIVE
+from prequential.core.measures.positive import Positives
+from prequential.core.measures.registry import INDEX, LOSSES, MEASURES, OWN_LOSSES
+from prequential.core.tables.streams import ONE, TRUE
+
+
+@inner
+def is_positive(positives: Positives, sequence: int, code: int) -> bool:
+    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
+    stream = positives.owner[sequence]
+    if positives.configured[stream] != NO_POSITIVE:
+        return positives.configured[stream] == code
+    return positives.sort[positives.first[stream] + code] in (TRUE, ONE)
+
+
+def _lines() -> Iterator[str]:
+    """Of each measure, `if` it is asked for; those of the positive class last, as only they look for it."""
+    of_class = [name for name in OWN_LOSSES if MEASURES[name].of is POSITIVE]
+    for name in OWN_LOSSES:
+        if name not in of_class:
+            yield f"if measure == {INDEX[name]}:"
+            yield f"    return {name}(log, row)"
+    for what in ("label", "prediction"):
+        yield f"{what} = is_positive(positives, log.sequence[row], log.{what}[row])"
+    for name in of_class:
+        yield f"if measure == {INDEX[name]}:"
+        yield f"    return {name}(label, prediction)"
+    yield "return 0.0, False"
+
+
+_GIVEN: dict[str, Any] = {name: LOSSES[name].of for name in OWN_LOSSES}
+
+#: own_loss(measure, log, row, positives): the loss of a row of the log that a measure (a column) is the mean
+#: of, and whether the outcome counts for it.
+own_loss: Callable[..., tuple[float, bool]] = inner(
+    written(
+        "own_loss", "measure, log, row, positives", list(_lines()), {**_GIVEN, "is_positive": is_positive},
+        __name__, __file__,
+    )
+)  # fmt: skip

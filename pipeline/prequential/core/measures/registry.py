@@ -1,0 +1,76 @@
+"""All measures, by name: a new one is a declaration in a module here; a new module is a name below.
+
+The order is that of the modules and, in each, of the declarations: that of columns, and of lists that show
+all of them.
+"""
+
+from __future__ import annotations
+
+from prequential.core.measures import agreement, auc, per_class, probabilistic, regression, weighted
+from prequential.core.measures.declaration import (
+    DECLARED,
+    LESS,
+    MORE,
+    NEARER,
+    PROBABILITIES,
+    PROPENSITIES,
+    RANKS,
+    REGRESSION,
+    Input,
+    Loss,
+    Measure,
+    source_of,
+)
+
+#: Modules that declare measures, in the order of their columns; behind them, whatever else has.
+_MODULES = (agreement, per_class, probabilistic, auc, regression, weighted)
+
+_PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
+
+#: By name, in the order of their columns.
+MEASURES: dict[str, Measure] = {
+    one.name: one
+    for one in sorted(DECLARED.values(), key=lambda one: _PLACE.get(source_of(one.function)[0], len(_PLACE)))
+}
+
+#: Columns of values and reasons.
+NAMES: tuple[str, ...] = tuple(MEASURES)
+
+#: Measure to column.
+INDEX: dict[str, int] = {name: column for column, name in enumerate(NAMES)}
+
+
+def made_of(*inputs: Input) -> tuple[str, ...]:
+    """The names of the measures that are made of one of these.
+
+    >>> from prequential.core.measures.declaration import PROPENSITIES
+    >>> made_of(PROPENSITIES)
+    ('ipw_accuracy', 'ipw_n')
+    """
+    return tuple(one.name for one in MEASURES.values() if one.of in inputs)
+
+
+#: Measures of predicted numbers: those of task regression.
+OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
+
+#: Measures that need predicted probabilities; of these, those of a window's ranks; those that need
+#: propensities of labels.
+OF_PROBABILITIES = made_of(PROBABILITIES, RANKS)
+OF_RANKS = made_of(RANKS)
+OF_WEIGHTS = made_of(PROPENSITIES)
+
+#: Measures of which less is better; of some, of either sign, it is the size.
+LESS_IS_BETTER = tuple(one.name for one in MEASURES.values() if one.better != MORE)
+
+#: Columns of those of which less is better, and of those that are better the nearer they are to 0.
+LESS_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == LESS)
+NEARER_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == NEARER)
+
+#: Measures that don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
+NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
+
+#: Measures that can be tested for harm, by the loss that they are made of.
+LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if one.loss is not None}
+
+#: Of these, those whose loss is a signal of their name.
+OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.of is not None)

@@ -1,0 +1,408 @@
+"""A state becomes what a snapshot says, as far as the present configuration still has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.begun import Begun
+from prequential.core.catalog.catalog import NOTHING, Stream, Subject
+from prequential.core.catalog.plans import Plan
+from prequential.core.comparisons import saving
+from prequential.core.compiled.kernel import grown, taken
+from prequential.core.delay import coverage, periods
+from prequential.core.details.label_dependence import LabelDependence
+from prequential.core.incidents import saving as saved_incidents
+from prequential.core.snapshot import waiting
+from prequential.core.snapshot.restored import Restored, compared
+from prequential.core.snapshot.segment_moves import SegmentMoves
+from prequential.core.snapshot.snapshot import read
+from prequential.core.state import State
+from prequential.core.tables.logs import REMEMBERED
+from prequential.core.tables.streams import (
+    AGE,
+    BASELINE,
+    BASELINE_AGE,
+    CLASS_STATE,
+    CORRECTION,
+    MODEL,
+    SEGMENT,
+    STREAM_STATE,
+    SUBJECT_STATE,
+)
+from prequential.settings.durations import shown_duration
+from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import parse as parse_stage
+from prequential.topics.errors import WorkError
+
+
+def restore(state: State, parts: Iterator[Any]) -> Restored:
+    """Let a new state become what the parts of a snapshot say."""
+    return _Restoring(state, *read(parts)).run()
+
+
+class _Restoring:
+    """One restoration; `missing` is what is new."""
+
+    def __init__(self, state: State, head: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self._state, self._head, self._arrays = state, head, arrays
+        self._catalog = state.catalog
+        self._saved: list[dict[str, Any]] = head["streams"]
+        self._rows: dict[tuple[Any, ...], int] = {}  # rows of what is evaluated still, by what it is
+        self._moved: list[tuple[int, int]] = []  # former and present rows, where they differ
+        self._missing: list[Begun] = []
+
+    def run(self) -> Restored:
+        """The order matters: streams, then what is evaluated, then what is known of it."""
+        state, head, arrays = self._state, self._head, self._arrays
+        state.merge.restore(head["merge"])
+        saved_ticks = dict(head["ticks"])
+        if set(saved_ticks) == set(state.ticks):
+            state.ticks, state.next_tick = saved_ticks, head["next_tick"]
+        state.dead_letters = list(head["dead_letters"])
+        state.quarantined = list(head.get("quarantined", state.quarantined))
+        state.catalog.lost = list(head.get("lost", state.catalog.lost))
+        for saved in self._saved:
+            self._stream(saved)
+        self._subjects()
+        self._new_subjects()
+        self._sequences()
+        self._accounts()
+        self._notes()
+        state.logs.used[REMEMBERED] = head["remembered"]
+        state.store = waiting.restore(state.store, state.catalog, self._saved, arrays, self._segments)
+        events, count = waiting.predictions_of(state.store, self._with_another_horizon())
+        coverage.take_out(state.accounts.coverage, events, count)
+        state.add_rows()
+        state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
+        moved, stages = dict(self._moved), self._stages()
+        self._missing += saving.restore(self._catalog, state.pairing, head, arrays, moved, stages)
+        self._incidents(stages)
+        self._periods()
+        rows = {row: row for row in self._rows.values()} | moved
+        plans = arrays["subjects.plan"].tolist()
+        return compared(head, plans, self._catalog, state.pairing, rows, self._missing)
+
+    # ---- streams
+
+    def _stream(self, saved: dict[str, Any]) -> None:
+        catalog, arrays = self._catalog, self._arrays
+        stream = catalog.add_stream(saved["name"], baselines=False)
+        task = stream.config.task
+        if saved.get("task", task) != task:
+            raise WorkError(
+                f"stream {stream.name!r} was of task {saved['task']}, and its configuration says {task}: "
+                "what waits can't be turned into that; give it another name"
+            )
+        at = stream.code
+        for name in saved["classes"]:
+            catalog.add_class(stream, name)
+        # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
+        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
+        registry = catalog.registry
+        for name in STREAM_STATE:
+            getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
+        state = self._state
+        state.timeline = grown(state.timeline, at + 1)
+        for name, column in state.timeline._asdict().items():
+            column[at] = arrays[f"streams.timeline.{name}"][at]
+        old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
+        count = len(saved["classes"])
+        for name in CLASS_STATE:
+            getattr(registry.classes, name)[new : new + count] = arrays[f"classes.{name}"][old : old + count]
+        place, start = int(registry.streams.pairs[at]), int(arrays["streams.pairs"][at])
+        if place >= 0 and start >= 0:
+            before, now = int(arrays["streams.class_capacity"][at]), int(registry.streams.class_capacity[at])
+            square = arrays["pairs"][start : start + before * before].reshape(before, before)
+            least = min(before, now)
+            new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
+            new_square[:least, :least] = square[:least, :least]
+        elif place >= 0:  # its transitions begin now
+            registry.classes.followed[new : new + count] = 0
+        for name in saved["versions"]:
+            stream.add_version(name)
+        stream.retired = dict.fromkeys(saved["retired"])
+        stream.families = {family: list(names) for family, names in saved["families"].items()}
+        keys = stream.config.segments
+        for key, values in zip(saved["segments"], saved["values"]):
+            if key in keys:
+                for value in values[: stream.config.segments_per_key]:
+                    stream.add_value(keys.index(key), value)
+
+    # ---- what is evaluated
+
+    def _subjects(self) -> None:
+        """Rows keep their numbers; those of what isn't evaluated any more are of no use."""
+        catalog, arrays = self._catalog, self._arrays
+        catalog.ended.restore(self._head.get("ended", ()))
+        former = arrays["subjects.segments"], arrays["segment_rows"]
+        self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
+        for row, code, kind, model, segment, age, was_evaluated in self._head["subjects"]:
+            about = Subject(row, code, kind, model, segment, age)
+            stream = catalog.streams[code]
+            kept = was_evaluated and self._is_evaluated(about, stream)
+            if kept:
+                catalog.put_subject(about)
+                self._rows[code, kind, model, segment, age] = row
+                if kind == MODEL:
+                    stream.models[model] = row
+            elif was_evaluated and not self._is_adopted(about, stream):
+                counts = int(arrays["subjects.outcomes"][row]), int(arrays["subjects.revisions"][row])
+                catalog.ended.note(about[1:], *counts)
+        catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
+        registry = catalog.registry
+        catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
+        gone = [row for row, about in enumerate(catalog.subjects) if about is None]
+        catalog.registry.subjects.retired[gone] = 1
+        # Predictions of theirs may still wait, and are their streams' all the same.
+        catalog.registry.subjects.stream[gone] = self._arrays["subjects.stream"][gone]
+        rows = np.array(list(self._rows.values()), dtype=np.int64)
+        for name in SUBJECT_STATE:
+            getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]
+        for about in filter(None, catalog.subjects):
+            if self._rows.get(tuple(about[1:])) == about.row:
+                self._attach(about, catalog.streams[about.stream])
+        self._segments.attach()
+
+    def _is_adopted(self, about: Subject, stream: Stream) -> bool:
+        """Whether it goes on in another row (see `_adopt_ages`)."""
+        baseline = about.kind == BASELINE_AGE and about.model[1:] in stream.config.baselines
+        return (about.kind == AGE or baseline) and about.age in stream.ages
+
+    def _is_evaluated(self, about: Subject, stream: Stream) -> bool:
+        config, saved = stream.config, self._saved[stream.code]
+        if about.kind == BASELINE:
+            return about.model[1:] in config.baselines and config.task == "classification"
+        if about.kind == CORRECTION:
+            return config.temporal_correction and config.task == "classification"
+        if about.kind == SEGMENT:
+            return self._segments.goes_on(about)
+        if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
+            same = tuple(saved["ages"]) == stream.ages
+            return same and (about.kind == AGE or about.model[1:] in config.baselines)
+        return True
+
+    def _attach(self, about: Subject, stream: Stream) -> None:
+        """Let what refers to a subject do so."""
+        catalog = self._catalog
+        subjects, row = catalog.registry.subjects, about.row
+        if about.kind == MODEL:
+            subjects.model[row] = row
+            self._segments.add_model(stream, row)
+        elif about.kind == BASELINE:
+            which = ("@persistent", "@majority").index(about.model)
+            catalog.set_baseline(stream, which, row)
+        elif about.kind == CORRECTION:
+            model = stream.models[about.model.removesuffix("+temporal")]
+            subjects.model[row], subjects.corrected[model] = model, row
+        elif about.kind == SEGMENT:
+            subjects.model[row] = stream.models[about.model]
+        else:
+            owner = self._rows[stream.code, MODEL if about.kind == AGE else BASELINE, about.model, None, None]
+            subjects.model[row] = owner if about.kind == AGE else 0
+            if not subjects.after[owner]:
+                subjects.after[owner] = row
+
+    def _new_subjects(self) -> None:
+        """What the configuration has and the snapshot hasn't: it starts empty."""
+        catalog = self._catalog
+        for stream in catalog.streams:
+            config = stream.config
+            if config.task == "classification":
+                for which, baseline in enumerate(("persistent", "majority")):
+                    present = catalog.baseline_of(stream, which)
+                    if baseline in config.baselines and not present:
+                        catalog.add_class(stream, NOTHING)
+                        catalog.add_baseline(stream, which)
+                        if stream.models:
+                            self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
+                if set(config.baselines) & {"persistent", "majority"}:
+                    catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NOTHING)
+            subjects = catalog.registry.subjects
+            for name, row in [*stream.models.items(), *catalog.baselines_of(stream)]:
+                if stream.ages and not subjects.after[row]:
+                    catalog.add_ages(stream, row)
+                    self._adopt_ages(stream, name, row)
+                    subjects = catalog.registry.subjects
+
+    def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
+        """Stages at an age that the snapshot has, too, go on; with new rows where there are others beside."""
+        catalog = self._catalog
+        subjects = catalog.registry.subjects
+        saved = {
+            age: old for old, code, kind, model, _, age, was_evaluated in self._head["subjects"]
+            if was_evaluated and (code, model) == (stream.code, name) and kind in (AGE, BASELINE_AGE)
+        }  # fmt: skip
+        for i, age in enumerate(stream.ages):
+            new = int(subjects.after[row]) + i
+            if age in saved:
+                for column in SUBJECT_STATE:
+                    getattr(subjects, column)[new] = self._arrays[f"subjects.{column}"][saved[age]]
+                self._moved.append((saved[age], new))
+            else:
+                self._state.notes.started_empty[new] = [f"stage {age}"]
+                self._missing.append(Begun(f"{stream.name}/{name}", "stage", age))
+
+    # ---- estimators and detectors
+
+    def _sequences(self) -> None:
+        """Rows of the saved plans go to those of the present ones, stage by stage."""
+        catalog, arrays = self._catalog, self._arrays
+        plans = [self._plan(number, saved) for number, saved in enumerate(self._head["plans"])]
+        pairs = [(row, row) for row in self._rows.values()] + self._moved
+        copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
+        for old_row, row in pairs:
+            about = catalog.subjects[row]
+            assert about is not None
+            stream = catalog.streams[about.stream]
+            old_plan = plans[int(arrays["subjects.plan"][old_row])]
+            subjects = catalog.registry.subjects
+            plan = catalog.plans[int(subjects.plan[row])]
+            first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
+            same_bins = self._saved[stream.code]["bins"] == stream.bins
+            for position, stage in enumerate(plan.stages):
+                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
+                    found = copies.setdefault((old_plan.number, plan.number), [])
+                    found.append((first + old_plan.stages.index(stage), start + position, row, stage))
+                else:
+                    self._begins(row, f"stage {stage}", "stage", stage)
+                    outcomes = np.array([subjects.outcomes[row]])
+                    for estimator in plan.estimators:
+                        estimator.begin(np.array([start + position]), outcomes)
+        for (old_number, number), found in copies.items():
+            plan = catalog.plans[number]
+            old, new, of_subjects = (np.array([one[i] for one in found]) for i in range(3))
+            missing = plan.adopt(plans[old_number], old, new)
+            outcomes = catalog.registry.subjects.outcomes[of_subjects]
+            for estimator in plan.estimators:
+                if ("estimator", estimator.name) in missing:
+                    estimator.begin(new, outcomes)
+            for kind, of in missing:
+                for _, _, row, stage in found:
+                    self._begins(row, f"{stage} {kind} {of}", kind, of, stage)
+
+    def _note_empty(self, row: int, what: str) -> None:
+        if self._catalog.registry.subjects.outcomes[row]:  # else it has seen all that there was
+            self._state.notes.note_empty(row, what)
+
+    def _begins(self, row: int, note: str, *what: str) -> None:
+        """This of a subject starts empty; what is noted of it, if it is not only said."""
+        about = self._catalog.subjects[row]
+        assert about is not None
+        name = f"{self._catalog.streams[about.stream].name}/{about.model}"
+        self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
+        if note:
+            self._note_empty(row, note)
+
+    def _plan(self, number: int, saved: dict[str, Any]) -> Plan:
+        """A saved plan with its tables."""
+        config = replace(
+            StreamConfig(), task=saved["task"], loss=saved["loss"], estimators=tuple(saved["estimators"]),
+            details=tuple(saved["details"]),
+            detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
+        )  # fmt: skip
+        plan = Plan(number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"])
+        plan.ensure(saved["rows"])
+        if saved["scored"]:
+            plan.score()
+        for table in plan.tables():
+            table.fill(self._arrays)
+        return plan
+
+    # ---- what consumers know
+
+    def _accounts(self) -> None:
+        accounts, catalog = self._state.accounts, self._catalog
+        accounts.load(self._arrays)
+        # A former version may have saved what was known of models that had given way.
+        rows = len(accounts.coverage.models.horizon)
+        gone = [row for row, about in enumerate(catalog.subjects[:rows]) if row and about is None]
+        accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
+        if not self._segments.same:
+            moved = taken(accounts.selection.segments, self._segments.former)
+            accounts.selection = accounts.selection._replace(segments=moved)
+        if accounts.coverage.models.first[gone].any():
+            accounts.coverage = coverage.without(accounts.coverage, np.array(gone))
+        accounts.forget(gone, np.array(catalog.free_segment_rows(), dtype=np.int64))
+
+    def _notes(self) -> None:
+        notes, head, catalog, moved = self._state.notes, self._head, self._catalog, dict(self._moved)
+        for row, what in head["started_empty"]:
+            now = moved.get(row, row)
+            for one in what if catalog.subjects[now] is not None else ():
+                self._note_empty(now, one)
+        for row, *counts in head["reported"]:
+            notes.reported[moved.get(row, row)] = (counts[0], counts[1])
+        for row, stage, estimator, baseline, since in head["worse"]:
+            now = moved.get(row, row)
+            if self._compares(now, stage, estimator):
+                notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
+        # How labels depend on each other is known for the same order only.
+        saved = {moved.get(row, row): state for row, state in head["labels"]}
+        for about in filter(None, catalog.subjects):
+            stream = catalog.streams[about.stream]
+            config, row = stream.config, about.row
+            if "dependence" not in config.details or config.task != "classification":
+                continue
+            if not catalog.registry.subjects.stages[row]:
+                continue
+            if row in saved and self._saved[stream.code]["order"] == config.dependence_order:
+                notes.labels[row] = LabelDependence(config.dependence_order)
+                notes.labels[row].restore(saved[row])
+            elif catalog.registry.subjects.outcomes[row]:
+                self._begins(row, "detail dependence", "detail", "dependence")
+
+    def _compares(self, row: int, stage: str, estimator: str) -> bool:
+        """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
+        about = self._catalog.subjects[row]
+        if about is None:
+            return False
+        stream = self._catalog.streams[about.stream]
+        looks = "worse_than_baseline" in stream.config.details
+        return looks and estimator in stream.config.estimators and stream.reports(stage)
+
+    # ---- pairs and incidents
+
+    def _stages(self) -> dict[int, Sequence[str]]:
+        """By row of a saved subject: its stages then."""
+        plans = self._head["plans"]
+        return {
+            row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
+            if number < len(plans)
+        }  # fmt: skip
+
+    def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
+        """What was measured of models, and what is open."""
+        present = set(self._rows.values())
+        own = {row: of for row, of in stages.items() if of and row in present}
+        for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
+            if self._catalog.registry.subjects.outcomes[row]:
+                self._begins(row, "", "incidents")
+
+    # ---- periods
+
+    def _periods(self) -> None:
+        """Periods that are new know what waits; those of another width begin anew."""
+        accounts, catalog = self._state.accounts, self._catalog
+        begun: list[int] = []
+        for stream, saved in zip(catalog.streams, self._saved):
+            for name, row in stream.models.items():
+                if stream.config.period is None:
+                    accounts.periods.models.width[row] = 0
+                elif saved["period"] != stream.config.period:
+                    begun.append(row)
+                    width = shown_duration(stream.config.period)
+                    self._missing.append(Begun(f"{stream.name}/{name}", "period", width))
+                    self._note_empty(row, "periods")
+        events, count = waiting.predictions_of(self._state.store, begun)
+        accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _with_another_horizon(self) -> list[int]:
+        """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""
+        horizons = self._state.accounts.coverage.models.horizon
+        return [
+            row for stream in self._catalog.streams for row in stream.models.values()
+            if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
+        ]  # fmt: skip

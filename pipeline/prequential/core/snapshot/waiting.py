@@ -1,0 +1,97 @@
+"""What waits, in a snapshot: the state store's tables under the present configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.state import ensure_rows, load
+from prequential.core.compiled.kernel import Ints, Ints32, kernel
+from prequential.core.snapshot.segment_moves import SegmentMoves, permute
+from prequential.core.tables.calendar import schedule
+from prequential.core.tables.events import WAITS, Events, new_events
+from prequential.core.tables.store import SETTLED, UNKNOWN, WAITING, Store
+
+
+def restore(
+    store: Store, catalog: Catalog, saved: Sequence[dict[str, Any]], arrays: Mapping[str, Any],
+    moves: SegmentMoves,
+) -> Store:  # fmt: skip
+    """The store with what a snapshot has of it, `saved` being the streams as they were then."""
+    store = ensure_rows(load(store, arrays), catalog)
+    slots, of = arrays["ids|slots"], arrays["ids|streams"]
+    _move_columns(store, catalog, saved, moves, slots, of)
+    horizons = [now.config.label_horizon - one["horizon"] for now, one in zip(catalog.streams, saved)]
+    later = np.array([*horizons, 0], dtype=np.int64)[of]
+    states = store.instances.state[slots]
+    known = states != UNKNOWN
+    deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
+    _schedule(store, catalog.registry.streams.wheel, slots[known], of[known], deadlines[known])
+    return store
+
+
+def _move_columns(
+    store: Store, catalog: Catalog, saved: Sequence[dict[str, Any]], moves: SegmentMoves, slots: Ints32,
+    of: Ints32,
+) -> None:  # fmt: skip
+    """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
+    subjects, models = catalog.registry.subjects, store.predictions.model
+    # What isn't evaluated any more has lost its stream.
+    of_prediction = np.where(subjects.retired[models] > 0, -1, subjects.stream[models])
+    of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
+    of_slot[slots] = of
+    for stream, then in zip(catalog.streams, saved):
+        marks = np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code)
+        rows = np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code)
+        own, ages = slots[of == stream.code], then["ages"]
+        moves.move_columns(store, stream, own, marks, rows)
+        if tuple(ages) != stream.ages and (ages or stream.ages):
+            places = {stream.ages.index(age): i for i, age in enumerate(ages) if age in stream.ages}
+            rows = np.flatnonzero(of_prediction[: len(store.values.after_numbers)] == stream.code)
+            permute(store.values.after_numbers, rows, places)
+            labels = store.instances.label[own]  # a label is known by its instance
+            permute(store.label_values.after_numbers, labels[labels > 0], places)
+
+
+@kernel
+def _schedule(store: Store, wheel: Ints, slots: Ints32, streams: Ints32, deadlines: Ints) -> None:
+    """Let these instances run out at their deadlines."""
+    for i in range(len(slots)):
+        store.links.bucket[slots[i]] = 0
+        stream = streams[i]
+        schedule(store.wheels, store.links, stream, slots[i], deadlines[i], wheel[stream])
+
+
+def predictions_of(store: Store, models: list[int]) -> tuple[Events, int]:
+    """The predictions of these models that wait, as a log of events, and how many there are."""
+    if not models:
+        return new_events(1), 0
+    slots = np.flatnonzero(store.instances.state == WAITING)
+    waiting, _ = rows_of_lists(store.instances.first[slots], store.predictions.next)
+    waiting = waiting[np.isin(store.predictions.model[waiting], models)]
+    model, ts = store.predictions.model[waiting], store.predictions.ts[waiting]
+    order, count = np.lexsort((ts, model)), len(waiting)
+    events = new_events(max(1, count))
+    events.kind[:] = WAITS
+    events.model[:count], events.ts[:count] = model[order], ts[order]
+    return events, count
+
+
+def rows_of_lists(first: Any, following: Any) -> tuple[Ints, Ints]:
+    """The rows of lists that begin at these rows (0: none), ascending, and which list each is in.
+
+    >>> rows_of_lists(np.array([3, 0, 1]), np.array([0, 0, 0, 2]))
+    (array([1, 2, 3]), array([2, 0, 0]))
+    """
+    row, of = first.astype(np.int64), np.arange(len(first))
+    rows, lists = [row[:0]], [of[:0]]
+    while (is_row := row > 0).any():
+        row, of = row[is_row], of[is_row]
+        rows.append(row)
+        lists.append(of)
+        row = following[row].astype(np.int64)
+    found = np.concatenate(rows)
+    order = np.argsort(found)
+    return found[order], np.concatenate(lists)[order]
