@@ -181,7 +181,8 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
     compiling = "from prequential.program.compilation import compile_loops; compile_loops(print)"
     subprocess.run([python, "-c", compiling], env=environment, check=True, stdout=sys.stderr)
     # What other versions of packages warn of is in the log, and no failure.
-    command = [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *mark, *tests, *options]
+    command = [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"]
+    command += [*mark, *tests, *options]
     log = FOLDER / f"{cell.name}.log"
     with log.open("w", encoding="utf-8") as file:
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=file, stderr=file, check=False)
