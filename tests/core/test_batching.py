@@ -62,6 +62,9 @@ from worlds import extreme_world, random_world
 
 from tests.nightly import scaled
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 SEEDS = range(scaled(4, 8))
 
 
