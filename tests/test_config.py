@@ -50,7 +50,7 @@ defaults:
   detectors:
     - {detector: page-hinkley, signal: error, delta: 0.005, lambda: 50}
     - {detector: page-hinkley, signal: "fading:0.997/fading:0.9994", delta: 0.1, lambda: 100}
-  emit: {outcomes: 1000, every: 1s}
+  emit: {outcomes: 1000, every: 10s}
 streams:
   elec2: {label_horizon: 1d}
 """
@@ -92,7 +92,7 @@ class TestDefaults:
         assert defaults.estimators == ("all", "window:1000", "fading:0.999")
         assert defaults.stages == ("initial", "final")
         assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
-        assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 1000)
+        assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 10_000)
         assert defaults.detectors == (
             DetectorConfig("page-hinkley", "error"),
             DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
