@@ -18,6 +18,9 @@ from prequential.settings.model import Config, DetectorConfig, Objective, Stream
 from prequential.topics.outputs import Alarm
 from test_comparisons import world_of_verdicts
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 COUNT = 4_800
 
 

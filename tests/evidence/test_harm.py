@@ -20,7 +20,10 @@ from tests.evidence.harm import (
 )
 from tests.nightly import few
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler"),
+]
 
 
 @pytest.mark.parametrize("restart", few([RESTART, 0]))
