@@ -252,7 +252,7 @@ class Catalog:
         return row
 
     def set_baseline(self, stream: Stream, which: int, row: int) -> None:
-        """This subject is that of an evaluated baseline."""
+        """Note `row` as an evaluated baseline's subject: the majority's if `which`, else persistence's."""
         s = self.registry.streams
         (s.majority_subject if which else s.persistent_subject)[stream.code] = row
 

@@ -41,7 +41,7 @@ _TINY, _HUGE = 1e-290, 1e300
 
 
 def added(values: Iterable[float]) -> float:
-    """The sum, one value after the other. (Python's own compensates its errors from 3.12 on.)
+    """The sum, one value after the other, uncompensated as Python's own isn't from 3.12 on.
 
     >>> added([1e16, 1.0, 1.0]), added([])
     (1e+16, 0.0)

@@ -375,7 +375,7 @@ def _make_anew(
 def _curve(
     models: Models, pool: Pool, counts: Ints, model: int, clock: int, sums: Ints, shares: Floats
 ) -> None:
-    """Put a model's shares at this time into `shares`, NaN where there is none. (`sums`: see `_new_sums`.)"""
+    """Put a model's shares at this time into `shares`, NaN where there is none; `sums`: `_new_sums`."""
     width, horizon = models.width[model], models.horizon[model]
     for age in range(len(shares)):
         shares[age] = np.nan

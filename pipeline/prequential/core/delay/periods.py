@@ -1,4 +1,4 @@
-"""Performance by the time of prediction: how good was what the model said in a certain hour?
+"""Performance by the time of prediction: how good what a model said in a certain hour was.
 
 Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, `width` ms
 from the epoch on, and is judged when its label comes. A period's message is provisional until as large a

@@ -51,6 +51,7 @@ class LabelDependence:
         return {name: value for name, value in found.items() if value is not None}
 
     def snapshot(self) -> list[object]:
+        """The snapshots of transitions, increments and recent labels, for `restore`."""
         return [self._transitions.snapshot(), self._increments.snapshot(), self._recent.snapshot()]
 
     def restore(self, state: Any) -> None:

@@ -318,8 +318,10 @@ class Merge:
     def _head(
         self, kind: int, place: int, end: int, watermark: int | None, until: Cut | None
     ) -> tuple[tuple[int, int], int | None]:
-        """Time and kind, and the offset, of the record that is `place` behind the head; without one, the
-        smallest time that it can have."""
+        """Time and kind, and the offset, of the record that is `place` behind the head.
+
+        Where there is none, the smallest time that it can have, and None.
+        """
         place += self._start[kind]
         for batch in self._queues[kind]:
             if place < len(batch.times):
@@ -365,6 +367,7 @@ class Merge:
         return continues
 
     def snapshot(self) -> list[object]:
+        """The cut, and the times behind which records come late, for `restore`; nothing that is buffered."""
         return [list(self.cut), list(self._taken), list(self._last)]
 
     def restore(self, state: Any) -> None:

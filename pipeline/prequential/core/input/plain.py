@@ -312,7 +312,7 @@ def _find(names: Names, text: Bytes, start: int, stop: int) -> int:
 
 @inlined
 def _blank(text: Bytes, at: int) -> int:
-    """Behind spaces. (A line's end is a record's.)"""
+    """Behind spaces; a line's end is no space, but the record's end."""
     while at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
         at += 1
     return at

@@ -129,6 +129,7 @@ class Transitions:
         return self._pairs.get(previous << _SHIFT | i, 0)
 
     def snapshot(self) -> list[object]:
+        """The last `lag` labels, and the counts of labels and of pairs, in order, for `restore`."""
         return [list(self._latest), sorted(self._counts.items()), sorted(self._pairs.items())]
 
     def restore(self, state: Any) -> None:

@@ -288,7 +288,7 @@ class _Restoring:
             self._state.notes.note_empty(row, what)
 
     def _begins(self, row: int, note: str, *what: str) -> None:
-        """This of a subject starts empty; what is noted of it, if it is not only said."""
+        """Report that `what` of a subject starts empty, and note it for operators if there is a `note`."""
         about = self._catalog.subjects[row]
         assert about is not None
         name = f"{self._catalog.streams[about.stream].name}/{about.model}"

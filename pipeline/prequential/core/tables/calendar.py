@@ -141,8 +141,7 @@ def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) ->
 
 @inner
 def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) -> int:
-    """The clock has gone from `before` to `clock`: take out what may be due, linked by `next`. Returns the
-    first.
+    """Take out what may be due now that the clock has gone from `before` to `clock`; returns the first.
 
     Of what is taken out, the caller schedules again what isn't due yet, at the new clock, and then sets
     `next_due` to the `earliest`. Times at which the clock wasn't above `next_due` can be left out.
