@@ -36,13 +36,16 @@ class EstimatorName(NamedTuple):
 def parse_estimator(name: str) -> EstimatorName:
     """The memory of an estimator of this name, and its parameter; raises ValueError quoting the name.
 
+    The parameter is W of `window:W`, the fading factor of `fading:A`, the half-life of `decay:H` in ms; 0 of
+    `all`.
+
     >>> parse_estimator("window:1000").parameter, parse_estimator("decay:1h").memory.name
     (1000.0, 'decay')
     >>> parse_estimator("fading:2")
     Traceback (most recent call last):
     ...
     ValueError: estimator 'fading:2': expected all, window:W (W >= 1), fading:A (0 < A <= 1) or decay:H \
-(H a half-life such as 1h)
+    (H a half-life such as 1h)
     """
     kind, colon, text = name.partition(":")
     memory = MEMORIES.get(kind)
@@ -91,7 +94,9 @@ class SignalName(NamedTuple):
 
 
 def parse_signal(name: str) -> SignalName:
-    """What a signal's name says; raises ValueError quoting it.
+    """What a signal's name says: estimators of errors, or one of a measure, or an outcome's own loss.
+
+    Raises ValueError quoting the name.
 
     >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa").measure
     (('fading:0.9', 'all'), 'kappa')
@@ -101,7 +106,7 @@ def parse_signal(name: str) -> SignalName:
     Traceback (most recent call last):
     ...
     ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
-log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+    log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
@@ -131,6 +136,13 @@ log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
 def canonical(name: str) -> str:
     """The name of an estimator or of a signal in one spelling: equal ones are the same.
 
+    Raises
+    ------
+    ValueError
+        For a name that is neither, quoting it.
+
+    Examples
+    --------
     >>> canonical("fading:0.90/fading:1"), canonical("decay:60m:kappa"), canonical("error")
     ('fading:0.9/fading:1.0', 'decay:1h:kappa', 'error')
     """

@@ -98,10 +98,10 @@ BOOLEANS = ("false", "true")
 
 
 def name_hash(name: str) -> int:
-    """64 bits that stand for a class's name: the same in every process, since snapshots hold them; never 0.
+    """64 bits, never 0, that stand for a class's name: the same in every process, since snapshots hold them.
 
     Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
-    name have the same.
+    name, `true` and `1`, `false` and `0`, have the same (BLAKE2b, the first 8 bytes, little-endian).
     """
     if name in ("0", "1"):
         name = OTHER_FORM[name]
