@@ -25,7 +25,7 @@ _GROWTH = 16
 
 
 class Space:
-    """Memory of so many bytes for copies of arrays, made once and used again; beyond it, they are allocated."""
+    """Memory of so many bytes for copies of arrays, made once and used again; others are allocated."""
 
     def __init__(self, size: int = 0) -> None:
         self._memory = np.empty(size, dtype=np.uint8)

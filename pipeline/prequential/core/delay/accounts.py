@@ -46,7 +46,7 @@ class Accounts:
             )  # fmt: skip
 
     def forget(self, subjects: Sequence[int], segments: Ints) -> None:
-        """Drop what is known of these subjects; rows `segments`, (n,) int64, are emptied for their next owners."""
+        """Drop what is known of these subjects, and empty these rows of segments, (n,) int64."""
         self.coverage = coverage.forget(self.coverage, subjects)
         self.selection = selection.forget(self.selection, subjects, segments)
         self.periods = periods.without(self.periods, np.array(subjects, dtype=np.int64))

@@ -183,7 +183,7 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
 
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
-    """A model's label maturity curve at a clock (ms), as in `labelled`; whenever it is asked, nothing changes."""
+    """A model's label maturity curve at a clock (ms), as in `labelled`; it changes nothing."""
     return _named(_shares(coverage, model, clock).tolist())
 
 

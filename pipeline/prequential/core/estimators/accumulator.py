@@ -54,7 +54,7 @@ class Accumulator:
         return into
 
     def effective(self, sequence: int, n: float) -> float:
-        """How many equal outcomes a sequence's counts of weight `n` are worth: n²/Σw², Kish's effective size."""
+        """How many equal outcomes a sequence's counts of weight `n` are worth: n²/Σw² (Kish)."""
         return self.memory.effective(self.table, sequence, self.parameter, n)
 
     # ---- sums

@@ -94,7 +94,7 @@ class Estimator:
         return self.cells.counted(np.array([sequence])).cells[0]
 
     def pairs_of(self, sequence: int) -> list[Floats]:
-        """A sequence's pairs of neighbouring outcomes by sign (`CODES`): counts or weights of 00, 01, 10, 11."""
+        """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
         return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
 
     def knows_labels(self, sequence: int) -> bool:

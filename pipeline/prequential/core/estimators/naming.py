@@ -45,7 +45,7 @@ def parse_estimator(name: str) -> EstimatorName:
     Traceback (most recent call last):
     ...
     ValueError: estimator 'fading:2': expected all, window:W (W >= 1), fading:A (0 < A <= 1) or decay:H \
-    (H a half-life such as 1h)
+(H a half-life such as 1h)
     """
     kind, colon, text = name.partition(":")
     memory = MEMORIES.get(kind)
@@ -106,7 +106,7 @@ def parse_signal(name: str) -> SignalName:
     Traceback (most recent call last):
     ...
     ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
-    log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()
