@@ -52,7 +52,7 @@ class Blocks(NamedTuple):
 
 
 def new_blocks(rows: int) -> Blocks:
-    """So many rows without blocks."""
+    """So many rows without blocks; columns of (rows, LENGTHS)."""
     widths = dict.fromkeys(Blocks._fields, LENGTHS)
     return zeros(Blocks, rows, **widths)
 
@@ -150,7 +150,7 @@ def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
 
 @inner
 def clear(blocks: Blocks, row: int) -> None:
-    """Empty a row: it has no blocks."""
+    """Empty a row: it has no blocks, of any length."""
     for j in range(LENGTHS):
         blocks.number[row, j] = blocks.values[row, j] = blocks.half_values[row, j] = 0
         blocks.total[row, j] = blocks.squares[row, j] = blocks.neighbours[row, j] = 0.0

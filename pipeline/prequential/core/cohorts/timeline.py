@@ -57,7 +57,7 @@ class Timeline(NamedTuple):
 
 
 def new_timeline(streams: int) -> Timeline:
-    """So many rows for streams without predictions."""
+    """Rows for so many streams without predictions; columns of `OPEN` cohorts are (streams, OPEN)."""
     return zeros(Timeline, streams, begin=OPEN, made=OPEN, met=OPEN, expired=OPEN)
 
 

@@ -94,7 +94,7 @@ def _put_all(pool: Pool) -> None:
 
 @kernel
 def find(pool: Pool, owner: int, key: int) -> int:
-    """The row under an owner's key; 0 if there is none."""
+    """The row under an owner's key, by linear probing; 0 if there is none."""
     mask = len(pool.slots) - 1
     slot = _home(owner, key, mask)
     row = np.int64(pool.slots[slot])

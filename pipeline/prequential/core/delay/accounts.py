@@ -76,7 +76,7 @@ class Accounts:
     # ---- as a whole
 
     def tables(self) -> Iterator[Table]:
-        """All tables that are state, with what their rows stand for."""
+        """All tables that are state, of all four accounts, with what their rows stand for."""
         for name, part in _PARTS.items():
             yield from part.tables(getattr(self, name))
 

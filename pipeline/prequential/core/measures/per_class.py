@@ -24,7 +24,7 @@ _TINY = 1e-280
 
 
 class Classes(NamedTuple):
-    """The matrix by class i, each against all others."""
+    """The matrix by class i, each against all others: columns of (k,) counts or weights."""
 
     labels: Floats
     predictions: Floats

@@ -39,7 +39,11 @@ from prequential.topics.errors import WorkError
 
 
 def restore(state: State, parts: Iterator[Any]) -> Restored:
-    """Let a new state become what the parts of a snapshot say."""
+    """Let a new state become what the parts of a snapshot say, as far as it is evaluated still.
+
+    Returns what was kept, what begins empty and what has ended. Raises WorkError for a stream whose task is
+    another one now.
+    """
     return _Restoring(state, *read(parts)).run()
 
 

@@ -17,7 +17,7 @@ from prequential.core.compiled.pool import Pool
 
 
 class Key(Enum):
-    """What a row of a table stands for."""
+    """What a row of a table stands for: snapshots, splits and restorations go by it."""
 
     STREAM = "stream"
     CLASS = "stream and class"

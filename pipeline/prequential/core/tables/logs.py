@@ -40,7 +40,7 @@ class Latencies(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """All that the join writes."""
+    """All that the join writes, and what stops it; the first rows of each log are in use."""
 
     outcomes: Log
     events: Events
@@ -52,7 +52,7 @@ class Logs(NamedTuple):
 
 
 def new_logs(rows: int) -> Logs:
-    """Empty logs with so many rows each."""
+    """Empty logs with room for so many rows each; see `has_capacity`."""
 
     def column(dtype: type) -> Any:
         return np.zeros(rows, dtype=dtype)

@@ -89,7 +89,7 @@ class Labels(NamedTuple):
 
 
 class LabelValues(NamedTuple):
-    """By label, where streams need them (else without columns)."""
+    """By label; where no stream needs them the columns are (labels, 0)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
 

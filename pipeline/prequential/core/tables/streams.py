@@ -11,7 +11,7 @@ from prequential.core.tables.store import NO_CLASS
 
 
 class Streams(NamedTuple):
-    """By stream; times in ms."""
+    """By stream (its code); times in ms, places are rows of other tables."""
 
     # Settings:
     horizon: Ints
@@ -221,7 +221,7 @@ def positive_name(streams: Streams, classes: Classes, stream: int, label: int) -
 
 
 class Ages(NamedTuple):
-    """Stages at an age, of all streams."""
+    """Stages at an age, of all streams: their ages, ms."""
 
     age: Ints
 
@@ -233,7 +233,7 @@ class Pairs(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """What is known of streams, and what is evaluated."""
+    """What is known of streams, and what is evaluated: tables as compiled loops take them."""
 
     streams: Streams
     classes: Classes
