@@ -26,25 +26,25 @@ class Emission:
         self._periodic = False
 
     def touch(self, streams: Ints32) -> None:
-        """Records of these streams have come."""
+        """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
         if self._periodic:
             self._touched[streams] = True
 
     def add_streams(self) -> None:
-        """There are new streams."""
+        """Have room for streams that the catalog has got since."""
         streams, known = self._state.catalog.streams, len(self._touched)
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
     def of_subjects(self, due: list[int], *, replaying: bool) -> list[Encoded]:
-        """Messages that outcomes have made due of these subjects."""
+        """Messages that outcomes have made due: of these subjects' metrics, and of their pairs."""
         kinds = self._state.catalog.columns.subjects.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
         found = self.reporter.metrics(rows, replaying=replaying)
         return found + self.comparisons.of_subjects(rows, replaying=replaying)
 
     def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
-        """Messages that are due since record time passed the multiples of `emit.every` before `time`."""
+        """Messages that are due since record time (ms) passed the multiples of `emit.every` before `time`."""
         state, passed = self._state, set()
         for every, due in state.ticks.items():
             if due is None or time >= due:
@@ -55,7 +55,7 @@ class Emission:
         return self._changed(passed, replaying=replaying) if passed else []
 
     def last_set(self, *, replaying: bool) -> list[Encoded]:
-        """Messages about every sequence, at the end of a replay."""
+        """Messages about every sequence with outcomes, every period and every pair: what a replay ends with."""
         catalog, pairing = self._state.catalog, self._state.pairing
         outcomes = catalog.columns.subjects.outcomes
         outputs: list[Encoded] = []
