@@ -44,7 +44,7 @@ class Emission:
         return found + self.comparisons.of_subjects(rows, replaying=replaying)
 
     def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
-        """Messages that are due since record time (ms) passed the multiples of `emit.every` before `time`."""
+        """Messages that are due since record time passed the multiples of `emit.every` before `time`."""
         state, passed = self._state, set()
         for every, due in state.ticks.items():
             if due is None or time >= due:
@@ -55,7 +55,7 @@ class Emission:
         return self._changed(passed, replaying=replaying) if passed else []
 
     def last_set(self, *, replaying: bool) -> list[Encoded]:
-        """Messages about every sequence with outcomes, every period and every pair: what a replay ends with."""
+        """Messages about every sequence, at the end of a replay."""
         catalog, pairing = self._state.catalog, self._state.pairing
         outcomes = catalog.columns.subjects.outcomes
         outputs: list[Encoded] = []

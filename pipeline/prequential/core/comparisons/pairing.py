@@ -343,7 +343,7 @@ class Pairing:
     # ---- joint outcomes
 
     def consume(self, logs: Logs) -> None:
-        """Take over all rows of the outcome log: joint outcomes are found, and go to their pairs."""
+        """Take over what the outcome log has."""
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0

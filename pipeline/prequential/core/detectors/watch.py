@@ -222,7 +222,7 @@ class Watch:
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, *names: str | None) -> None:
-        """Prepare a new sequence's row: a detector's random numbers are a function of these names."""
+        """A row is that of a sequence of these names: random numbers, if any, are a function of them."""
         if "seed" in self.table._fields:
             self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
 
