@@ -41,7 +41,7 @@ _WHOLE = (MODEL, BASELINE, CORRECTION)
 
 
 class Pairing:
-    """All pairs of a shard, and what is known of them."""
+    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -222,7 +222,7 @@ class Pairing:
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
-        """A pair's sequences, stage by stage."""
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
         pairs = self.pairs
         of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
         return self.tables[pairs.plan[pair]].sequences(*of_pair)
@@ -243,13 +243,13 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in a stage be as those in another one."""
+        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
 
     def all_tables(self) -> Iterator[Table]:
-        """All that is state, and what its rows stand for."""
+        """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
 

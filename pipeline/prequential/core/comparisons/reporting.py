@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs."""
+    """Makes the messages about a shard's pairs, and knows what each of them is called."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog

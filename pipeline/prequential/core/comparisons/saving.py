@@ -13,7 +13,7 @@ from prequential.core.comparisons.tables import Comparisons
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """For a snapshot: pairs by their subjects and rows, the tables these are in, and what was reported."""
+    """Pairs by their subjects and rows, the tables that these are in, and what was reported."""
     p = pairing.pairs
     return {
         "pairs": [

@@ -60,12 +60,12 @@ class WatchedRows(Rows):
 
     @property
     def losses(self) -> Floats:
-        """The loss of each row."""
+        """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
         return self._own[0]
 
     @property
     def outcome(self) -> Bytes:
-        """Whether each row is an outcome."""
+        """Whether each row is an outcome, (n,) uint8."""
         return self._own[1]
 
     @cached_property
@@ -222,7 +222,7 @@ class Watch:
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, *names: str | None) -> None:
-        """Prepare a new sequence's row: a detector's random numbers are a function of these names."""
+        """A row is that of a sequence of these names: random numbers, if any, are a function of them."""
         if "seed" in self.table._fields:
             self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
 

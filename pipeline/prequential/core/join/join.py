@@ -63,9 +63,28 @@ def join(
     rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
     most_predictions: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Process the rows from `start` up to `stop`; returns the next row, and why it stopped there.
+    """Process the rows from `start` up to `stop` - 1, in order.
 
-    `most_instances` are those that the shard may hold, `most_predictions` those that may wait for one label.
+    Parameters
+    ----------
+    rows
+        Of a round; `hashes` and `refused` are written.
+    start, stop
+        The first row, and the one behind the last.
+    registry, store, logs
+        The state, which is updated, and what happens, which is appended.
+    most_instances
+        That the shard may hold.
+    most_predictions
+        That may wait for one label.
+
+    Returns
+    -------
+    row : int
+        The next row.
+    why : int
+        Why it stopped there: DONE; EMIT, where messages are due; FULL, where a log has no room; NEW_NAMES or
+        NEW_SEGMENT, where something is to be registered first.
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
