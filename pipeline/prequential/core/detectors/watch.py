@@ -51,9 +51,22 @@ class WatchedRows(Rows):
     ) -> None:
         super().__init__(log, rows, capacity, numbers=loss != WRONG)
         self.loss, self.positives = loss, positives
-        #: The loss of each row, and whether it is an outcome.
-        self.losses, self.outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-        signals.error(log, rows, loss, self.losses, self.outcome)
+
+    @cached_property
+    def _own(self) -> tuple[Floats, Bytes]:
+        losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
+        signals.error(self.log, self.rows, self.loss, losses, outcome)
+        return losses, outcome
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of each row."""
+        return self._own[0]
+
+    @property
+    def outcome(self) -> Bytes:
+        """Whether each row is an outcome."""
+        return self._own[1]
 
     @cached_property
     def errors(self) -> Additions:

@@ -69,7 +69,7 @@ class Accumulator:
     # ---- rows
 
     def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
-        """Copy sequences of one with the same name and payload; of counts, with `recoded` for a wider one."""
+        """Copy sequences of one with the same name and payload."""
         for source, target in zip(other.table, self.table):
             target[new_rows] = source[rows]
 
