@@ -21,7 +21,9 @@ def parse_estimator(value: Any) -> str:
 
 
 def parse_signal(value: Any) -> str:
-    """A signal's name; raises ValueError quoting it.
+    """A signal's name as it was given, if there is such a signal and it can have a value.
+
+    Raises ValueError quoting it otherwise.
 
     >>> parse_signal("all:auc")
     Traceback (most recent call last):
@@ -68,7 +70,7 @@ def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
-    """The detectors whose signals can have a value with the task."""
+    """The detectors whose signals can have a value with the stream's task, in their order."""
     return tuple(one for one in config.detectors if not _unfit(one, config.task))
 
 

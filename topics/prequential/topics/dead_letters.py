@@ -42,7 +42,7 @@ class Letter(NamedTuple):
 
 
 def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tuple[str, bytes]]:
-    """The headers of a dead letter.
+    """The headers of a dead letter: the reason; topic (with prefix), partition and offset of the original.
 
     >>> headers_of("the record has no value", "eu.labels", 3, 17)[1:]
     [('topic', b'eu.labels'), ('partition', b'3'), ('offset', b'17')]

@@ -79,8 +79,7 @@ class RecordProducer:
     kafka
         The cluster, and the prefix of its topics.
     **settings
-        librdkafka's, which win over the defaults, but for the partitioner (names with underscores or, in a
-        dict, dots).
+        librdkafka's, which win over the defaults, but for the partitioner (`**{"linger.ms": 50}`).
 
     Raises
     ------

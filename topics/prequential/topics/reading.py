@@ -75,7 +75,11 @@ class TopicReader:
         self._consumer.close()
 
     def messages(self, progress: Callable[[int], None] = lambda offsets: None) -> Iterator[Message]:
-        """The records; `progress` is told the number of offsets passed since it was told last."""
+        """The records, partition by partition in order, up to the ends that there were at the beginning.
+
+        `progress` is called with the number of offsets passed since its last call. Raises WorkError for
+        errors that don't pass, and if nothing came for 30 s.
+        """
         passed = {place.partition: place.offset for place in self._places}
         heard = monotonic()
         with plain_errors(self._kafka):
