@@ -62,7 +62,7 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a detector that can't watch its signal with the task, and what is wrong with it."""
+    """The place, from 0, of the first detector whose signal the task can't have, and why; or None."""
     for place, detector in enumerate(config.detectors):
         if problem := _unfit(detector, config.task):
             return place, problem

@@ -24,7 +24,10 @@ def triple(values: Iterable[int]) -> tuple[int, int, int]:
 
 
 def streams_of(shard: Shard, start: int = 0, stop: int | None = None) -> list[StreamFacts]:
-    """The facts of the streams of a shard, by their order from `start` to `stop`, without examples."""
+    """The facts of a shard's streams number `start` to `stop`, without examples.
+
+    They are numbered from 0 as they came.
+    """
     return [_stream(shard, stream) for stream in shard.catalog.streams[start:stop]]
 
 

@@ -55,7 +55,7 @@ class Located(AnySource, Protocol):
         """The line or row, from 0, of the record that was processed as number `offset`."""
 
     def place(self, offset: int) -> Place:
-        """Where it stands."""
+        """Where the record stands that was processed as number `offset`: file, and line or row from 1."""
 
     def raw(self, offset: int) -> bytes:
         """The line, or the row as text, of the record that was processed as number `offset` of late."""

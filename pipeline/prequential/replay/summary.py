@@ -111,7 +111,7 @@ class Saying(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """All of it, as `--summary` writes it."""
+    """What `replay --summary` writes, as JSON: records, outcomes, how models stand, and what looks wrong."""
 
     evaluated: bool
     records: dict[str, Kind]

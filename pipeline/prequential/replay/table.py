@@ -84,7 +84,10 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
 
 
 def number(value: float | None) -> Text:
-    """A measure; one below zero, which is worse than the baseline, is red."""
+    """A measure with three decimals; one below zero, which is worse than the baseline, is red.
+
+    None is shown as a dash.
+    """
     if value is None:
         return Text("-", style="dim")
     return Text(f"{value:.3f}", style="red" if value < 0 else "")

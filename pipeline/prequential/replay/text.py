@@ -178,7 +178,10 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
 
 
 def course_of(one: Sequence) -> list[float]:
-    """The course as heights: accuracies; of errors the share of the largest."""
+    """The course of a sequence as heights from 0 to 1.
+
+    They are accuracies; of numbers, errors as shares of the largest one.
+    """
     losses = one.course.loss
     if one.task == "classification":
         return [1 - loss for loss in losses]

@@ -55,7 +55,10 @@ class Stored:
         return stream  # type: ignore[no-any-return]
 
     def position(self, stream: IO[bytes]) -> float | None:
-        """Which share of it has been read."""
+        """Which share of the file, from 0 to 1, `stream` has read; None of an empty file.
+
+        `stream` is one that `open` gave.
+        """
         size = len(self._bytes) if self._bytes is not None else Path(self.path).stat().st_size
         raw = stream.raw_file if isinstance(stream, _Gzip) else stream
         return raw.tell() / size if size else None
@@ -139,7 +142,10 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
 
 
 def needs_pyarrow(why: str) -> Any:
-    """`prequential.tables.arrowfile`; raises UsageError if pyarrow isn't installed."""
+    """The module `prequential.tables.arrowfile`.
+
+    Raises UsageError, beginning with `why`, if pyarrow isn't installed.
+    """
     try:
         return importlib.import_module("prequential.tables.arrowfile")
     except ImportError as error:
