@@ -46,6 +46,11 @@ def evaluate(
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
 
+    Tables are of pandas, polars, Arrow and whatever else has the Arrow C interface, dicts of columns,
+    iterables of dicts, or paths of files; predictions and labels may also be a Series, an array of shape (n,)
+    or a list of values. Columns have the names that records have: `instance_id`, `y_pred`, `y_true`, `ts`
+    (epoch ms, RFC 3339, or the table's own times), `y_proba`, `segments`, …
+
     Predictions and labels may be one and the same table. Where no table has a `ts`, the order of rows is that
     of time: in one table each label follows its prediction, of two tables all labels come after all
     predictions. Without an `instance_id` the rows of both belong together one by one, and where they have no
@@ -53,19 +58,22 @@ def evaluate(
 
     Parameters
     ----------
-    predictions, labels, instances
-        Tables: of pandas, polars, Arrow and whatever else has the Arrow C interface, dicts of columns,
-        iterables of dicts, or paths of files. A Series, an array of shape (n,) or a list of values is the
-        column `y_pred` of predictions, `y_true` of labels. Columns have the names that records have:
-        `instance_id`, `y_pred`, `y_true`, `ts` (epoch ms, RFC 3339 or the table's own times), …
+    predictions
+        A table; what has no columns is `y_pred`.
+    labels
+        A table, perhaps the same one; what has no columns is `y_true`.
+    instances
+        A table of when instances came, of their segments and label propensities; None: there is none.
     config
         A configuration file, or a dict of the same form; None: all defaults.
     columns
         Where columns are that have other names: `{"instance_id": "customer", "ts": {"path": "when", "unit":
         "s"}}`, or by table `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section
         `files`. An id may be several columns: `{"instance_id": ["customer", "day"]}`.
-    stream, model
-        Those of tables without such columns.
+    stream
+        The stream of tables without such a column.
+    model
+        The model of tables without such a column.
     reused_ids
         Allow ids that come again while labels are awaited: instances then meet each other's labels.
     **settings

@@ -37,7 +37,9 @@ class Evaluator:
     ----------
     stream
         The stream that all predictions and labels are of.
-    config, **settings
+    config
+        As in `evaluate`.
+    **settings
         As in `evaluate`.
 
     Raises
@@ -173,6 +175,15 @@ class Evaluator:
         ValueError
             If there are several models and none is named, and for a model, stage or estimator without
             outcomes.
+
+        Examples
+        --------
+        >>> evaluator = Evaluator(estimators=["all", "window:2"])
+        >>> for i, y in enumerate(["UP", "DOWN", "DOWN"]):
+        ...     evaluator.predict(i, "UP")
+        ...     evaluator.learn(i, y)
+        >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="all")
+        (0.0, 0.3333333333333333)
         """
         found = self._estimates(model, stage, estimator)
         return found if measure is None else found.get(measure)
@@ -192,6 +203,15 @@ class Evaluator:
         -------
         Result
             Messages that were due, alarms, comparisons, and a summary; later calls don't change it.
+
+        Examples
+        --------
+        >>> evaluator = Evaluator(estimators=["all"])
+        >>> for i in range(4):
+        ...     evaluator.predict(i, "UP", model="nb")
+        ...     evaluator.learn(i, "UP" if i else "DOWN")
+        >>> evaluator.result().measures("accuracy")
+        {'nb': 0.75}
         """
         self._process()
         shard = self._shard

@@ -315,7 +315,8 @@ def _end_if_failed(task: asyncio.Future[None]) -> None:
 def run_ingest(config: Config) -> int:
     """Run `ingest` in this process until it is told to stop; returns the exit status.
 
-    Raises WorkError if its topics don't exist or Kafka can't be reached.
+    Raises WorkError if topics are missing or don't fit, or Kafka can't be reached; UsageError without any
+    source.
     """
     letters = check_topics(config)
     return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

@@ -60,8 +60,10 @@ class KafkaConfig:
         `host:port`, several separated by commas.
     prefix
         What stands before every topic's name, at most 228 characters.
-    partitions, replication
-        Of topics that are yet to be created: numbers of partitions and of replicas, at least 1.
+    partitions
+        How many each topic gets that is yet to be created, at least 1.
+    replication
+        How many replicas each partition of these gets, at least 1.
     security
         librdkafka's settings, such as `sasl.mechanism`. A value `env:NAME` stands for an environment
         variable, `file:PATH` for a file's content, so that secrets needn't be written into a configuration
@@ -159,10 +161,20 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
     def registry(self) -> dict[str, Any]:
         """Settings of a confluent-kafka client of Schema Registry, with secrets resolved.
 
+        Returns
+        -------
+        dict
+            What `SchemaRegistryClient` takes.
+
         Raises
         ------
         UsageError
             If a secret's environment variable or file can't be read.
+
+        Examples
+        --------
+        >>> KafkaConfig(schema_registry={"url": "http://registry:8081"}).registry()
+        {'url': 'http://registry:8081'}
         """
         return {
             key: resolved(f"kafka.schema_registry: {key}", value) if isinstance(value, str) else value

@@ -75,6 +75,11 @@ class Instance(msgspec.Struct, gc=False):
         Its groups: values by key.
     label_propensity
         The probability with which it gets a label at all, from 1e-9 to 1; None: not known.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(b'{"stream":"elec2","instance_id":"17"}', type=Instance).ts is None
+    True
     """
 
     #: Which input topic it is of, here and below.
@@ -94,7 +99,9 @@ class Prediction(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    stream, instance_id
+    stream
+        As in `Instance`.
+    instance_id
         As in `Instance`.
     model
         The model's name.
@@ -108,6 +115,12 @@ class Prediction(msgspec.Struct, gc=False):
         Groups of the instance: values by key.
     model_version
         The version of the model that made it; None: not known.
+
+    Examples
+    --------
+    >>> value = b'{"stream":"elec2","model":"nb","instance_id":"17","y_pred":"UP","y_proba":{"UP":0.8}}'
+    >>> msgspec.json.decode(value, type=Prediction).y_proba
+    {'UP': 0.8}
     """
 
     KIND: ClassVar[int] = 1
@@ -127,12 +140,19 @@ class Label(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    stream, instance_id
+    stream
+        As in `Instance`.
+    instance_id
         As in `Instance`.
     y_true
         The true class (a string, an integer, a boolean) or, for regression, a number.
     ts
         When it came (t1), in epoch ms; None: the record's time counts.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(b'{"stream":"elec2","instance_id":"17","y_true":"UP","ts":1500}', type=Label)
+    Label(stream='elec2', instance_id='17', y_true='UP', ts=1500)
     """
 
     KIND: ClassVar[int] = 2

@@ -33,8 +33,12 @@ class Metrics(msgspec.Struct, gc=False):
     ----------
     id
         32 hex digits, a function of what the message is about.
-    stream, partition, model
-        Whose outcomes these are; `partition` is that of the input topics, 0 in a replay of files.
+    stream
+        The stream whose outcomes these are.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model, or what is evaluated beside it: `@persistent`, `MODEL+temporal`, …
     segment
         `key=value` of the segment; None: the stream as a whole.
     stage
@@ -56,8 +60,10 @@ class Metrics(msgspec.Struct, gc=False):
         What became of predictions and labels that made no outcome (`docs/semantics.md`, "Counts").
     config
         SHA-256 of the stream's settings but `emit`, as hex digits.
-    model_version, version_since
-        Of a model whose predictions say so: its version, and the outcome, from 1, that was the first of it.
+    model_version
+        Version of the model, where its predictions say one.
+    version_since
+        Outcome, from 1, that was the first of this version.
     untimed
         True where no record had a time: `ts` counts rows then, and is no time.
     started_empty
@@ -66,8 +72,28 @@ class Metrics(msgspec.Struct, gc=False):
         Of messages about a period of prediction time: which one it is, and how much of it is labelled.
     coverage
         What became of the model's predictions, and when; in messages that time made due.
-    per_class, normalised, class_ratio, intervals, dependence, worse_than_baseline
-        Details, where the configuration asks for them (`docs/measures.md`, "Details").
+    per_class
+        Detail: precision, recall, F1 and number of labels by class (`docs/measures.md`, "Details", has this
+        and those below).
+    normalised
+        Detail: by measure, the share of all matrices of the same class ratio that are no better.
+    class_ratio
+        Detail: the share of positives, and what a shift of it alone would move.
+    intervals
+        Detail: 95 % intervals of shares, low and high by measure.
+    dependence
+        Detail: whether errors and labels depend on those before them.
+    worse_than_baseline
+        Detail: by baseline that is ahead, the `ts` of the message since which it is.
+
+    Examples
+    --------
+    >>> metrics = Metrics("9ad1…", "elec2", 0, "nb", None, "final", "window:1000", 1000, 4000,
+    ...     1_700_000_000_000, {"accuracy": 0.81}, {"kappa": "p_ran_one"}, {}, "5e0c…")
+    >>> metrics.measures["accuracy"], metrics.coverage
+    (0.81, UNSET)
+    >>> msgspec.json.decode(encode(metrics), type=Metrics) == metrics
+    True
     """
 
     id: str
@@ -101,19 +127,34 @@ class Metrics(msgspec.Struct, gc=False):
 class Comparison(msgspec.Struct, gc=False):
     """Two models on the instances of which both have an outcome (`docs/semantics.md`).
 
-    Differences are losses of A less losses of B: positive, B is better. Fields as in `Metrics` unless they
-    are named here.
+    Differences are losses of A less losses of B: positive, B is better.
 
     Attributes
     ----------
-    model, against
-        A and B.
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        Model A.
+    against
+        Model B.
+    segment
+        `key=value` of the segment; None: the stream as a whole.
+    stage
+        Which of an instance's predictions is evaluated.
+    estimator
+        What remembers the outcomes that `measures` are of.
     loss
         What is compared: `error`, `brier`, `log_loss`, `absolute`, `squared`.
     n
         Joint outcomes in the estimator's memory; faded, their sum of weights.
     outcomes
         Joint outcomes so far.
+    ts
+        Label time of the newest of them, in epoch ms.
     measures
         `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they have a value.
     undefined
@@ -129,6 +170,8 @@ class Comparison(msgspec.Struct, gc=False):
         `a_better`, `b_better` or `undecided`, over the whole history.
     since
         The joint outcome, from 1, at which the verdict began; None while it is undecided.
+    config
+        SHA-256 of the stream's settings but `emit`, as hex digits.
     effective
         How many independent outcomes those that count were worth to interval and verdict.
     recent
@@ -136,6 +179,8 @@ class Comparison(msgspec.Struct, gc=False):
         about which of the outcomes that count it holds. Empty in messages of earlier versions.
     significant
         Whether McNemar's test rejects, looked at once; where there is one.
+    untimed
+        As in `Metrics`.
     """
 
     id: str
@@ -165,24 +210,42 @@ class Comparison(msgspec.Struct, gc=False):
 
 
 class Alarm(msgspec.Struct, gc=False):
-    """A detector's alarm (`docs/semantics.md`); fields as in `Metrics` unless they are named here.
+    """A detector's alarm (`docs/semantics.md`, "Drift").
 
     Attributes
     ----------
-    detector, signal
-        The detector's name, and the signal that it watches.
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model, or what is evaluated beside it.
+    segment
+        `key=value` of the segment; None: the stream as a whole.
+    stage
+        Which of an instance's predictions is evaluated.
+    detector
+        The detector's name.
+    signal
+        The signal that it watches.
     outcome
         The sequence's outcome, from 1, at which the alarm was raised.
     instance_id
         The instance of this outcome.
     ts
         Its label time, in epoch ms.
-    statistic, threshold
-        The detector's statistic then, and the threshold in force that it exceeded.
+    statistic
+        The detector's statistic then.
+    threshold
+        The threshold in force then.
     params
         The detector's parameters as they are configured, or their defaults.
     error_autocorrelation
         Of neighbouring errors (lag 1) up to this outcome: tests for drift assume that it is 0.
+    untimed
+        As in `Metrics`.
     """
 
     id: str
@@ -206,11 +269,21 @@ class Alarm(msgspec.Struct, gc=False):
 class Incident(msgspec.Struct, gc=False):
     """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
 
-    One id for all messages about it. Fields as in `Metrics` unless they are named here; "Incidents" in
-    `docs/semantics.md` defines them. Numbers of outcomes are those of the model in `stage`, from 1.
+    One id for all messages about it. "Incidents" in `docs/semantics.md` defines the fields. Numbers of
+    outcomes are those of the model in `stage`, from 1.
 
     Attributes
     ----------
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model that has changed.
+    stage
+        The stage that is watched: `final`, or the first one that is evaluated.
     revision
         Number of the message about this incident, from 1.
     status
@@ -222,16 +295,19 @@ class Incident(msgspec.Struct, gc=False):
         `outcome` and `ts` (epoch ms) of the alarm that opened it.
     change_point
         Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were made.
-    alarms, alarm_count
-        Ids of the first 100 alarms, and how many there were.
+    alarms
+        Ids of the first 100 alarms.
+    alarm_count
+        How many alarms there were.
     signals
         What has raised alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
         which it did so first, `level` (`alarm` or `warning`).
     severity
         Cohen's d of the losses, from -10 to 10; above 0 is worse.
-    before, after
-        Mean loss (`level`), its 95 % `interval` and the number `n` of outcomes before and after the change;
-        `after` may have `at_former_class_ratio`.
+    before
+        Mean loss (`level`), its 95 % `interval` and the number `n` of outcomes before the change.
+    after
+        The same after the change; perhaps with `at_former_class_ratio`.
     causes
         What explains the change, the largest `share` of it first.
     baselines
@@ -240,12 +316,18 @@ class Incident(msgspec.Struct, gc=False):
         Ids of up to five instances behind the change point that were wrong.
     former_alarms
         Number of `alarms` of the model before this incident, and of the `outcomes` in which they came.
-    outcome, ts
-        Newest outcome of the model, and its label time in epoch ms.
+    outcome
+        Newest outcome of the model, from 1.
+    ts
+        Its label time, in epoch ms.
+    config
+        SHA-256 of the stream's settings but `emit`, as hex digits.
     compared
         First and last outcomes before and after the change, and by what these were compared.
     recovered
         `outcome` and `ts` from which on the level is back within its former interval.
+    untimed
+        As in `Metrics`.
     """
 
     id: str

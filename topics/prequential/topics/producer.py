@@ -48,10 +48,19 @@ class DeliveryError(WorkError):
 
     Attributes
     ----------
-    topic, key, reason
-        Of the first of them: full name of its topic, its key, and why.
+    topic
+        Full name of the topic of the first of them.
+    key
+        Its key.
+    reason
+        Why it wasn't delivered.
     others
         How many more there were.
+
+    Examples
+    --------
+    >>> print(DeliveryError("labels", b"elec2", "Local: Message timed out", others=2))
+    a record with key 'elec2' was not delivered to topic 'labels' (nor 2 others): Local: Message timed out
     """
 
     def __init__(self, topic: str, key: bytes | None, reason: str, others: int = 0) -> None:
@@ -203,11 +212,20 @@ class StreamProducer(RecordProducer):
 
     Parameters
     ----------
-    kafka, **settings
+    kafka
+        As in `RecordProducer`.
+    **settings
         As in `RecordProducer`.
 
     Examples
     --------
+    ```python
+    with StreamProducer(KafkaConfig("kafka:9092")) as producer:
+        producer.instance("elec2", 17)
+        producer.prediction("elec2", "nb", 17, "UP", y_proba={"UP": 0.8, "DOWN": 0.2})
+        producer.label("elec2", 17, "DOWN")
+    ```
+
     >>> StreamProducer(KafkaConfig(), log_level=0).label("elec2", 17, float("nan"))
     Traceback (most recent call last):
     ...
@@ -247,6 +265,13 @@ class StreamProducer(RecordProducer):
             Quoting the argument that can't be used, or if the record has more than 1 MiB.
         DeliveryError
             For records that failed since the last call.
+
+        Examples
+        --------
+        >>> StreamProducer(KafkaConfig(), log_level=0).instance("elec2", 17, label_propensity=0)
+        Traceback (most recent call last):
+        ...
+        ValueError: label_propensity is 0: expected a number from 1e-09 to 1
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
@@ -273,7 +298,9 @@ class StreamProducer(RecordProducer):
 
         Parameters
         ----------
-        stream, instance_id
+        stream
+            As in `instance`.
+        instance_id
             As in `instance`.
         model
             The model's name.
@@ -295,6 +322,14 @@ class StreamProducer(RecordProducer):
             Quoting the argument that can't be used, or if the record has more than 1 MiB.
         DeliveryError
             For records that failed since the last call.
+
+        Examples
+        --------
+        >>> producer = StreamProducer(KafkaConfig(), log_level=0)
+        >>> producer.prediction("elec2", "nb", 17, "UP", y_proba={"UP": 1.2})
+        Traceback (most recent call last):
+        ...
+        ValueError: y_proba of 'UP' is 1.2: expected a probability from 0 to 1
         """
         fields = {
             "model": values.text("model", model),
@@ -314,7 +349,9 @@ class StreamProducer(RecordProducer):
 
         Parameters
         ----------
-        stream, instance_id
+        stream
+            As in `instance`.
+        instance_id
             As in `instance`.
         y_true
             The true class, or a finite number in a stream of `task: regression`.
@@ -327,6 +364,13 @@ class StreamProducer(RecordProducer):
             Quoting the argument that can't be used.
         DeliveryError
             For records that failed since the last call.
+
+        Examples
+        --------
+        >>> StreamProducer(KafkaConfig(), log_level=0).label("elec2", 17, "DOWN", ts="today")
+        Traceback (most recent call last):
+        ...
+        ValueError: ts is 'today': expected integer milliseconds or a datetime with a time zone
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
