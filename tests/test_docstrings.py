@@ -177,7 +177,8 @@ def test_what_another_room_calls_is_described(which: str) -> None:
          ["the shape of the array that is returned"]),
         ("def f(x: int) -> int:\n    'Twice x, which is a whole number above 0.'\n    raise ValueError(x)",
          ["that it raises ValueError"]),
-        ("def f(x: int) -> int:\n    'Twice x; raises ValueError for a zero.'\n    raise ValueError(x)", []),
+        ("def f(x: int) -> int:\n    'Twice the number x; raises ValueError for 0.'\n    raise ValueError",
+         []),
         ("class A:\n    'An A.'", ["what it is"]),
     ],
 )  # fmt: skip

@@ -75,7 +75,10 @@ class Accumulator:
     # ---- rows
 
     def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
-        """Copy sequences of another one of the same name and payload to `new_rows` of this one, as many."""
+        """Copy rows of another accumulator of the same name and payload to `new_rows` of this one, as many.
+
+        For one with more counts see `adopt_recoded`.
+        """
         for source, target in zip(other.table, self.table):
             target[new_rows] = source[rows]
 
