@@ -147,8 +147,9 @@ def raised(node: ast.AST) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Definition | ast.Lambda):
             continue
-        if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call):
-            name = ast.unparse(child.exc.func).rpartition(".")[2]
+        if isinstance(child, ast.Raise) and child.exc is not None:
+            error = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
+            name = ast.unparse(error).rpartition(".")[2]
             if name[:1].isupper() and name not in _NOT_SAID:
                 yield name
         if not isinstance(child, ast.Try):
@@ -179,6 +180,8 @@ def test_what_another_room_calls_is_described(which: str) -> None:
          ["that it raises ValueError"]),
         ("def f(x: int) -> int:\n    'Twice the number x; raises ValueError for 0.'\n    raise ValueError",
          []),
+        ("def f(x: int) -> int:\n    'Twice the number x, which must be above 0.'\n    raise ValueError",
+         ["that it raises ValueError"]),
         ("class A:\n    'An A.'", ["what it is"]),
     ],
 )  # fmt: skip
