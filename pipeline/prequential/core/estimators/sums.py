@@ -46,7 +46,7 @@ OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
 
 
 def losses(count: int) -> Payload:
-    """So many losses of each outcome."""
+    """The payload of `count` losses of each outcome: their sums, and behind them their number or weight."""
     return Payload(LOSSES, count + 1, count)
 
 
@@ -78,7 +78,7 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
 
 
 def additions(rows: int, payload: Payload) -> Additions:
-    """Room for what so many rows add."""
+    """Room for what so many rows add to sums of this payload; `values` is (rows, payload.kept) zeros."""
     return Additions(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
         np.zeros((rows, payload.kept)),
