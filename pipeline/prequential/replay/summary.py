@@ -111,7 +111,7 @@ class Saying(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """All of it, as `--summary` writes it."""
+    """What `replay --summary` writes, as JSON: records, outcomes, how models stand, and what looks wrong."""
 
     evaluated: bool
     records: dict[str, Kind]
@@ -154,7 +154,7 @@ class Account:
         self._configured: tuple[str, ...] = ()
 
     def add(self, shard: Shard) -> None:
-        """A shard has come to its end."""
+        """Take in all that a shard knows, which has come to its end."""
         for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
@@ -171,7 +171,7 @@ class Account:
             self._add_stream(shard, stream)
 
     def facts(self) -> Facts:
-        """What may look wrong."""
+        """What is known of all shards so far, for findings about what looks wrong."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
@@ -179,7 +179,10 @@ class Account:
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
-        """What there is to say now."""
+        """The summary of all shards so far.
+
+        `emission` says when there were metrics messages (see `emission_of`); None: it isn't known.
+        """
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
@@ -265,7 +268,11 @@ class Account:
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
-    """When a replay with a configuration emits, where `configured` is what the user has written."""
+    """When a replay with a configuration emits: first of all streams, then of those that differ.
+
+    `configured` is what the user has written, before defaults that depend on the files. `untimed`: `every_ms`
+    counts rows.
+    """
 
     def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
         by_default = stream.emit_every != written.emit_every
@@ -330,5 +337,5 @@ def refuse_reused_ids(summary: Summary, way: str) -> None:
 
 
 def why(summary: Summary, facts: Facts) -> str:
-    """Why nothing was evaluated."""
+    """Why nothing was evaluated, in one sentence."""
     return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])

@@ -179,9 +179,10 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` reports.
+        """SHA-256, in hex digits, of all that says how outcomes are evaluated.
 
-        It is the `config` field of metrics messages.
+        So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
+        messages.
         """
         left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
@@ -288,7 +289,7 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything."""
+    """A whole configuration: the cluster, streams, limits, HTTP, worker, and mappings of files and topics."""
 
     kafka: KafkaConfig = field(default_factory=KafkaConfig)
     defaults: StreamConfig = field(default_factory=StreamConfig)
@@ -302,7 +303,7 @@ class Config:
 
     @property
     def ingest_group(self) -> str:
-        """The consumer group of `ingest`."""
+        """The consumer group of `ingest`: that of the worker with `-ingest` behind it."""
         return f"{self.group}-ingest"
 
     @property
@@ -317,7 +318,10 @@ class Config:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        """SHA-256, in hex digits, of what workers of a group must have in common.
+
+        That is what is evaluated, and how, and the limits.
+        """
         streams = {name: one.digest for name, one in self.streams.items()}
         settings = [self.defaults.digest, streams, asdict(self.limits)]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()

@@ -24,7 +24,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class Workload:
-    """What comes."""
+    """What comes: streams, models, records a second, how late labels are, how large records are."""
 
     streams: int
     models: int = 2
@@ -44,7 +44,7 @@ class Workload:
 
     @property
     def instances(self) -> float:
-        """Instances a second, of all streams."""
+        """Instances a second, of all streams together."""
         return self.rate / (1 + self.models + self.labelled)
 
 

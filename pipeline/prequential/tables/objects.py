@@ -69,14 +69,14 @@ class Objects:
         self._objects, self._number = objects, number
 
     def select(self, paths: Sequence[Path]) -> None:
-        """All of each is here anyway."""
+        """Do nothing: every field of each object is in memory anyway."""
 
     def type_of_time(self, path: Path) -> str | None:
         """Every object has its own."""
         return None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
-        """The objects, in their order."""
+        """The objects in their order, as batches of at most `BATCH`."""
         for start in range(0, len(self._objects), BATCH):
             yield ObjectRows(self._objects[start : start + BATCH], number=self._number)
 
@@ -84,14 +84,14 @@ class Objects:
         return len(self._objects)
 
     def numbered(self, field: str) -> Objects:
-        """The same with the number of each, from 0, in a field."""
+        """The same objects with the number of each, from 0, in a field."""
         rows = [{**one, field: place} for place, one in enumerate(self._objects)]
         return Objects(self.name, rows, field)
 
     def hold(self) -> Objects:
-        """They are in memory."""
+        """These objects themselves, since they are in memory."""
         return self
 
     def take(self, rows: Sequence[int]) -> ObjectRows:
-        """These, from 0 on."""
+        """The objects at these places, from 0, in the order of `rows`."""
         return ObjectRows([self._objects[row] for row in rows])

@@ -53,7 +53,7 @@ class Silence(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What that says."""
+        """In words what the silence is a sign of: predictions that stopped, or labels that did."""
         if self.alone:
             return "its predictions stopped: its stream goes on"
         return "nor of any model of the stream: labels stopped, or all predictions"

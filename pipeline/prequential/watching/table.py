@@ -136,7 +136,7 @@ def _names_of_change(model: Model, state: State, width: int) -> str:
 
 
 def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
-    """What stands above everything else: whoever doesn't see it reads the table wrongly."""
+    """Lines of what stands above everything else: whoever doesn't see it reads the table wrongly."""
     lines = []
     if trouble:
         lines.append(Text(printable(trouble), style="red"))

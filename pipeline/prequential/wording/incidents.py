@@ -38,7 +38,7 @@ def cause_in_words(cause: dict[str, Any]) -> str:
 
 
 def levels_in_words(message: Incident) -> str:
-    """The mean loss before and after."""
+    """The mean losses before and after the change, as text: `0.1 → 0.25`."""
     return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
 
 

@@ -107,7 +107,7 @@ class Accumulator:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that `part` copies for each sequence."""
+        """Bytes of a sequence that `part` copies."""
         columns = [
             column for name, column in zip(self.table._fields, self.table) if name not in self._loops.unread
         ]
