@@ -102,6 +102,9 @@ def name_hash(name: str) -> int:
 
     Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
     name, `true` and `1`, `false` and `0`, have the same (BLAKE2b, the first 8 bytes, little-endian).
+
+    >>> name_hash("true") == name_hash("1"), name_hash("UP")
+    (True, 128599920667742867)
     """
     if name in ("0", "1"):
         name = OTHER_FORM[name]
