@@ -64,7 +64,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_outcomes(text: str) -> bool:
-    """Whether it is a list of outcomes, and no file's name.
+    """Whether the text is a list of outcomes, and no file's name.
 
     >>> is_outcomes("15000,30000"), is_outcomes("changes.jsonl")
     (True, False)

@@ -32,7 +32,7 @@ class Version(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """What comparisons are about."""
+    """What comparisons are about: two models of a stream in a partition, by a loss and an estimator."""
 
     stream: str
     partition: int

@@ -46,7 +46,7 @@ class Missed(NamedTuple):
 
 
 class Overview:
-    """Pages of models in the order of a choice."""
+    """Pages of models in the order of a choice; `live`: there is a now, by which models may be silent."""
 
     def __init__(self, history: History, live: bool = False) -> None:
         self._history = history

@@ -149,5 +149,5 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
 
 
 def print_table(board: Board, server: ModelServer, console: Console) -> None:
-    """The table for good, at the end."""
+    """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, server, wide), console)

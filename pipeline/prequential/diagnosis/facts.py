@@ -48,7 +48,7 @@ def read_by(shard: Shard) -> tuple[int, int, int]:
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
-    """What has been added since former facts of the same stream."""
+    """The facts of a stream with counts of what came since former facts; None: since its beginning."""
     if before is None:
         return now
     return replace(

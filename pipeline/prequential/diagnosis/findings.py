@@ -112,7 +112,7 @@ class StreamFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of some shards together."""
+    """What is known of some shards together, in which `findings` looks for what is wrong."""
 
     streams: tuple[StreamFacts, ...]
     records: tuple[int, int, int]  # read, unusable ones among them

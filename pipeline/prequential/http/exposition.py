@@ -34,7 +34,7 @@ def escaped(value: Any) -> str:
 
 
 class Family:
-    """A metric with its samples.
+    """A metric with its samples; `kind` is `COUNTER`, `GAUGE` or `HISTOGRAM`.
 
     >>> family = Family("prequential_late_labels_total", COUNTER, "Labels later than the horizon")
     >>> family.add('stream="s"', 3)

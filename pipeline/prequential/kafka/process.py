@@ -31,7 +31,7 @@ NO_ANSWER: Answer = (503, TEXT, b"the worker doesn't answer\n")
 
 
 class Late(Exception):
-    """The loop hasn't answered in time."""
+    """The process's loop hasn't answered in time."""
 
 
 class Served:

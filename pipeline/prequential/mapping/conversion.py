@@ -263,7 +263,7 @@ def class_of_text(value: Any) -> Any:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a cell has nothing in it.
+    """Whether a cell has nothing in it: None or NaN.
 
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)

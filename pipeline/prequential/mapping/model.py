@@ -215,7 +215,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordMapping:
-    """How records of one kind come out of a source."""
+    """How records of one kind (0 instances, 1 predictions, 2 labels) come out of a source."""
 
     kind: int
     format: str | None = None

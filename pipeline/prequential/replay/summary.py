@@ -79,7 +79,7 @@ class Course(msgspec.Struct):
 
 
 class Sequence(msgspec.Struct):
-    """What is evaluated in a stage: measures by estimator."""
+    """What is evaluated of a model in a stage: outcomes, measures by estimator and name, and its course."""
 
     stream: str
     partition: int

@@ -78,7 +78,7 @@ OF_TASK: Any = None
 
 @dataclass(frozen=True)
 class Objective:
-    """What a stream's models are to keep."""
+    """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
 
     #: By measure: the least, or of measures of which less is better the most, that is good enough.
     bounds: Mapping[str, float] = field(hash=False)
@@ -107,7 +107,7 @@ class IncidentConfig:
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How the outcomes of one stream are evaluated."""
+    """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
     task: str = "classification"
     #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
@@ -246,13 +246,13 @@ class HttpConfig:
         )
 
     def shows_estimator(self, estimator: str) -> bool:
-        """Whether an estimator has series."""
+        """Whether an estimator, by its name, has series in `/metrics`."""
         return self.estimators is None or estimator in self.estimators
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """How a worker takes part in its group."""
+    """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
 
     group: str = "prequential"
     #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that

@@ -57,7 +57,10 @@ class ObjectRows:
 
 
 class Objects:
-    """Dicts as a file of rows."""
+    """Dicts in memory, one a row, read as a file of rows is (see `RowFile`).
+
+    `number` is the field, if any, that holds the number of the row and is no column.
+    """
 
     unit, text = "row", False
     columns = own_columns = None

@@ -63,7 +63,7 @@ class RowFile(Protocol):
 
     @property
     def text(self) -> bool:
-        """Whether all cells are text."""
+        """Whether all cells are text, as in CSV, so that numbers have to be read from it."""
 
     @property
     def columns(self) -> Sequence[str] | None:

@@ -69,7 +69,7 @@ class Keyboard:
 
     @property
     def there(self) -> bool:
-        """Whether keys can be pressed."""
+        """Whether standard input is a terminal, so that keys can be pressed."""
         return self._descriptor is not None
 
     def wait(self, seconds: float) -> list[str]:

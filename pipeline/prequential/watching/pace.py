@@ -31,7 +31,7 @@ class Pace:
         self._pauses = -1
 
     def add(self, time: int) -> None:
-        """There is a message of this time."""
+        """Note a message of this time (epoch ms); one that is older than the newest changes nothing."""
         if self._pauses < 0:
             self.newest, self._pauses = time, 0
         elif time > self.newest:

@@ -113,7 +113,7 @@ class Tail:
         return bool(self._behind)
 
     def close(self) -> None:
-        """Leave; nothing is committed."""
+        """Close the client; nothing is committed."""
         self._consumer.close()
 
     def take(self, seconds: float = _BATCH_SECONDS) -> list[Record]:

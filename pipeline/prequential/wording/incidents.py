@@ -21,7 +21,7 @@ _NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
 
 
 def cause_in_words(cause: dict[str, Any]) -> str:
-    """A cause with what it is about, and its share.
+    """A cause of an incident's message as text: what it is about, and its share in per cent.
 
     >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
     'segment region=eu (93 %)'
