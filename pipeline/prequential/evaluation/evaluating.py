@@ -92,9 +92,9 @@ def evaluate(
     TypeError
         For what is no table.
     UsageError
-        Where a table needs pyarrow, and it isn't installed.
+        If a file can't be opened, or a table needs pyarrow and it isn't installed.
     WorkError
-        If a file can't be read, nothing could be evaluated, or ids come again.
+        If a file has no such content as it should, nothing could be evaluated, or ids come again.
 
     Examples
     --------

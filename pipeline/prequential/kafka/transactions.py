@@ -137,9 +137,9 @@ class Transactions:
         return is_stranded(self._producer, self._topic)
 
     def take_over(self) -> None:
-        """Fence whoever had the id before, and abort what that had open.
+        """Fence whoever had the id before, and abort what that had open, as soon as the broker answers.
 
-        Raises `fenced` if another one has taken it over since.
+        Raises `fenced` if the broker refuses this producer, or it is told to stop meanwhile.
         """
         self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
         self._producer.poll(0)  # what was logged up to here: at first its connections are down

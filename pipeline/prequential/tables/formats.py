@@ -30,7 +30,7 @@ _HEAD = 64
 class Stored:
     """The bytes of a file, or of standard input (`-`) or a pipe, which are read to their ends.
 
-    Raises WorkError if they can't be read, or decompressed.
+    Raises UsageError if it can't be opened, WorkError if it can't be decompressed.
     """
 
     def __init__(self, path: str) -> None:
