@@ -290,7 +290,9 @@ STREAM: dict[str, Parser] = {
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
-EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+EMIT: dict[str, Parser] = {
+    "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),
+}  # fmt: skip
 
 OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),

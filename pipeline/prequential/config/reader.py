@@ -265,11 +265,10 @@ class _Reader:
         elif not given:
             changes["detectors"] = OF_TASK
         if "emit" in children:
-            emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
+            emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
-            if "every" in emit:
-                changes["emit_every_given"] = True
+            changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
         if "incidents" in children:
             changes["incidents"] = self._section(
                 children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS

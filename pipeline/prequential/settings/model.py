@@ -160,12 +160,15 @@ class StreamConfig:
     #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
     #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
     versions: str = "mark"
-    #: A metrics message after every this many outcomes of a sequence; None: not by count.
+    #: A message after every this many outcomes of a sequence, or of a pair; None: not by count.
     emit_outcomes: int | None = 1000
-    #: … and when record time passes a multiple of this many ms; None: not by time.
+    #: Metrics messages when record time passes a multiple of this many ms; None: not by time.
     emit_every: int | None = 10_000
-    #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
+    #: Comparison messages when record time passes a multiple of this many ms; None: not by time.
+    emit_comparisons: int | None = MINUTE
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
+    emit_comparisons_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Fill in the default detectors."""
