@@ -178,7 +178,8 @@ class _Reader:
         found: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators"):
             known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
-            for name in getattr(found, key) or ():
+            asked = getattr(found, key)
+            for name in asked if isinstance(asked, tuple) else ():
                 if name not in known:
                     child = self._mapping(node, "http", None)[key]
                     self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")

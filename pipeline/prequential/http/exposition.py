@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+GAUGE, COUNTER, HISTOGRAM, SUMMARY = "gauge", "counter", "histogram", "summary"
 
 #: A float as Prometheus reads it; without types.
 _shown: Any = floatToGoString
@@ -58,7 +58,11 @@ class Family:
         for bound, count in zip((*map(str, bounds), "+Inf"), counts):
             so_far += count
             self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
-        self._lines.append(_line(f"{self.name}_count", labels, so_far))
+        self.add_summary(labels, so_far, total)
+
+    def add_summary(self, labels: str, count: int, total: float) -> None:
+        """A summary's samples, without quantiles: how many values, and their sum."""
+        self._lines.append(_line(f"{self.name}_count", labels, count))
         self._lines.append(_line(f"{self.name}_sum", labels, total))
 
     def text(self) -> str:
