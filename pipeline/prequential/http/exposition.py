@@ -58,12 +58,12 @@ class Family:
         for bound, count in zip((*map(str, bounds), "+Inf"), counts):
             so_far += count
             self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
-        self.add_summary(labels, so_far, total)
-
-    def add_summary(self, labels: str, count: int, total: float) -> None:
-        """A summary's samples, without quantiles: how many values, and their sum."""
-        self._lines.append(_line(f"{self.name}_count", labels, count))
+        self.add_count(labels, so_far)
         self._lines.append(_line(f"{self.name}_sum", labels, total))
+
+    def add_count(self, labels: str, count: int) -> None:
+        """Of a histogram, or of a summary without quantiles: how many values there are."""
+        self._lines.append(_line(f"{self.name}_count", labels, count))
 
     def text(self) -> str:
         """The metric as Prometheus reads it."""

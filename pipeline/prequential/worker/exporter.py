@@ -125,6 +125,9 @@ _FAMILIES = (
     ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
 )  # fmt: skip
 
+#: The quantile of all labels that is held against that of the latest ones.
+_MEDIAN = "p50"
+
 _LATENCY_HELP = "Time from an instance to its label"
 
 #: Durations in a shard's statistics, by the metric's name.
@@ -427,6 +430,8 @@ class _Scrape:
             ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
             for percentile, value in quantiles(accounts.latencies, np.array([code]))[0].items():
+                if quantiles is latency.quantiles and not (self._buckets or percentile == _MEDIAN):
+                    continue
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
         families["waiting_labels"].add(where, int(streams.waiting_labels[code]))
         families["late_labels_total"].add(where, int(streams.late_label[code]))
@@ -450,7 +455,7 @@ class _Scrape:
         if self._buckets:
             families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
         else:
-            families["label_latency_seconds"].add_summary(where, sum(counts), total)
+            families["label_latency_seconds"].add_count(where, sum(counts))
         self._pause(30)
 
     def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
