@@ -651,7 +651,7 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     for part in picture.parts(shard.state, scored=False):
         pairs = picture.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
         copied.append(
-            sum(column.nbytes for side in pairs.sides.values() for table in side.tables()
+            sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())
         )  # fmt: skip
     assert max(copied) < 2 * picture._BYTES
