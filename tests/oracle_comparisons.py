@@ -89,8 +89,12 @@ def _stages(
 
 
 def due(
-    joint: list[Joint], stream: str, settings: Settings, records: Iterable[Record], changes: Iterable[int] = ()
-) -> list[int]:  # fmt: skip
+    joint: list[Joint],
+    stream: str,
+    settings: Settings,
+    records: Iterable[Record],
+    changes: Iterable[int] = (),
+) -> list[int]:
     """After which joint outcomes there are messages, but for the last set; `changes`: those of verdicts."""
     completed = Counter(one.record for one in joint)
     moments = {*changes}

@@ -176,7 +176,8 @@ class TestDefaults:
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig(
-            "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), ("selection", "tests"), False, "t", "c", "k"
+            "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), ("selection", "tests"), False, "t", "c",
+            "k",
         )
         assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, (3, 5), 4_000)
         for section, default in (

@@ -1,8 +1,8 @@
 """What a scrape of `/metrics` is: its samples, bytes and CPU seconds, by numbers of streams of two models.
 
-`python -m tests.bench.scrape [--streams N] …` puts the benchmark's messages through a shard, so many instances
-a stream, and has the exporter write all that there is to say of it, some times. Of the CPU seconds a part is
-the loop's that runs the shards, which copies what is read: that holds records up, a picture at a time.
+`python -m tests.bench.scrape [--streams N] …` puts the benchmark's messages through a shard, and has the
+exporter write all that there is to say of it, some times. Of the CPU seconds a part is the loop's that runs
+the shards, which copies what is read: that holds records up, a picture at a time.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def main() -> None:
     args = parser.parse_args()
     compile_loops(partial(print, file=sys.stderr))
     quiet_collector()
-    shown = {"needed": HttpConfig(), "all": HttpConfig(stages=ALL_SERIES, estimators=ALL_SERIES, series=SERIES)}
+    every = HttpConfig(stages=ALL_SERIES, estimators=ALL_SERIES, series=SERIES)
+    shown = {"needed": HttpConfig(), "all": every}
     for streams in args.streams or STREAMS:
         shard = shard_of(streams, Config(defaults=StreamConfig()), args.case)
         for name, http in shown.items():
@@ -98,8 +99,8 @@ def main() -> None:
                 continue
             print(
                 f"{streams:6,} streams, {name:6}: {found['samples']:9,} samples, {found['mb']:6.2f} MB "
-                f"({found['gzip_mb']:.2f} compressed), CPU {found['cpu_s']:.2f} s, of it {found['in_loop_s']:.2f} "
-                f"in the loop, at most {found['longest_ms']:.0f} ms at a time",
+                f"({found['gzip_mb']:.2f} compressed), CPU {found['cpu_s']:.2f} s, of it "
+                f"{found['in_loop_s']:.2f} in the loop, at most {found['longest_ms']:.0f} ms at a time",
                 flush=True,
             )
             if args.families:

@@ -294,7 +294,7 @@ class TestSeries:
         http = replace(EVERYTHING, segments=segments, **names)
 
         def is_shown(key: tuple[str, frozenset[tuple[str, str]]]) -> bool:
-            name, labels = key[0], dict(key[1])
+            labels = dict(key[1])
             stage, estimator = labels.get("stage"), labels.get("estimator")
             config = world.config.stream(labels.get("stream", ""))
             if stage is not None and not http.shows_stage(stage, config):

@@ -48,7 +48,7 @@ class Emission:
         return self.comparisons.consume(logs, replaying=replaying)
 
     def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
-        """Messages that are due since record time passed the multiples of durations in `emit` before `time`."""
+        """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
         state, passed = self._state, set()
         for every, due in state.ticks.items():
             if due is None or time >= due:

@@ -44,8 +44,8 @@ def for_files(config: Config, span: int, labels: int) -> Config:
     """The configuration for files of `span` ms of record time with so many labels.
 
     Where `emit.every` was left to its default it is a time that gives at most `POINTS` messages for each
-    sequence and estimator, those by `emit.outcomes` and the last one among them; so is `emit.comparisons`, but
-    it is never shorter than by default.
+    sequence and estimator, those by `emit.outcomes` and the last one among them; so is `emit.comparisons`,
+    but it is never shorter than by default.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:

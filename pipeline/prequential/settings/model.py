@@ -285,7 +285,9 @@ class HttpConfig:
     def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
         """Whether an estimator of a stream has series."""
         shown = self.estimators
-        return estimator == config.main_estimator if shown is None else shown == ALL_SERIES or estimator in shown
+        if shown is None:
+            return estimator == config.main_estimator
+        return shown == ALL_SERIES or estimator in shown
 
 
 @dataclass(frozen=True)

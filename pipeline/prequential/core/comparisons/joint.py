@@ -112,7 +112,8 @@ def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
     for stage in range(pairs.stages[pair]):
         first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
         for code in range(LOG_LOSS, SQUARED + 1):
-            if pairs.losses[pair] >> code & 1 and _has_loss(log, first, code) and _has_loss(log, second, code):
+            asked = pairs.losses[pair] >> code & 1
+            if asked and _has_loss(log, first, code) and _has_loss(log, second, code):
                 return True
     return False
 

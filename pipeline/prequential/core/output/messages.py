@@ -24,6 +24,7 @@ from prequential.core.output.estimates import Estimates, Line, State, States, st
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.model import StreamConfig
 from prequential.settings.stages import PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
