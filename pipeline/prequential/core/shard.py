@@ -310,7 +310,7 @@ class Shard:
         state.follow_predictions()
         if count := int(logs.used[OUTCOMES]):
             raised = evaluate(state, self.reporter, count, records)
-            state.pairing.consume(logs)
+            self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
             found = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif logs.used[EVENTS]:

@@ -31,7 +31,7 @@ from prequential.topics.outputs import Incident
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
 
-#: No `emit.every`: no tick is ever due.
+#: No duration in `emit`: no tick is ever due.
 _NO_TICK = 1 << 62
 
 
@@ -57,8 +57,11 @@ class State:
         self.merge = Merge()
         self.dead_letters = [0, 0, 0]  # by kind, and of them those that were to be passed over
         self.quarantined = [0, 0, 0]
-        every = {s.emit_every for s in (config.defaults, *config.streams.values())}
-        #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
+        every = {
+            time for s in (config.defaults, *config.streams.values())
+            for time in (s.emit_every, s.emit_comparisons)
+        }  # fmt: skip
+        #: Next multiple of each duration (ms) in `emit` that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
         self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
         self.catalog = Catalog(config, partition)

@@ -299,7 +299,9 @@ def _without_time(config: Config) -> Config:
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
-        return stream if stream.emit_every_given else replace(stream, emit_every=None)
+        if not stream.emit_every_given:
+            stream = replace(stream, emit_every=None)
+        return stream if stream.emit_comparisons_given else replace(stream, emit_comparisons=None)
 
     streams = {name: resolved(stream) for name, stream in config.streams.items()}
     return replace(config, defaults=resolved(config.defaults), streams=streams)

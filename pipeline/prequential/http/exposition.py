@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+GAUGE, COUNTER, HISTOGRAM, SUMMARY = "gauge", "counter", "histogram", "summary"
 
 #: A float as Prometheus reads it; without types.
 _shown: Any = floatToGoString
@@ -72,8 +72,12 @@ class Family:
         for bound, count in zip((*map(str, bounds), "+Inf"), counts):
             so_far += count
             self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
-        self._lines.append(_line(f"{self.name}_count", labels, so_far))
+        self.add_count(labels, so_far)
         self._lines.append(_line(f"{self.name}_sum", labels, total))
+
+    def add_count(self, labels: str, count: int) -> None:
+        """Of a histogram, or of a summary without quantiles: how many values there are."""
+        self._lines.append(_line(f"{self.name}_count", labels, count))
 
     def text(self) -> str:
         """The metric in Prometheus's text format: its help, its type, and its samples."""

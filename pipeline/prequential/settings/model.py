@@ -14,7 +14,7 @@ from typing import Any, Union
 import msgspec
 from prequential.mapping.model import RecordMapping
 from prequential.settings.durations import HOUR, MINUTE, WEEK
-from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, sides
+from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -160,12 +160,15 @@ class StreamConfig:
     #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
     #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
     versions: str = "mark"
-    #: A metrics message after every this many outcomes of a sequence; None: not by count.
+    #: A message after every this many outcomes of a sequence, or of a pair; None: not by count.
     emit_outcomes: int | None = 1000
-    #: … and when record time passes a multiple of this many ms; None: not by time.
+    #: Metrics messages when record time passes a multiple of this many ms; None: not by time.
     emit_every: int | None = 10_000
-    #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
+    #: Comparison messages when record time passes a multiple of this many ms; None: not by time.
+    emit_comparisons: int | None = MINUTE
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
+    emit_comparisons_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Fill in the default detectors."""
@@ -176,6 +179,24 @@ class StreamConfig:
     def evaluated_stages(self) -> tuple[str, ...]:
         """The stages with outcomes of their own, without those at an age, in the order of their rows."""
         return evaluated(self.stages, self.bins)
+
+    @cached_property
+    def main_stage(self) -> str:
+        """The stage that is shown where only one is: `final`, else the first one.
+
+        >>> StreamConfig().main_stage, StreamConfig(stages=("bins", "initial"), bins=2).main_stage
+        ('final', 'bin:1')
+        """
+        return FINAL if FINAL in self.stages else reported(self.stages, self.bins)[0]
+
+    @cached_property
+    def main_estimator(self) -> str:
+        """The estimator that is shown where only one is: the first that forgets, else the first one.
+
+        >>> StreamConfig().main_estimator, StreamConfig(estimators=("all",)).main_estimator
+        ('window:1000', 'all')
+        """
+        return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
     @cached_property
     def digest(self) -> str:
@@ -210,6 +231,15 @@ class Limits:
     versions_per_model: int = 5
 
 
+#: Stands for all measures, stages or estimators, and all groups of series.
+ALL_SERIES = "all"
+
+#: Groups of series that neither alerts nor dashboards need: the histogram of label latencies, shares of
+#: labelled predictions at ages before the horizon, how the labelled differ from the others, Q and McNemar's
+#: statistics of pairs, thresholds that a budget of false alarms has set.
+SERIES = ("latency_buckets", "maturity", "selection", "tests", "thresholds")
+
+
 @dataclass(frozen=True)
 class HttpConfig:
     """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
@@ -217,14 +247,16 @@ class HttpConfig:
     host: str = "127.0.0.1"
     #: 0 takes a free one; None: each program has its own (`prequential.http.endpoint`).
     port: int | None = None
-    #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
+    #: Measures that become series at `/metrics`, each for the stages and estimators below; the topic has all.
     measures: tuple[str, ...] = (
-        "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
-        "r2",
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "f1", "log_loss", "mae", "rmse",
     )  # fmt: skip
-    #: Stages and estimators whose measures, comparisons and alarms become series; None: all of them.
-    stages: tuple[str, ...] | None = None
-    estimators: tuple[str, ...] | None = None
+    #: Stages and estimators whose measures, comparisons and alarms become series, or `ALL_SERIES`; None: of
+    #: each stream its main ones.
+    stages: tuple[str, ...] | str | None = None
+    estimators: tuple[str, ...] | str | None = None
+    #: Groups of further series.
+    series: tuple[str, ...] = ()
     #: Whether segments have series, too.
     segments: bool = True
     #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
@@ -233,21 +265,30 @@ class HttpConfig:
     tls_certificate: str | None = None
     tls_key: str | None = None
 
-    def shows_stage(self, stage: str) -> bool:
-        """Whether a stage has series; `bins` stands for each bin, of two compared stages both must have them.
+    def shows_stage(self, stage: str, config: StreamConfig) -> bool:
+        """Whether a stage of a stream has series.
 
-        >>> http = HttpConfig(stages=("final", "bins"))
-        >>> [http.shows_stage(stage) for stage in ("final", "bin:2", "initial", "initial/final")]
+        `bins` stands for each bin. Of two stages that are compared both must be listed, if any are.
+
+        >>> http, config = HttpConfig(stages=("final", "bins")), StreamConfig()
+        >>> [http.shows_stage(stage, config) for stage in ("final", "bin:2", "initial", "initial/final")]
         [True, True, False, False]
+        >>> [HttpConfig().shows_stage(stage, config) for stage in ("final", "initial", "initial/final")]
+        [True, False, True]
         """
         shown = self.stages
-        return shown is None or all(
+        if shown is None:
+            return stage == config.main_stage or len(sides(stage)) > 1
+        return shown == ALL_SERIES or all(
             one in shown or parse(one).configured in shown for one in sides(stage)
         )
 
-    def shows_estimator(self, estimator: str) -> bool:
-        """Whether an estimator, by its name, has series in `/metrics`."""
-        return self.estimators is None or estimator in self.estimators
+    def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
+        """Whether an estimator of a stream has series."""
+        shown = self.estimators
+        if shown is None:
+            return estimator == config.main_estimator
+        return shown == ALL_SERIES or estimator in shown
 
 
 @dataclass(frozen=True)

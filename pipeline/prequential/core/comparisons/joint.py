@@ -61,6 +61,9 @@ class Joint(NamedTuple):
     cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
     epoch: Ints  # of the timeline
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    group: Ints  # number of the instance, going up
+    a_revised: Ints32  # revisions of A until then, and of B
+    b_revised: Ints32
 
 
 def new_joint(rows: int) -> Joint:
@@ -102,6 +105,20 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
+def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
+    """Whether a pair's outcomes, which begin in these rows, make joint ones by any loss."""
+    if pairs.counted[pair] >= 0:
+        return True
+    for stage in range(pairs.stages[pair]):
+        first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
+        for code in range(LOG_LOSS, SQUARED + 1):
+            asked = pairs.losses[pair] >> code & 1
+            if asked and _has_loss(log, first, code) and _has_loss(log, second, code):
+                return True
+    return False
+
+
+@inner
 def _write(
     log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int
 ) -> None:
@@ -114,8 +131,7 @@ def _write(
             joint.sequence[at] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
-            joint.t1[at] = log.t1[first]
-            _note_cohort(joint, at, log, first)
+            _note(joint, at, log, first, second, used[GROUPS])
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -124,8 +140,7 @@ def _write(
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
-                    joint.t1[at] = log.t1[first]
-                    _note_cohort(joint, at, log, first)
+                    _note(joint, at, log, first, second, used[GROUPS])
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
@@ -136,10 +151,12 @@ def _write(
 
 
 @inner
-def _note_cohort(joint: Joint, at: int, log: Log, row: int) -> None:
-    """Where the prediction of a row of the outcome log lies in its stream's timeline."""
+def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
+    """Where and when A's outcome was, and how often both sides' had been revised."""
+    joint.t1[at], joint.group[at] = log.t1[row], group
     joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
+    joint.a_revised[at], joint.b_revised[at] = log.revised[row], log.revised[other]
 
 
 @kernel
@@ -149,9 +166,9 @@ def find(
 ) -> int:  # fmt: skip
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
-    stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`.
+    That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
+    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each subject's
+    first pair as A. An instance's rows have one `record`.
     """
     subjects, i = registry.subjects, start
     while i < stop:
@@ -163,7 +180,7 @@ def find(
             if log.kind[end] != REVISION and log.sequence[end] == subjects.first[subject]:
                 seen.group[subject], seen.row[subject] = group, end
             end += 1
-        needed = 0
+        needed, begins = 0, False
         for row in range(i, end):
             subject = log.subject[row]
             if seen.group[subject] == group and seen.row[subject] == row:
@@ -171,9 +188,13 @@ def find(
                 while pair:
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+                        if not pairs.begun[pair]:
+                            begins |= _has_rows(log, pairs, pair, row, seen.row[pairs.b[pair]])
                     pair = pairs.next[pair]
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
+            return i
+        if begins and used[WRITTEN]:
             return i
         if needed:
             for row in range(i, end):

@@ -13,7 +13,7 @@ from prequential.core.comparisons.tables import Comparisons
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """Pairs by their subjects and rows, the tables that these are in, and what was reported."""
+    """For a snapshot: pairs by their subjects and rows, and the tables these are in."""
     p = pairing.pairs
     return {
         "pairs": [
@@ -24,11 +24,6 @@ def head(pairing: Pairing) -> dict[str, Any]:
             [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
             for one in pairing.tables
         ],
-        "compared": sorted(
-            [*about, *pairing.reported[about]]
-            for about in map(pairing.identity, pairing.ends)
-            if about in pairing.reported
-        ),
     }
 
 
@@ -58,10 +53,6 @@ def restore(
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
-    reported = {
-        (moved.get(a, a), moved.get(b, b), label): tuple(state)
-        for a, b, label, *state in saved["compared"]
-    }
     missing: list[Begun] = []
     begun = []
     for pair in sorted(pairing.ends):
@@ -89,8 +80,6 @@ def restore(
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if then.codes == tables.codes and (a, b, label) in reported:
-            pairing.reported[a, b, label] = reported[a, b, label]
         if any(tables.sides[one.side].columns.n[one.row] for one in rows):
             begun.append(pair)
     pairing.begin(begun)

@@ -13,7 +13,7 @@ from prequential.core.detectors.budgets import due
 from prequential.core.join.scoring import score
 from prequential.core.tables.events import MET
 from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
-from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
 from prequential.core.tables.store import NO_CLASS, Predictions, Store
 from prequential.core.tables.streams import Registry
 
@@ -140,7 +140,9 @@ def put(
     log.sequence[row] = registry.subjects.first[subject] + position
     log.number[row] = number
     log.label[row] = old
-    log.revised[row] = labels.label[label]
+    log.revised[row] = (
+        labels.label[label] if kind == REVISION else registry.subjects.revisions[subject]
+    )
     log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
     log.bits[row] = bits_of(store.predictions, prediction, judged)
     log.known[row] = knows(store.predictions, prediction)

@@ -24,6 +24,7 @@ from prequential.core.output.estimates import Estimates, Line, State, States, st
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.model import StreamConfig
 from prequential.settings.stages import PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
@@ -184,7 +185,7 @@ class Reporter:
         return number
 
     def estimates(
-        self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
+        self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
         """What messages about these subjects would say of their estimators now; nothing is noted of it.
 
@@ -195,7 +196,9 @@ class Reporter:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in filter(shown, self._estimates.lines(row, about, stream).all):
+            for line in self._estimates.lines(row, about, stream).all:
+                if not shown(line, stream.config):
+                    continue
                 state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details)
