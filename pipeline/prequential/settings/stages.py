@@ -212,6 +212,21 @@ def evaluated(configured: Iterable[str], number: int) -> tuple[str, ...]:
     return tuple(sorted(some, key=lambda name: parse(name).row))
 
 
+def standing_for(stage: str, stages: Iterable[str]) -> str:
+    """Which of these stages has the outcomes of `stage` where no instance has had two predictions.
+
+    `initial` and `final` are the same then, and where there are both `final` stands for them.
+
+    >>> standing_for("initial", ("initial", "final")), standing_for("final", ("initial", "bin:1"))
+    ('final', 'initial')
+    >>> standing_for("bin:1", ("initial", "bin:1"))
+    'bin:1'
+    """
+    if stage in (INITIAL, FINAL):
+        return FINAL if FINAL in stages else INITIAL
+    return stage
+
+
 def shown_order(name: str) -> tuple[int, int, str]:
     """Sorts stages as a reader looks at them: `final` first, then `initial`, ages, `intermediate`, bins.
 

@@ -48,6 +48,8 @@ class Metrics(msgspec.Struct, gc=False):
     version_since: int | msgspec.UnsetType = msgspec.UNSET
     #: True where no record had a time: `ts` counts rows then, and is no time.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    #: Stages that are the same as this one, as no instance has had two predictions: they have no messages.
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
     #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
@@ -94,6 +96,8 @@ class Comparison(msgspec.Struct, gc=False):
     #: The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
     #: about which of the outcomes that count it holds. Messages of earlier versions have none.
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: As in `Metrics`: of both.
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
     #: Whether McNemar's test rejects, looked at once; where there is one.
     significant: bool | msgspec.UnsetType = msgspec.UNSET
     #: As in `Metrics`.
@@ -121,6 +125,7 @@ class Alarm(msgspec.Struct, gc=False):
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
     #: As in `Metrics`.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Incident(msgspec.Struct, gc=False):
@@ -166,6 +171,7 @@ class Incident(msgspec.Struct, gc=False):
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # outcome, ts
     #: As in `Metrics`.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):

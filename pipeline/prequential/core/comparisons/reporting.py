@@ -13,6 +13,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
+from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 
@@ -31,6 +32,7 @@ class Place(NamedTuple):
     side: int
     row: int
     about: Who  # by estimator
+    same: list[str]  # stages that are the same up to now
 
 
 class Known(NamedTuple):
@@ -39,8 +41,9 @@ class Known(NamedTuple):
     a: Subject
     b: Subject
     order: tuple[int, ...]  # among all pairs' messages
+    single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
     number: int  # of its tables
-    rows: dict[str, tuple[int, list[int]]]  # by loss: side, and rows of all stages
+    rows: dict[str, tuple[int, list[int]]]  # by loss: side, and rows of all stages, also of the same one
     places: list[Place]  # that messages are about
 
 
@@ -116,8 +119,9 @@ class ComparisonReporter:
         a, b = (catalog.subjects[row] for row in pairing.ends[pair])
         assert a is not None
         assert b is not None
+        single = pairing.is_single(pair)
         known = self._known_pairs.get(pair)
-        if known is not None and known.a is a and known.b is b:
+        if known is not None and known.a is a and known.b is b and known.single == single:
             return known
         stream = catalog.streams[a.stream]
         stages = pairing.stages(pair)
@@ -125,21 +129,25 @@ class ComparisonReporter:
         tables = pairing.tables[number]
         rows: dict[str, tuple[int, list[int]]] = {}
         places = []
-        for place, loss, _, side, row in pairing.sequences(pair):
-            rows.setdefault(loss, (side, []))[1].append(row)
+        sequences = list(pairing.sequences(pair))
+        at = {(stages[place], loss): row for place, loss, _, _, row in sequences}
+        for place, loss, _, side, row in sequences:
             stage = stages[place]
-            if pair in pairing.labels or stream.reports(stage):
+            written = FINAL if single and stage == INITIAL else stage
+            rows.setdefault(loss, (side, []))[1].append(at[written, loss])
+            if written == stage and (pair in pairing.labels or stream.reports(stage)):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
+                same = catalog.same_as(a.row, stage) if single else []
                 of_estimators = Who.of(
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
-                places.append(Place(stage, loss, side, row, of_estimators))
+                places.append(Place(stage, loss, side, row, of_estimators, same))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
-        known = Known(a, b, order, number, rows, places)
+        known = Known(a, b, order, single, number, rows, places)
         self._known_pairs[pair] = known
         return known
 
@@ -174,11 +182,11 @@ class ComparisonReporter:
                 draft.add(
                     stream.name, place.about, numbers,
                     range(start, start + len(place.about.heads) * step, step), outcomes, side.newest[i],
-                    self._all_columns, self._rest(stream, sharing, side, i),
+                    self._all_columns, self._rest(stream, sharing, place.same, side, i),
                 )  # fmt: skip
         return self._writer.write(draft, values)
 
-    def _rest(self, stream: Stream, sharing: int, side: Found, i: int) -> bytes:
+    def _rest(self, stream: Stream, sharing: int, same: list[str], side: Found, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
@@ -192,6 +200,8 @@ class ComparisonReporter:
             "effective": side.effective[i],
             "recent": side.recent[i],
         }
+        if same:
+            rest["same"] = same
         return fields_of(rest | {"untimed": True} if self._catalog.untimed else rest)
 
     def _values(
