@@ -438,7 +438,7 @@ class Catalog:
         self.note_single(row)
 
     def is_twofold(self, row: int) -> bool:
-        """Whether an instance with an outcome had two predictions: of its model, or where a baseline has them."""
+        """Whether an instance has had two predictions: of a subject's model, or where a baseline has them."""
         subjects = self.columns.subjects
         return bool(subjects.twofold[subjects.model[row] or row])
 
