@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Union
@@ -232,16 +232,21 @@ class HttpConfig:
     tls_certificate: str | None = None
     tls_key: str | None = None
 
-    def shows_stage(self, stage: str) -> bool:
-        """Whether a stage has series; `bins` stands for each bin, of two compared stages both must have them.
+    def shows_stage(self, stage: str, same: Iterable[str] = ()) -> bool:
+        """Whether a stage has series, or one that is the `same` up to now.
+
+        `bins` stands for each bin, of two compared stages both must have them.
 
         >>> http = HttpConfig(stages=("final", "bins"))
         >>> [http.shows_stage(stage) for stage in ("final", "bin:2", "initial", "initial/final")]
         [True, True, False, False]
+        >>> HttpConfig(stages=("initial",)).shows_stage("final", same=["initial"])
+        True
         """
         shown = self.stages
-        return shown is None or all(
-            one in shown or parse(one).configured in shown for one in sides(stage)
+        return shown is None or any(
+            all(side in shown or parse(side).configured in shown for side in sides(one))
+            for one in (stage, *same)
         )
 
     def shows_estimator(self, estimator: str) -> bool:

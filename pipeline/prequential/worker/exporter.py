@@ -27,7 +27,7 @@ from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, label
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
 from prequential.settings.model import Config, HttpConfig
-from prequential.settings.stages import INTERMEDIATE, reported
+from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.worker import compared
@@ -56,6 +56,10 @@ _DETAIL_HELP: dict[str, str] = {
 #: The others, in the order in which they are shown: what it is called, what it is, and what it says.
 _FAMILIES = (
     ("outcomes_total", COUNTER, "Outcomes evaluated"),
+    (
+        "same_stage_info", GAUGE,
+        "A stage that is the same up to now, and has no series, as no instance has had two predictions",
+    ),
     ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
@@ -262,7 +266,7 @@ class _Scrape:
             if about is not None:
                 self._counts(taken, about)
         for standing in standings(taken.pairs):
-            if self._http.shows_stage(standing.stage):
+            if self._http.shows_stage(standing.stage, standing.same):
                 self._pause(compared.add(self.families, taken.catalog, standing, self._http))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
@@ -277,7 +281,8 @@ class _Scrape:
     # ---- sequences
 
     def _is_shown(self, line: Line) -> bool:
-        return self._http.shows_stage(line.stage) and self._http.shows_estimator(line.estimator)
+        stage = self._http.shows_stage(line.stage, line.same)
+        return stage and self._http.shows_estimator(line.estimator)
 
     def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
         """The measures of a stream that are shown."""
@@ -290,7 +295,8 @@ class _Scrape:
     def _estimates(self, taken: Picture) -> None:
         streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
         partition = taken.catalog.partition
-        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows, self._is_shown):
+        for found in taken.reporter.estimates(rows, self._is_shown):
+            about, model, stage, estimator, state, details, _ = found
             stream = streams[about.stream]
             of = {"segment": about.segment} if about.segment else {}
             where = labels(
@@ -370,11 +376,14 @@ class _Scrape:
             families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        for stage in _stages(about, stream):
-            of_stage = f'{where},stage="{stage}"'
+        single = bool(subjects.single[row])
+        for stage in _stages(about, stream, single):
+            of_stage, same = f'{where},stage="{stage}"', catalog.same_as(row, stage)
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
-            if not self._http.shows_stage(stage):
+                for one in filter(self._http.shows_stage, same):
+                    families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
+            if not self._http.shows_stage(stage, same):
                 continue
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
@@ -460,8 +469,12 @@ def _state(runner: ShardRunner) -> str:
     return "recovering" if runner.recovering else "running"
 
 
-def _stages(about: Subject, stream: Stream) -> list[str]:
-    """The stages of a subject that have outcomes of their own, as they are configured."""
+def _stages(about: Subject, stream: Stream, single: bool) -> list[str]:
+    """The stages of a subject that have outcomes of their own, as they are configured.
+
+    Of a `single` one, `initial` is `final`.
+    """
     if about.age is not None:
         return [about.age]
-    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]
+    without = (INTERMEDIATE, INITIAL) if single else (INTERMEDIATE,)
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]

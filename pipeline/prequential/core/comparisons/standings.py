@@ -39,6 +39,7 @@ class Standing(NamedTuple):
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
     recent: dict[str, Any]  # the verdict that forgets, as messages say it
+    same: list[str]  # stages that are the same up to now
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
@@ -97,5 +98,5 @@ def standings(copies: Copies) -> Iterator[Standing]:
             yield Standing(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i],
+                side.recent[i], place.same,
             )  # fmt: skip

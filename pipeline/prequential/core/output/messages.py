@@ -46,6 +46,7 @@ class Estimate(NamedTuple):
     estimator: str
     state: State
     details: dict[str, Any]
+    same: list[str]  # stages that are the same up to now
 
 
 class Reporter:
@@ -186,7 +187,7 @@ class Reporter:
             for line in filter(shown, self._estimates.lines(row, about, stream).all):
                 state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
-                yield Estimate(about, line.model, line.stage, line.estimator, state, details)
+                yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
     def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
         names = stream.config.details
