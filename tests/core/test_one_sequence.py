@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -11,16 +12,23 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import (
+    ENDED,
+    Feed,
     World,
     by_sequence,
     catch_up,
+    decoded,
     live,
+    read,
     small_logs,
+    snapshot_of,
     state_of,
+    times_of,
 )
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.shard import Shard
 from prequential.settings.stages import FINAL, INITIAL
+from prequential.topics.outputs import Message
 from test_split import assert_the_same, lives, of_many_streams
 from worlds import random_world
 
@@ -54,9 +62,7 @@ def switching_world(rng: random.Random, size: int, **defaults: Any) -> World:
     known: dict[tuple[str, ...], Any] = {}
     kept = []
     for place, (time, obj) in enumerate(predictions):
-        assert isinstance(obj, dict)
-        key = obj["stream"], obj["model"], str(obj["instance_id"])
-        if place >= moment or known.setdefault(key, obj) == obj:
+        if place >= moment or known.setdefault(_key(obj), obj) == obj:
             kept.append((time, obj))
     settings = world.settings["defaults"] | {
         "stages": rng.choice(STAGES), "baselines": ["persistent", "majority", "random"],
@@ -69,6 +75,11 @@ def switching_world(rng: random.Random, size: int, **defaults: Any) -> World:
     for rows in (world.topics[0], kept):
         rows[:] = [(time, obj | {"segments": {"arm": "ab"[_number(obj) % 2]}}) for time, obj in rows]
     return World(world.settings | {"defaults": settings}, (world.topics[0], kept, world.topics[2]))
+
+
+def _key(obj: Any) -> tuple[str, ...]:
+    """Of which model and instance a prediction is."""
+    return obj["stream"], obj["model"], str(obj["instance_id"])
 
 
 def _number(obj: Any) -> int:
@@ -172,3 +183,88 @@ def test_growth(seed: int) -> None:
     rng = random.Random(seed)
     world = of_many_streams(switching_world(rng, 200))
     assert_the_same(*lives(world, rng.choice([0.3, 0.5, 0.8]), rng.choice([(1, 2), (1, 2, 4)])))
+
+
+def test_the_worlds_have_what_can_go_wrong() -> None:
+    """Guards the generator: there are messages that aren't said twice, switches, and `initial` after them."""
+    left_out = 0
+    found: dict[str, int] = {}
+    for seed in range(6):
+        world = switching_world(random.Random(seed), 150)
+        with both_from_the_start():
+            both = catch_up(world)
+        life = catch_up(world)
+        left_out += assert_equal(life.outputs, both.outputs)
+        for key in by_sequence(life.outputs):
+            if INITIAL in key:
+                found[str(len(key))] = found.get(str(len(key)), 0) + 1
+    assert left_out > 100
+    assert min(found.values()) > 10
+    assert len(found) > 1  # of metrics, and of alarms or comparisons
+
+
+# ---- other stages are configured
+
+
+def through(world: World, stages: Sequence[list[str]], middle: int) -> tuple[list[Message], list[Any]]:
+    """What comes after a change of the stages in the middle (record time, ms), and what began empty then."""
+    before: Shard | None = None
+    for own, end in zip(stages, (middle, ENDED), strict=True):
+        defaults = world.settings["defaults"] | {"stages": own}
+        if not {INITIAL, FINAL} <= set(own):
+            defaults.pop("compare_stages", None)
+        settings = world.settings | {"defaults": defaults}
+        shard = Shard(World(settings, world.topics).config)
+        begun = [] if before is None else shard.restore(decoded(snapshot_of(before))).begun
+        feed = Feed(shard, world.topics)
+        feed.given = list(shard.merge.cut)
+        for kind, times in enumerate(feed.times):
+            feed.give(kind, bisect_left(times, end) - feed.given[kind])
+        while shard.advance([ENDED] * 3, 50):
+            pass
+        outputs, before = list(map(read, shard.flush()[0])), shard
+    shard.last_set()
+    return outputs + list(map(read, shard.flush()[0])), begun
+
+
+#: Neighbours: one of the two stages, both, and both for the sake of another one.
+SOME = (["initial"], ["final"], ["initial", "final"], ["intermediate", "final"], ["initial", "bins"])
+
+
+@pytest.mark.parametrize("after", SOME, ids="-".join)
+@pytest.mark.parametrize("before", SOME, ids="-".join)
+def test_under_other_stages_both_from_the_start_say_the_same(before: list[str], after: list[str]) -> None:
+    rng = random.Random(f"{before} {after}")
+    world = switching_world(rng, 120)
+    times = sorted(time for rows in world.topics for time, _ in rows)
+    middle = times[rng.randrange(len(times))]
+    ours, begun = through(world, (before, after), middle)
+    with both_from_the_start():
+        both, all_begun = through(world, (before, after), middle)
+    assert_equal(ours, both)
+    assert set(map(str, begun)) <= set(map(str, all_begun))
+
+
+@pytest.mark.parametrize("seed", range(scaled(2, 6)))
+@pytest.mark.parametrize("after", SOME[:3], ids="-".join)
+@pytest.mark.parametrize("before", SOME[:3], ids="-".join)
+def test_what_is_the_same_stands_for_the_other(before: list[str], after: list[str], seed: int) -> None:
+    """While there is one prediction each, the history of the one is that of the other."""
+    world = switching_world(random.Random(seed), 150, details=["worse_than_baseline"])
+    known: dict[tuple[str, ...], Any] = {}
+    times = sorted(time for rows in world.topics for time, _ in rows)
+    middle = times[len(times) // 2]
+    topics = world.topics
+    of_predictions = [
+        (time, obj) for at, (time, obj) in zip(times_of(topics[1]), topics[1])
+        if at >= middle + 20 or known.setdefault(_key(obj), obj) == obj
+    ]  # fmt: skip
+    world = World(world.settings, (topics[0], of_predictions, topics[2]))
+    ours, begun = through(world, (before, after), middle)
+    throughout, nothing = through(world, (after, after), middle)
+    assert begun == nothing == []
+    mine, expected = (
+        {key: own for key, own in by_sequence(outputs).items() if "incidents" not in key}
+        for outputs in (ours, throughout)
+    )
+    assert mine == expected
