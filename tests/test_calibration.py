@@ -18,8 +18,10 @@ from prequential.calibration.excursions import STEP, Walk, exponent
 from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
+    Point,
     excursions,
     line,
+    of_line,
     scale_of,
     table,
     value_of,
@@ -156,6 +158,16 @@ def test_a_curve_knows_the_threshold_of_a_rate() -> None:
         for rate in (1e-3, 1e-6, 1e-12):
             assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)
         assert curve.rate(0.0) <= 1.0
+
+
+def test_thresholds_that_go_beyond_all_alarms_leave_a_line_through_the_others() -> None:
+    """Where days turn, alarms become rarer faster than a first look has it."""
+    counts = ((100.0, 160), (135.0, 52), (170.0, 7), (210.0, 0), (245.0, 0), (280.0, 0))
+    points = [Point(u, np.full(10, alarms)) for u, alarms in counts]
+    curve = of_line(points, 5_000_000)
+    assert curve is not None
+    assert 160.0 < curve.at(1 / 70_000) < 185.0
+    assert of_line(points[3:], 5_000_000) is None
 
 
 def test_a_threshold_has_four_digits_and_errs_towards_fewer_alarms() -> None:

@@ -286,7 +286,7 @@ def curves(
         elif longest > most and points and detector.detector == "adwin" and own:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_cuts(detector, points, walks, each, longest)
-        curve = curve or _of_line(points[-_NEAREST:], points, each * REPLICATES)
+        curve = curve or of_line(points, each * REPLICATES)
         found.append(None if curve is None else streams.unsure(curve, longest > most))
     return found
 
@@ -351,9 +351,9 @@ def threshold_of(detector: DetectorConfig) -> Parameter:
     return threshold
 
 
-def _of_line(usable: Sequence[Point], points: Sequence[Point], outcomes: int) -> Curve | None:
-    """A line through those points that have alarms; None where they don't become rarer."""
-    usable = [one for one in usable if one.alarms.sum() >= _FEW]
+def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:
+    """A line through the rarest points that have alarms; None where they don't become rarer."""
+    usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
     level, kappa, counted, variance = _fit(usable, outcomes)
