@@ -27,7 +27,7 @@ from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.merge import Round as Taken
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
-from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
+from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, NEW_STAGE, join
 from prequential.core.snapshot import snapshot
 from prequential.core.snapshot.restored import Restored
 from prequential.core.snapshot.restoring import restore
@@ -262,6 +262,8 @@ class Shard:
             elif why == NEW_SEGMENT:
                 self.catalog.add_segment(int(used[WANTED]))
                 self.add_rows()
+            elif why == NEW_STAGE:
+                self.state.separate(int(used[WANTED]))
             elif why == FULL and not drained:
                 self._widen_logs(int(used[NEEDED]))
             elif why == NEW_NAMES:

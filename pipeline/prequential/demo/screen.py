@@ -13,6 +13,7 @@ from prequential.replay.table import Row, models_table, number, print_wide, with
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
 from prequential.wording.incidents import cause_in_words, levels_in_words
+from prequential.wording.stages import caption_of_stages, stage_in_words
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -42,20 +43,24 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
     rows = []
     for model in board.models:
-        for stage in STAGES:
+        stages = board.stages(model)
+        for stage in stages:
             recent = [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
             rows.append(
                 Row(
-                    (model if stage == STAGES[0] else "", stage),
+                    (
+                        model if stage == stages[0] else "",
+                        stage_in_words(stage, board.same(model, stage)),
+                    ),
                     (
                         board.measure(model, stage, WHOLE, "accuracy"),
                         board.since(model, stage, server.drift_outcome),
                         *recent,
                     ),
                     [accuracy for _, accuracy in board.course.get((model, stage), [])],
-                    stage == STAGES[-1],
+                    stage == stages[-1],
                 )
             )
     return models_table(
@@ -68,8 +73,8 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
         "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        "kappa_per: gain over repeating the latest label known at the prediction; "
+        caption=caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
+        + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
 
@@ -119,7 +124,8 @@ def recent_line(board: Board) -> str:
         return "no outcomes yet"
     shown = []
     for model in board.models:
-        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        stages = board.stages(model)
+        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in stages)
         shown.append(f"{model} {' / '.join(both)}")
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 

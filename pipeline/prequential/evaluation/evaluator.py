@@ -282,7 +282,7 @@ class Evaluator:
         if len(models) > 1 and model is None:
             raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
         for one in rows:
-            if one.stage == stage:
+            if one.is_of(stage):
                 name = estimator or shown_estimators(one.measures)[1]
                 if name not in one.measures:
                     raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")

@@ -136,7 +136,7 @@ class Result:
         if stream is None and len(streams) > 1:
             raise ValueError(f"there are several streams: expected stream to be one of {', '.join(streams)}")
         for one in rows:
-            if one.stage == stage:
+            if one.is_of(stage):
                 name = estimator or shown_estimators(one.measures)[0]
                 if name not in one.measures:
                     raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")

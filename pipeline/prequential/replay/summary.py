@@ -89,6 +89,12 @@ class Sequence(msgspec.Struct):
     outcomes: int
     measures: dict[str, dict[str, float]]
     course: Course
+    #: Stages that are the same, as each instance has had one prediction.
+    same: list[str] = []
+
+    def is_of(self, stage: str) -> bool:
+        """Whether it is of this stage, or of one that is the same."""
+        return stage in (self.stage, *self.same)
 
 
 class Emission(msgspec.Struct):
@@ -294,7 +300,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if about.kind in _WHOLE and subjects.outcomes[about.row]
     ]  # fmt: skip
     found: dict[tuple[str, str], Sequence] = {}
-    for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
+    for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
         place, courses = stream.evaluated.index(stage), shard.state.courses
@@ -303,7 +309,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             (model, stage),
             Sequence(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(subjects.outcomes[about.row]), {}, Course(*course),
+                int(subjects.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
@@ -321,7 +327,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
             latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
                 one.outcomes),
-            shard.catalog.untimed, recent_of(one.recent),
+            shard.catalog.untimed, recent_of(one.recent), one.same,
         )  # fmt: skip
 
 

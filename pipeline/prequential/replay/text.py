@@ -15,6 +15,7 @@ from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
+from prequential.wording.stages import caption_of_stages, stage_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -148,7 +149,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         name = f"{one.stream}/{one.model}" if several else one.model
         lines.append(
             Row(
-                (name if new else "", one.stage, f"{one.outcomes:,}"),
+                (name if new else "", stage_in_words(one.stage, one.same), f"{one.outcomes:,}"),
                 (*map(of_whole.get, whole), *map(of_latest.get, latest)),
                 course_of(one),
                 ends,
@@ -162,8 +163,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        + _CAPTIONS[task],
+        caption=f"{caption_of_stages(one.same for one in rows)}{_CAPTIONS[task]}",
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Union
@@ -265,8 +265,8 @@ class HttpConfig:
     tls_certificate: str | None = None
     tls_key: str | None = None
 
-    def shows_stage(self, stage: str, config: StreamConfig) -> bool:
-        """Whether a stage of a stream has series.
+    def shows_stage(self, stage: str, config: StreamConfig, same: Iterable[str] = ()) -> bool:
+        """Whether a stage of a stream has series, or one that is the `same` up to now.
 
         `bins` stands for each bin. Of two stages that are compared both must be listed, if any are.
 
@@ -275,12 +275,15 @@ class HttpConfig:
         [True, True, False, False]
         >>> [HttpConfig().shows_stage(stage, config) for stage in ("final", "initial", "initial/final")]
         [True, False, True]
+        >>> HttpConfig(stages=("initial",)).shows_stage("final", config, same=["initial"])
+        True
         """
         shown = self.stages
         if shown is None:
             return stage == config.main_stage or len(sides(stage)) > 1
-        return shown == ALL_SERIES or all(
-            one in shown or parse(one).configured in shown for one in sides(stage)
+        return shown == ALL_SERIES or any(
+            all(side in shown or parse(side).configured in shown for side in sides(one))
+            for one in (stage, *same)
         )
 
     def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:

@@ -33,6 +33,8 @@ class Heading(msgspec.Struct, gc=False):
     config: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, gc=False):
@@ -52,6 +54,8 @@ class Reading(msgspec.Struct, gc=False):
     intervals: dict[str, tuple[float, float]] = {}
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 class Notice(msgspec.Struct, gc=False):
@@ -72,6 +76,8 @@ class Notice(msgspec.Struct, gc=False):
     instance_id: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 decode_heading = msgspec.json.Decoder(Heading).decode

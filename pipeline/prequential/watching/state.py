@@ -47,12 +47,14 @@ class Sequence(NamedTuple):
 class Newest:
     """The newest message of a sequence; it is decoded when somebody looks, and then once."""
 
-    __slots__ = ("reading", "value")
+    __slots__ = ("reading", "same", "value")
 
     def __init__(self) -> None:
         #: As it came; None if there is none that can be read.
         self.value: bytes | None = None
         self.reading: Reading | None = None
+        #: Stages that are the same up to now.
+        self.same: tuple[str, ...] = ()
 
     def put(self, value: bytes) -> None:
         """Take a newer message in; it is decoded when somebody looks."""
@@ -77,6 +79,10 @@ class Model:
         self.pace = Pace()
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
+
+    def stages_of(self, sequence: Sequence) -> tuple[str, ...]:
+        """The stage of a sequence, and those that are the same up to now."""
+        return sequence.stage, *self.sequences[sequence].same
 
 
 class State:
@@ -173,6 +179,9 @@ class State:
                 newest = model.sequences[sequence] = Newest()
                 model.generation += 1
             newest.put(value)
+            if newest.same != heading.same:
+                newest.same = heading.same
+                model.generation += 1
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)

@@ -70,6 +70,8 @@ class Pair(msgspec.Struct):
     untimed: bool = False
     #: None while it is undecided.
     recent: Recent | None = None
+    #: Stages that are the same, as each instance has had one prediction of either.
+    same: list[str] = []
 
 
 def pair_of(said: Comparison) -> Pair:
@@ -84,7 +86,7 @@ def pair_of(said: Comparison) -> Pair:
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
-        said.untimed is True, recent_of(said.recent),
+        said.untimed is True, recent_of(said.recent), said.same or [],
     )  # fmt: skip
 
 

@@ -113,6 +113,7 @@ class Metrics(msgspec.Struct, gc=False):
     model_version: str | msgspec.UnsetType = msgspec.UNSET
     version_since: int | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -205,6 +206,7 @@ class Comparison(msgspec.Struct, gc=False):
     config: str
     effective: int = 0
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
     significant: bool | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
 
@@ -264,6 +266,7 @@ class Alarm(msgspec.Struct, gc=False):
     params: dict[str, float | bool | str]
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Incident(msgspec.Struct, gc=False):
@@ -356,6 +359,7 @@ class Incident(msgspec.Struct, gc=False):
     compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):

@@ -234,6 +234,11 @@ class Pairing:
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
 
+    def is_single(self, pair: int) -> bool:
+        """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
+        single = self._catalog.columns.subjects.single
+        return pair not in self.labels and all(single[end] for end in self.ends[pair])
+
     def identity(self, pair: int) -> tuple[int, int, str]:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
