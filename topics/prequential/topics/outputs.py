@@ -52,6 +52,8 @@ class Metrics(msgspec.Struct, gc=False):
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
     period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    #: … and what its final values are expected to be, until it is final.
+    expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     #: What became of the model's predictions, and when; in messages that time made due.
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     # Details, where the configuration asks for them:
