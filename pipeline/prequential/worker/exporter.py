@@ -30,7 +30,7 @@ from prequential.settings.model import Config, HttpConfig
 from prequential.settings.stages import INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.worker import compared
+from prequential.worker import compared, expecting
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ _FAMILIES = (
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    *expecting.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction in this life of the process, as Unix time",
@@ -199,6 +200,7 @@ class Exporter:
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())
         shard = runner.shard
+        expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
         return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:

@@ -82,6 +82,7 @@ class Models(NamedTuple):
     outcomes: Ints
     first: Ints32  # row of its newest period, 0: none
     periods: Ints32  # that are open
+    since: Ints  # time of its first prediction, ms
     begin: Ints  # number of the first period that is followed
     next: Ints  # the clock from which on time makes a look at its periods necessary
     first_record: Ints32  # see `prequential.core.delay.records`
@@ -98,13 +99,13 @@ class Periods(NamedTuple):
 class Floating(NamedTuple):
     """Counters of models."""
 
-    count: Floats
+    counts: Floats
 
 
 class Whole(NamedTuple):
     """Counters of periods."""
 
-    count: Ints32
+    counts: Ints32
 
 
 class Expected(NamedTuple):
@@ -247,7 +248,7 @@ def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[
     """A block of counters, all 0, of a model (0) or of a period (1); free ones are linked by their first."""
     at = int(expected.free[which, size])
     if at:
-        counts = expected.of_periods.count if which else expected.of_models.count
+        counts = expected.of_periods.counts if which else expected.of_models.counts
         expected.free[which, size] = int(counts[at])
     else:
         at = int(expected.used[which])
@@ -256,14 +257,14 @@ def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[
             expected = expected._replace(of_periods=grown(expected.of_periods, at + places))
         else:
             expected = expected._replace(of_models=grown(expected.of_models, at + places))
-        counts = expected.of_periods.count if which else expected.of_models.count
+        counts = expected.of_periods.counts if which else expected.of_models.counts
     counts[at : at + places] = 0
     return expected, at
 
 
 def give_block(expected: Expected, which: int, size: int, at: int) -> None:
     """A block is free again."""
-    counts = expected.of_periods.count if which else expected.of_models.count
+    counts = expected.of_periods.counts if which else expected.of_models.counts
     counts[at] = expected.free[which, size]
     expected.free[which, size] = at
 
@@ -297,7 +298,7 @@ def counters_of(expected: Expected, model: int) -> Counters:
     """What is known of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses = shape
-    found, count = [], expected.of_models.count
+    found, count = [], expected.of_models.counts
     last = (j, b, 1 + losses) if losses else (0,)
     for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), last):
         end = at + int(np.prod(dimensions))

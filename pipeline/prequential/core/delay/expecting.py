@@ -84,7 +84,7 @@ def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: b
     )  # fmt: skip
     times = int(expected.models.width[model]), int(expected.models.horizon[model]), clock
     _look(
-        expected.of_models.count, int(expected.models.block[model]), expected.of_periods.count,
+        expected.of_models.counts, int(expected.models.block[model]), expected.of_periods.counts,
         expected.periods.block[rows], expected.pool.key[rows], times, (j, k, b, closing), EDGES, scratch,
         found,
     )  # fmt: skip

@@ -72,6 +72,7 @@ def update(expected: Expected, events: Events, start: int, stop: int) -> Expecte
         model, wants = int(events.model[start]), int(expected.wants[0])
         if wants == _BLOCK:
             expected = begin(expected, model)
+            expected.models.since[model] = events.ts[start]
         elif wants == _CLASSES:
             expected = _widen(expected, model)
         else:
@@ -111,7 +112,7 @@ def bucket_of(edges: Floats, share: float) -> int:
 def _update(expected: Expected, edges: Floats, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which something is wanted, or `stop`."""
     models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
-    faded, whole = expected.of_models.count, expected.of_periods.count
+    faded, whole = expected.of_models.counts, expected.of_periods.counts
     for i in range(start, stop):
         model, kind = np.int64(events.model[i]), np.int64(events.kind[i])
         width = models.width[model]
@@ -236,11 +237,11 @@ def _widen(expected: Expected, model: int) -> Expected:
         at = int(expected.periods.block[row])
         if not at:
             continue
-        parts = [part.copy() for part in parts_of(before, expected.of_periods.count, at)]
+        parts = [part.copy() for part in parts_of(before, expected.of_periods.counts, at)]
         give_block(expected, 1, old_size, at)
         expected, at = take_block(expected, 1, size, shape.of_period)
         expected.periods.block[row] = at
-        for place, (to, part) in enumerate(zip(parts_of(shape, expected.of_periods.count, at), parts)):
+        for place, (to, part) in enumerate(zip(parts_of(shape, expected.of_periods.counts, at), parts)):
             _move(to, part, 2 if place % 3 == 1 else None, merged)
     if merged:
         models.classes[model] = 0

@@ -60,11 +60,20 @@ class Saying(NamedTuple):
     message: dict[str, Any]
 
 
+class Newest(NamedTuple):
+    """What was said last of the newest whole period."""
+
+    start: int
+    measures: dict[str, dict[str, Any]]
+
+
 class Expectations:
     """Says what is expected of the periods of a catalog's models."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
         self._catalog, self._accounts = catalog, accounts
+        #: By model what was said last of its newest period whose time is over, in this life of the process.
+        self.newest: dict[int, Newest] = {}
 
     @property
     def _tables(self) -> Expected:
@@ -187,6 +196,8 @@ class Expectations:
                 so_far.get(name, np.nan),
             )  # fmt: skip
         predictions = state.predictions
+        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].start):
+            self.newest[model] = Newest(state.start, said)
         return Saying(maturity, {
             "labelled_share": state.labelled / predictions if predictions else 0.0,
             "predictions": predictions,
@@ -202,7 +213,8 @@ class Expectations:
             return {"value": value, "record": None}
         record = self._record(model, measure)
         half, of = records.graded(self._tables.records, record, maturity, scale)
-        if first:
+        learned = self._tables.models.since[model] + self._tables.models.horizon[model]
+        if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
             said = self._said(row, measure)
             last = float(self._tables.records.last[record])
             records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)

@@ -55,7 +55,7 @@ class Reporter:
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
         self._estimates = Estimates(catalog)
-        self._expectations = Expectations(catalog, accounts)
+        self.expectations = Expectations(catalog, accounts)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
@@ -63,6 +63,7 @@ class Reporter:
         """These subjects aren't evaluated any more."""
         for row in rows:
             self._estimates.forget(row)
+            self.expectations.newest.pop(row, None)
 
     # ---- metrics
 
@@ -341,7 +342,7 @@ class Reporter:
             share = curve.get("horizon")
             due = periods.due(self._accounts.periods, model, clock, share, all_news=all_news)
             measured = partial(self._measure_period, stream, model)
-            due, said = self._expectations.of_model(stream, model, clock, due, share, measured)
+            due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
             for state in due:
                 message = self._period(stream, name, model, state, said.get(state.row))
                 found.append(Encoded(METRICS, stream.name, encode(message)))
